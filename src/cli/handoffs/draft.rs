@@ -18,7 +18,7 @@ use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
 use crate::state::journal::JournalReader;
 use crate::state::store::{self, SharedStore};
-use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
+use baton_core::handoffs::carry::{self, Carried, PersonTexts, RuleSources};
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize};
 use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftIndex, DraftSpec, Prompts, Whereabouts};
 use baton_core::mark::sentinel;
@@ -130,14 +130,10 @@ fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> 
         markers: &config.draft.markers,
         redactor: &config.redactor(),
     });
-    let policy = CarryPolicy {
-        scope: config.handoff.carry,
-        tokens: config.handoff.carry_tokens,
-    };
     let seen = index.seen(&Whereabouts::of(&transcript));
     // It may quote a transcript that contains our marks.
     let prompt = sentinel::normalised(&draft::carried(document));
-    carry::carry(&prompt, &rules, Some(&seen), policy)
+    carry::carry(&prompt, &rules, Some(&seen), config.carry_policy())
 }
 
 /// The document of a handoff of this work, as it is written.

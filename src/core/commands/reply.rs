@@ -35,6 +35,17 @@ impl CommandReply {
         }
     }
 
+    /// A reply after which the model knows this handoff.
+    pub fn of_handoff(text: &str, handoff: HandoffId, sentinel: String) -> Self {
+        Self {
+            sentinel: Some(ReplySentinel {
+                handoff,
+                text: sentinel,
+            }),
+            ..Self::new(text)
+        }
+    }
+
     /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays. `id`:
     /// of a note that names nothing else.
     pub fn shown(&self, id: Uuid) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::verdict::AnsweredCall;
 use crate::limits::BYTES_PER_TOKEN;
 use crate::plan::{NewHandoff, NextLeg};
-use crate::record::{HandoffId, HiddenResult, InsertionPlace, ResponseOrigin};
+use crate::record::{HiddenResult, InsertionPlace, ResponseOrigin};
 use crate::wire::{Ending, LegReport};
 
 /// What happened.
@@ -33,11 +33,8 @@ pub enum CourseEvent {
     },
     /// The handoff is durable.
     HandoffWritten {
-        id: HandoffId,
-        /// The handoff's preamble and carry-over prompt, as elements.
-        head: String,
-        /// The model that the leg after it goes to in place of the requested one.
-        routed: Option<String>,
+        /// The leg after it.
+        next: NextLeg,
         /// What is shown of it.
         sentinel: String,
     },

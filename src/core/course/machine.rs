@@ -34,20 +34,10 @@ pub struct CourseTerms {
     pub retries: u32,
     /// The active handoff: the agent's request is cut at it.
     pub active: Option<HandoffId>,
-    /// For a repeated request: the response begins with this handoff's sentinel, and the first leg follows it.
-    pub opening: Option<RepeatedHandoff>,
+    /// The first leg, where it follows a handoff whose sentinel the response begins with.
+    pub opening: Option<NextLeg>,
     /// The response begins with a text of ours, and the first leg follows that.
     pub opens_with_text: bool,
-}
-
-/// The handoff after which a repeated request continues.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RepeatedHandoff {
-    pub id: HandoffId,
-    /// The handoff's preamble and carry-over prompt, as elements.
-    pub head: String,
-    /// The model that the leg after it goes to in place of the requested one.
-    pub routed: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,10 +87,7 @@ pub struct Course {
 impl Course {
     /// The first leg is being read.
     pub fn new(terms: CourseTerms) -> Self {
-        let leg = terms
-            .opening
-            .map(|opening| NextLeg::after(opening.id, opening.head, opening.routed))
-            .unwrap_or_default();
+        let leg = terms.opening.unwrap_or_default();
         Self {
             state: CourseState::Reading,
             actions: VecDeque::new(),
@@ -155,15 +142,9 @@ impl Course {
             (CourseState::Reading, CourseEvent::LegBroken { report, shown, retry }) => {
                 self.leg_broken(&report, shown, retry);
             }
-            (
-                CourseState::WritingHandoff,
-                CourseEvent::HandoffWritten {
-                    id,
-                    head,
-                    routed,
-                    sentinel,
-                },
-            ) => self.hand_over(NextLeg::after(id, head, routed), sentinel),
+            (CourseState::WritingHandoff, CourseEvent::HandoffWritten { next, sentinel }) => {
+                self.hand_over(next, sentinel)
+            }
             (CourseState::AnsweringCall, CourseEvent::CallAnswered { mark, more, answer }) => {
                 // The call that was answered is the first one.
                 if let Some(first) = self.owed.first_mut() {

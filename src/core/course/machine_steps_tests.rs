@@ -33,9 +33,7 @@ fn ordinary() -> CourseTerms {
 
 fn written(id: u128) -> CourseEvent {
     CourseEvent::HandoffWritten {
-        id: Uuid::from_u128(id),
-        head: format!("head {id}"),
-        routed: None,
+        next: NextLeg::after(Uuid::from_u128(id), format!("head {id}"), None),
         sentinel: format!("sentinel {id}"),
     }
 }

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, VerdictInput};
+use super::{Action, Course, CourseEvent, CourseTerms, Effect, VerdictInput};
 use crate::limits;
+use crate::plan::NextLeg;
 use crate::record::HiddenResult;
 use crate::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
 
@@ -60,9 +61,7 @@ fn events() -> impl Strategy<Value = CourseEvent> {
         2 => (reports(), prop::bool::weighted(0.2), any::<bool>())
             .prop_map(|(report, shown, retry)| CourseEvent::LegBroken { report, shown, retry }),
         4 => ids.prop_map(|id| CourseEvent::HandoffWritten {
-            id,
-            head: id.to_string(),
-            routed: None,
+            next: NextLeg::after(id, id.to_string(), None),
             sentinel: format!("sentinel {id}"),
         }),
         4 => (0..9).prop_map(|n| CourseEvent::CallAnswered {
@@ -79,11 +78,7 @@ fn events() -> impl Strategy<Value = CourseEvent> {
 }
 
 fn terms() -> impl Strategy<Value = CourseTerms> {
-    let opening = proptest::option::of(Just(RepeatedHandoff {
-        id: Uuid::from_u128(7),
-        head: "head".into(),
-        routed: None,
-    }));
+    let opening = proptest::option::of(Just(NextLeg::after(Uuid::from_u128(7), "head".into(), None)));
     (0usize..4, 1u32..5, 0u32..3, any::<[bool; 5]>(), opening).prop_map(
         |(messages, max_chain, retries, [stops, by_id, pending, structured, with_text], opening)| {
             CourseTerms {
@@ -222,9 +217,7 @@ proptest! {
         let mut watcher = Watcher::new(terms);
         let likely = |watcher: &Watcher| match &watcher.doing {
             Some(Effect::WriteHandoff(_)) => CourseEvent::HandoffWritten {
-                id: Uuid::from_u128(9),
-                head: "head".into(),
-                routed: None,
+                next: NextLeg::after(Uuid::from_u128(9), "head".into(), None),
                 sentinel: "sentinel 9".into(),
             },
             Some(Effect::AnswerCall(_)) => CourseEvent::CallAnswered {

@@ -12,6 +12,7 @@ mod machine_steps_tests;
 #[cfg(test)]
 mod machine_tests;
 mod merge;
+mod opening;
 mod retry;
 mod shown_line;
 #[cfg(test)]
@@ -21,8 +22,9 @@ mod written_call;
 
 pub use answer::{AnswerStep, JoinedAnswer, LegProgress, StreamedAnswer};
 pub use events::{Action, CourseEvent, Effect, ResponseEnd};
-pub use machine::{Course, CourseTerms, RepeatedHandoff};
+pub use machine::{Course, CourseTerms};
 pub use merge::StreamMerge;
+pub use opening::AnswerOpening;
 pub use retry::{is_retryable, refuses_model, replaces_refusal, requested_pause};
 pub use shown_line::ShownLine;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};

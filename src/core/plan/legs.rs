@@ -35,8 +35,8 @@ pub struct NextLeg {
 }
 
 impl NextLeg {
-    /// Afresh after this handoff.
-    pub(crate) fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
+    /// Afresh after this handoff. `head`: its preamble and carry-over prompt, as elements.
+    pub fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
         Self {
             head: Some(head),
             routed,

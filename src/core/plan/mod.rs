@@ -45,5 +45,5 @@ pub use self::planning::{Effect, Plan, Planning};
 pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};
 pub use self::remedy::Retry;
-pub use self::request_costs::{RequestCosts, fixed_bytes};
+pub use self::request_costs::RequestCosts;
 pub use self::undo::UndoQuery;

@@ -30,8 +30,6 @@ pub enum Effect {
     LoseInsertions(Vec<Uuid>),
     /// The conversation's requests carry the tool, or do not. Durable; another process may have decided otherwise.
     DecideTool(ToolDecision),
-    /// A person has resumed this handoff.
-    Resume(HandoffId),
     /// The newest transcript of the conversation is pinned to this.
     Follow(Option<HandoffId>),
 }
@@ -244,11 +242,8 @@ impl Planning {
         plan.offer.set(decision.untooled);
         plan.effects
             .extend(decision.is_kept.then_some(Effect::DecideTool(decision)));
-        let pin = &plan.pin;
-        let resumed = pin.active_id().filter(|_| pin.resumed);
-        plan.effects.extend(resumed.map(Effect::Resume));
         if records.conversation.is_some() && call.is_of_the_loop() {
-            plan.effects.push(Effect::Follow(pin.active_id()));
+            plan.effects.push(Effect::Follow(plan.pin.active_id()));
         }
         Ok(Stage::Done)
     }

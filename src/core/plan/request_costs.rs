@@ -1,5 +1,8 @@
 //! How the requests of a thread are billed, as far as a cut depends on it.
 
+use std::time::Duration;
+
+use super::Planned;
 use crate::bill::{AnsweredRequest, CutLedger, DraftCost, NextRequest, Rates, TokenCounts};
 use crate::wire::{LegReport, View};
 
@@ -58,8 +61,31 @@ impl RequestCosts {
     }
 }
 
+impl Planned<'_> {
+    /// What this request is billed by. `limit`, `lifetime`: as in [`RequestCosts`].
+    pub fn costs(
+        &self,
+        rates: Rates,
+        limit: Option<u64>,
+        lifetime: Option<Duration>,
+        at_ms: u64,
+    ) -> RequestCosts {
+        let view = &self.reading.view;
+        let lifetime = lifetime.map(|lifetime| lifetime.as_millis());
+        RequestCosts {
+            rates,
+            model: self.model().to_owned(),
+            effort: view.effort(),
+            at_ms,
+            fixed_bytes: fixed_bytes(view),
+            limit,
+            lifetime_ms: lifetime.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
 /// Bytes next to the turns, and of the system's turns in front of them.
-pub fn fixed_bytes(view: &View) -> u64 {
+fn fixed_bytes(view: &View) -> u64 {
     let leading = view.turns[..view.leading()].iter();
     let leading: usize = leading.map(|turn| turn.span.len()).sum();
     (view.body.len() - view.list.len() + leading) as u64

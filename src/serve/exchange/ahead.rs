@@ -5,33 +5,24 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::value::{AnswerRecord, Exchange};
+use super::value::Exchange;
 use super::{drafts, recording};
 use crate::serve::proxy::exchange_recorder::DormantRecorder;
-use crate::state::session::ContextThread;
+use crate::state::session::{ContextThread, LiveAnswer};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;
 use baton_core::handoffs::draft::DraftMethod;
-use baton_core::plan::{FreeCutPolicy, RequestCosts};
+use baton_core::plan::FreeCutPolicy;
 use baton_core::record::ReadyDraft;
 use baton_core::rewrite::positions;
-
-/// A pause that is waited for, with what a draft is made of.
-struct Pause {
-    exchange: Exchange,
-    thread: ContextThread,
-    costs: RequestCosts,
-    /// Records the draft's own exchange, if there is one.
-    dormant: DormantRecorder,
-    /// When the draft is due, in milliseconds since the Unix epoch.
-    due_ms: u64,
-}
 
 impl Exchange {
     /// Waits for a pause after this answer, where there is room for one more. The next request of the thread ends that. Replicas do
     /// not know of each other's requests, so none of them waits.
     pub(super) fn watch_pause(&self) {
-        let Some(pause) = self.pause() else { return };
+        let (Some(due), Some(thread)) = (self.draft_due(), self.thread.clone()) else {
+            return;
+        };
         let Ok(room) = Arc::clone(&self.app.pauses).try_acquire_owned() else {
             tracing::debug!(
                 exchange = self.ctx.id,
@@ -39,80 +30,67 @@ impl Exchange {
             );
             return;
         };
-        let (thread, due) = (pause.thread.clone(), pause.due_ms);
+        let mut exchange = Self {
+            ctx: self.ctx.silent(),
+            answer: LiveAnswer::default(),
+            thread: None,
+            shown: None,
+            ..self.clone()
+        };
+        if exchange.spilled_headers.is_none() {
+            exchange.spill();
+        }
+        // Records the draft's own exchange, if there is one.
+        let dormant = self.ctx.recorder.dormant();
         let (until_next, next_request) = oneshot::channel();
         thread.set_pause(until_next);
         tracing::debug!(exchange = self.ctx.id, due, "a draft is due in a pause");
         tokio::spawn(async move {
             let _room = room;
             tokio::select! {
-                () = pause.exchange.app.clock.until(due) => pause.write_draft().await,
+                () = exchange.app.clock.until(due) => exchange.write_ahead(&thread, &dormant).await,
                 // Also where its thread is forgotten.
                 _ = next_request => {}
             }
         });
     }
 
-    fn pause(&self) -> Option<Pause> {
-        let thread = self.thread.clone()?;
-        let costs = thread.costs()?.clone();
+    /// When a draft is due in a pause, in milliseconds since the Unix epoch.
+    fn draft_due(&self) -> Option<u64> {
+        let thread = self.thread.as_ref()?;
+        let costs = thread.costs()?;
         let policy = &self.app.config;
         let is_wanted = policy.handoff.free != FreeCutPolicy::Off
             && policy.draft.method == DraftMethod::Oneshot
             && policy.draft.model.is_none()
             && !self.app.sessions.is_shared();
-        if !is_wanted || !self.record.fired.list().is_empty() {
+        if !is_wanted || !self.answer.fired().is_empty() {
             return None;
         }
-        let due_ms = thread.ledger(|ledger| costs.draft_due(ledger))??;
-        let mut exchange = self.clone();
-        exchange.ctx = self.ctx.silent();
-        exchange.record = AnswerRecord::default();
-        exchange.thread = None;
-        exchange.shown = None;
-        if exchange.spilled_headers.is_none() {
-            exchange.spill();
-        }
-        Some(Pause {
-            exchange,
-            thread,
-            costs,
-            dormant: self.ctx.recorder.dormant(),
-            due_ms,
-        })
+        thread.ledger(|ledger| costs.draft_due(ledger))?
     }
-}
 
-impl Pause {
     /// Writes the draft, and keeps it with the conversation. A draft that fails is logged, and nothing changes.
-    async fn write_draft(self) {
+    async fn write_ahead(mut self, thread: &ContextThread, dormant: &DormantRecorder) {
+        self.ctx = self.ctx.recorded(dormant, "draft ahead", &self.app.journal);
+        let recorder = self.ctx.recorder.clone();
+        if let Err(error) = self.reclaim().await {
+            tracing::warn!(exchange = self.ctx.id, %error, "no draft written ahead: the request cannot be read back");
+            return recorder.forget();
+        }
         let Self {
-            mut exchange,
-            thread,
-            costs,
-            dormant,
-            ..
-        } = self;
-        exchange.ctx = exchange
-            .ctx
-            .recorded(&dormant, "draft ahead", &exchange.app.journal);
-        let recorder = exchange.ctx.recorder.clone();
-        if let Err(error) = exchange.reclaim().await {
-            tracing::warn!(exchange = exchange.ctx.id, %error, "no draft written ahead: the request cannot be read back");
-            return recorder.forget();
-        }
-        let Exchange {
             app, ctx, offered, ..
-        } = &exchange;
-        if !exchange.plan().is_safe_point() {
+        } = &self;
+        if !self.plan().is_safe_point() {
             return recorder.forget();
         }
-        recording::begin(&exchange, None);
+        recording::begin(&self, None);
         let at_ms = app.clock.now_ms();
-        let made = drafts::ahead(&exchange).await;
+        let made = drafts::ahead(&self).await;
         let tokens = recorder.read(|e| e.tokens.clone());
         let paid = tokens.into_iter().flatten().map(TokenCounts::from);
-        let cost = paid.map(|counts| counts.cost(&costs.rates).total()).sum();
+        let rates = thread.costs().map(|costs| &costs.rates);
+        let cost = paid.filter_map(|counts| Some(counts.cost(rates?).total())).sum();
         let last = thread.ledger(|ledger| {
             ledger.draft_paid(cost, at_ms);
             ledger.history()
@@ -126,13 +104,13 @@ impl Pause {
                 return;
             }
         };
-        let (Some(Some(last)), Some(live)) = (last, offered.agent.live.as_ref()) else {
+        let (Some(Some(last)), Some(live)) = (last, offered.live.as_ref()) else {
             return;
         };
         let draft = ReadyDraft {
             id: Uuid::now_v7(),
             document,
-            covers: positions::of(offered.agent.request.view()),
+            covers: positions::of(offered.view()),
             cut: offered.active_id(),
             last,
             created_ms: app.clock.now_ms(),

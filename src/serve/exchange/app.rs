@@ -1,7 +1,6 @@
 //! What all exchanges share.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -9,7 +8,7 @@ use tokio::sync::Semaphore;
 use crate::serve::proxy::spill::Spill;
 use crate::serve::proxy::{Budget, RequestContext, headers};
 use crate::state::clock::Clock;
-use crate::state::config::{Config, InjectPolicy, PreambleMode, TranscriptDetail};
+use crate::state::config::{Config, InjectPolicy};
 use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::jobs::recalls::{CallAnswerer, Recaller};
@@ -20,11 +19,9 @@ use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
 use crate::state::sync::OnceLog;
 use baton_core::handoffs::draft::Prompts;
-use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::plan::Policy;
 use baton_core::redact::Redactor;
-use baton_core::rewrite::notes::NoteSearch;
-use baton_core::tools::{OurTools, ToolSettings};
+use baton_core::tools::OurTools;
 
 /// Maximum watched pauses: each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
@@ -82,36 +79,24 @@ impl App {
 
     fn with_seals(config: Config, store: SharedStore, seals: Arc<Seals>) -> io::Result<Self> {
         let redactor = config.redactor();
-        let tools = OurTools::new(&ToolSettings {
-            description: config.handoff.description.as_deref(),
-            recalls: config.recall.per_turn,
-        });
-        let settings = RecallIndexSettings {
-            tags: config.handoff.preamble_tags.clone(),
-            redactor: redactor.clone(),
-        };
-        let drafting = DraftQueue::expiring_after(config.draft.expires);
-        let prompts = prompts(config.draft.prompts_dir.as_deref())?;
-        let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
-        let bodies = Budget::new(&config.limits);
-        let sessions = Sessions::caching(store, config.limits.cache_bytes);
+        let settings = config.recall_settings(redactor.clone());
         Ok(Self {
+            redactor,
+            tools: config.tools(),
+            answers: Arc::new(Recaller { settings }),
+            drafting: Arc::new(DraftQueue::expiring_after(config.draft.expires)),
+            prompts: config.prompts()?,
+            prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
+            bodies: Budget::new(&config.limits),
+            spill: Spill::new(config.state_dir.clone(), config.limits.shelf_bytes),
+            sessions: Arc::new(Sessions::caching(store, config.limits.cache_bytes)),
+            config: Arc::new(config),
             pauses: Arc::new(Semaphore::new(PAUSES)),
             refused_models: OnceLog::new(),
-            prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
-            config: Arc::new(config),
-            redactor,
-            bodies,
-            tools,
-            answers: Arc::new(Recaller { settings }),
-            drafting: Arc::new(drafting),
-            prompts,
-            sessions: Arc::new(sessions),
             seals,
             clock: Clock::default(),
             journal: Recorder::off(),
             documents: DocumentWriter::off(),
-            spill,
         })
     }
 
@@ -135,44 +120,10 @@ impl App {
         })
     }
 
-    /// How commands and their notes are recognised in a transcript.
-    pub(crate) fn note_search(&self) -> NoteSearch<'_> {
-        NoteSearch {
-            prefix: &self.config.commands.prefix,
-            tags: &self.config.handoff.preamble_tags,
-        }
-    }
-
     /// What plans of requests depend on.
     pub(crate) fn policy(&self) -> Policy<'_> {
-        let (handoff, recall) = (&self.config.handoff, &self.config.recall);
-        Policy {
-            look: self.note_search(),
-            keeps_preamble: handoff.preamble == PreambleMode::Keep,
-            spelled_out: handoff.transcript == TranscriptDetail::Full,
-            recall: recall.enabled,
-            tools: &self.tools,
-            agents_reset: handoff.inject == InjectPolicy::Auto,
-            may_have_insertions: self.sessions.store().may_have_insertions(),
-            refused_models: &self.refused_models,
-        }
+        let may_have_insertions = self.sessions.store().may_have_insertions();
+        self.config
+            .policy(&self.tools, &self.refused_models, may_have_insertions)
     }
-}
-
-/// The built-in texts, or in their place the files of this folder.
-fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
-    let Some(dir) = dir else {
-        return Ok(Prompts::default());
-    };
-    Prompts::with(|name| {
-        let file = dir.join(name);
-        match std::fs::read_to_string(&file) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => Ok(None),
-            Err(error) => {
-                let why = format!("{}: {error}", file.display());
-                Err(io::Error::new(error.kind(), why))
-            }
-        }
-    })
 }

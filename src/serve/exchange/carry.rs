@@ -9,7 +9,7 @@ use super::record_writer::PreparedHandoff;
 use super::value::Exchange;
 use crate::serve::proxy::headers;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
-use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, Rule};
+use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule};
 use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use baton_core::plan::RuleQuery;
 use baton_core::record::{HandoffId, HiddenPair};
@@ -24,16 +24,13 @@ impl Exchange {
     /// Puts behind a prompt what it lacks. It becomes part of the prompt, so that the store, the seal and every later request
     /// have the same. `parent`: the handoff before. `has_work`: the leg that hands over has also worked.
     pub(super) fn carried(&self, prompt: &str, parent: Option<HandoffId>, has_work: bool) -> Carried {
-        let policy = CarryPolicy {
-            scope: self.app.config.handoff.carry,
-            tokens: self.app.config.handoff.carry_tokens,
-        };
-        let weight = self.offered.agent.weight.saturating_mul(READING);
+        let policy = self.app.config.carry_policy();
+        let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
             let rules = self.rules(parent);
             let may_see = has_work && policy.scope == CarryScope::All;
             let seen = may_see
-                .then(|| self.of_view(self.plan().first(self.leg.tooled).rope, SeenFacts::of_work))
+                .then(|| self.of_view(self.plan().first(self.tooled).rope, SeenFacts::of_work))
                 .flatten();
             carry::carry(prompt, &rules, seen.as_ref(), policy)
         })
@@ -41,17 +38,17 @@ impl Exchange {
 
     /// The rules that a handoff would carry, newest first.
     pub(super) fn carried_rules(&self) -> Vec<Rule> {
-        let weight = self.offered.agent.weight.saturating_mul(READING);
+        let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || self.rules(None))
     }
 
     /// The rules of the person that hold, newest first: of the whole history that the agent sends, and of the handoff before.
     fn rules(&self, parent: Option<HandoffId>) -> Vec<Rule> {
-        let (config, agent) = (&self.app.config, &self.offered.agent);
+        let (config, offered) = (&self.app.config, &self.offered);
         if config.handoff.carry == CarryScope::Off {
             return Vec::new();
         }
-        let pinned = agent
+        let pinned = offered
             .live
             .as_ref()
             .map(|live| (live.pins(), live.dropped_rules()));
@@ -75,9 +72,9 @@ impl Exchange {
         handoff: HandoffId,
         pairs: &[Arc<HiddenPair>],
     ) -> Option<Vec<String>> {
-        let weight = self.offered.agent.weight.saturating_mul(READING);
+        let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
-            let transcript = Transcript::of(self.offered.agent.request.view());
+            let transcript = Transcript::of(self.offered.view());
             let calls = carry::called_again(&transcript, handoff);
             carry::looked_up_again(calls, pairs.iter().map(AsRef::as_ref), &self.app.redactor)
         })
@@ -88,7 +85,7 @@ impl Exchange {
         if !self.app.documents.is_on() {
             return;
         }
-        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.leg.tooled);
+        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.tooled);
         let has_work = prepared.has_work;
         let transcript: TranscriptReader =
             Box::new(move || has_work.then(|| splice::flat(offered.plan(&app).first(tooled).rope)));
@@ -110,9 +107,9 @@ impl Exchange {
         rope: Vec<Bytes>,
         make: impl FnOnce(DraftIndexSettings, &Transcript<'_>) -> T,
     ) -> Option<T> {
-        let (body, agent) = (splice::flat(rope), &self.offered.agent);
-        agent.live.as_ref()?;
-        let view = agent.wire().read(&body, Operation::Generate).ok()?;
+        let (body, offered) = (splice::flat(rope), &self.offered);
+        offered.live.as_ref()?;
+        let view = offered.wire().read(&body, Operation::Generate).ok()?;
         let (carry_over, redactor) = (self.offered.pin.carry_over(), self.app.redactor.clone());
         let settings = self.app.config.draft_settings(carry_over, redactor);
         Some(make(settings, &Transcript::of(&view)))

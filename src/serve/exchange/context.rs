@@ -6,20 +6,14 @@ use std::sync::Arc;
 use super::app::App;
 use super::value::Exchange;
 use crate::serve::proxy::{RequestContext, headers};
-use crate::state::keyed_hash;
-use crate::state::session::{ContextThread, ThreadTurns};
+use crate::state::session::ContextThread;
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;
 use baton_core::bill::PriceQuery;
 use baton_core::nudge::{HandoffLoop, NudgeOutcome, WindowQuery, compaction_point};
-use baton_core::plan::{self, FreeCutPolicy, RequestCosts};
+use baton_core::plan::{FreeCutPolicy, RequestCosts};
 use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
 use baton_core::rewrite::insertions;
-use baton_core::rewrite::positions::without_breakpoints;
-use baton_core::wire::View;
-
-/// Turns at a transcript's end by which its thread is found again.
-const TAIL: usize = 4;
 
 /// The models whose window is unknown.
 static UNKNOWN: OnceLog = OnceLog::new();
@@ -34,13 +28,12 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     } = &*exchange;
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
-    let view = offered.agent.request.view();
     let plan = exchange.plan();
     let may_cut = app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.nudge_limit;
     if !plan.is_in_the_loop(app.is_shadow(ctx)) || (thresholds.are_off() && !may_cut) {
         return None;
     }
-    let live = offered.agent.live.as_ref()?;
+    let live = offered.live.as_ref()?;
     let model = plan.model();
     let window = window_of(app, ctx, model);
     if window.is_none() && thresholds.nudge_at > 0.0 && UNKNOWN.is_first(model) {
@@ -49,12 +42,8 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
             "the window of this model is unknown: only the threshold handoff.nudge_tokens applies (handoff.windows)"
         );
     }
-    let request = ThreadTurns {
-        turns: view.turns.len(),
-        digest: &|last| tail_digest(view, last),
-        named: offered.agent.call.named,
-    };
-    let (thread, is_new) = live.context_exchange(&request, offered.active_id(), plan.is_notified());
+    let (named, cut) = (offered.call.named, offered.active_id());
+    let (thread, is_new) = live.context_exchange(offered.view(), named, cut, plan.is_notified());
     let thread = ContextThread {
         live: Arc::clone(live),
         thread,
@@ -97,19 +86,19 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
     let Some(place) = exchange.plan().place_at_end() else {
         return Ok(false);
     };
-    let live = offered.agent.live()?;
+    let live = offered.live()?;
     let now = app.clock.now_ms();
     let insertion = Insertion {
         id: app.clock.new_id(),
         principal: ctx.principal.clone(),
         conversation: live.key().to_owned(),
-        wire: offered.agent.request.view().wire,
+        wire: offered.view().wire,
         place: InsertionPlace::After(place),
         content: InsertionContent::Text(text.to_owned()),
         created_ms: now,
     };
     app.sessions.insert(live, insertion.clone(), now).await?;
-    let (placed, _) = insertions::find(offered.agent.request.view(), [&insertion]);
+    let (placed, _) = insertions::find(offered.view(), [&insertion]);
     let offered = Arc::make_mut(&mut exchange.offered);
     offered.places.insertions.extend(placed);
     Ok(true)
@@ -127,39 +116,25 @@ pub(super) fn note_stopped(ctx: &RequestContext, stopped: Option<HandoffLoop>) {
     tracing::warn!(exchange = ctx.id, why, "nudging stops in this task");
 }
 
-/// Digest of the transcript's last turns up to this one.
-fn tail_digest(view: &View, last: usize) -> u128 {
-    let turns = &view.turns[(last + 1).saturating_sub(TAIL)..=last];
-    let mut digests = [0; TAIL * size_of::<u128>()];
-    for (turn, place) in turns.iter().zip(digests.chunks_exact_mut(size_of::<u128>())) {
-        let one = keyed_hash::hash(&without_breakpoints(view.text(turn.span)));
-        place.copy_from_slice(&one.to_ne_bytes());
-    }
-    keyed_hash::hash(&digests)
-}
-
 /// The costs of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model
 /// has no price.
 fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
     let policy = &app.config.handoff;
     let is_wanted = app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
     if !is_wanted || ctx.recorder.read(|e| e.subscription) {
         return None;
     }
-    let view = offered.agent.request.view();
-    let model = exchange.plan().model().to_owned();
-    let at_ms = app.clock.now_ms();
+    let (plan, at_ms) = (exchange.plan(), app.clock.now_ms());
+    let model = plan.model();
     let query = PriceQuery {
-        model: &model,
+        model,
         host: &ctx.upstream.config.host(),
         at_ms,
         service: None,
     };
     let Some(rates) = app.prices.rates(&query) else {
-        if UNPRICED.is_first(&model) {
+        if UNPRICED.is_first(model) {
             tracing::info!(
                 model,
                 "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
@@ -168,16 +143,8 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
         return None;
     };
     let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
-    let lifetime = policy.cache_lifetime.map(|lifetime| lifetime.as_millis());
-    Some(RequestCosts {
-        rates,
-        effort: view.effort(),
-        at_ms,
-        fixed_bytes: plan::fixed_bytes(view),
-        limit: window.map(|window| compaction_point(&agent, window)),
-        lifetime_ms: lifetime.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
-        model,
-    })
+    let limit = window.map(|window| compaction_point(&agent, window));
+    Some(plan.costs(rates, limit, policy.cache_lifetime, at_ms))
 }
 
 /// The window of this model, where it is known, by what the request states of it.

@@ -21,12 +21,12 @@ impl Exchange {
     /// provider would continue an answer that the provider does not know.
     pub(super) fn showing(self) -> Self {
         let offered = &self.offered;
-        let facts = &offered.agent.request.view().facts;
-        if !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.operation) {
+        let facts = &offered.view().facts;
+        if !facts.stream || !offered.resends() || !is_model_call(self.ctx.operation) {
             return self;
         }
         let answer = self.own(Uuid::now_v7(), "", None);
-        let (wire, view) = (offered.agent.wire(), offered.agent.request.view());
+        let (wire, view) = (offered.wire(), offered.view());
         let begun = wire.stream_opening(view, &answer, self.form().framing());
         let shown = ShownDraft::new(ShownLine::new(begun, self.merge()));
         Self {
@@ -44,7 +44,7 @@ impl Exchange {
     pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
         shown
             .line()
-            .close(self.offered.agent.request.len() as u64 / BYTES_PER_TOKEN);
+            .close(self.offered.request.len() as u64 / BYTES_PER_TOKEN);
         self.ctx.recorder.note(|e| e.streamed = true);
         self.ctx.recorder.decide(ExchangeOutcome::Complete);
         Response::new(ResponseBody::whole(Bytes::new()))
@@ -67,8 +67,8 @@ impl Exchange {
         text: &str,
         handoff: Option<HandoffId>,
     ) -> Response<ResponseBody> {
-        let (ctx, agent) = (&self.ctx, &self.offered.agent);
-        let facts = &agent.request.view().facts;
+        let (ctx, offered) = (&self.ctx, &self.offered);
+        let facts = &offered.view().facts;
         let local = self.own(id, text, handoff);
         let (shape, kind) = match facts.stream {
             true => {
@@ -79,12 +79,12 @@ impl Exchange {
         };
         ctx.recorder.note(|e| e.streamed = facts.stream);
         ctx.recorder.decide(ExchangeOutcome::Complete);
-        let body = agent.wire().compose(agent.request.view(), &local, shape);
+        let body = offered.wire().compose(offered.view(), &local, shape);
         of_kind(kind, ResponseBody::whole(body))
     }
 
     fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<HandoffId>) -> LocalAnswer<'a> {
-        let request = &self.offered.agent.request;
+        let request = &self.offered.request;
         LocalAnswer {
             id,
             model: request.view().facts.model.as_deref().unwrap_or_default(),

@@ -55,10 +55,9 @@ impl Exchange {
         if self.stops() {
             return None;
         }
-        let agent = &self.offered.agent;
-        let live = agent.live.as_ref();
+        let live = self.offered.live.as_ref();
         let live = live.filter(|l| is_model_call(self.ctx.operation) && l.may_repeat())?;
-        live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())
+        live.take_repeat(self.offered.hash(), &self.answer, self.app.clock.now_ms())
     }
 
     /// Decides what answers a request that is for the model. Enters the request's thread.
@@ -66,7 +65,7 @@ impl Exchange {
         let repeated = self.repeated();
         let thread = context::enter(self);
         let costs = thread.as_ref().and_then(ContextThread::costs);
-        let ready = costs.and_then(|_| drafts::kept_draft(self));
+        let ready = costs.and_then(|_| self.kept_draft());
         let state = thread.as_ref().and_then(|thread| thread.state(ready.as_deref()));
         self.plan().answered_by(&Situation {
             repeated,
@@ -74,7 +73,7 @@ impl Exchange {
             draft: drafts::open_draft(self),
             at_hand: DraftAtHand {
                 ready: ready.as_deref(),
-                cost: drafts::draft_cost(&self.app),
+                cost: self.app.config.draft.cost(),
             },
             free: self.app.config.handoff.free,
             now_ms: self.app.clock.now_ms(),

@@ -7,14 +7,15 @@ use super::heavy;
 use super::value::Exchange;
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
+use crate::state::session::FiredHandoff;
 use crate::state::store::StoreError;
-use crate::state::telemetry::{HandoffEvent, LegEnd};
+use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::{HandoffSource, NewHandoff};
-use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer};
+use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace};
 use baton_core::text::cut::cut;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
@@ -47,7 +48,7 @@ pub(super) fn prepare(
     new: NewHandoff,
     before: u64,
 ) -> Result<PreparedHandoff, StoreError> {
-    let has_work = exchange.record.fired.list().is_empty();
+    let has_work = exchange.answer.fired().is_empty();
     let Carried { prompt, items } = exchange.carried(&new.prompt, new.parent, has_work);
     let id = exchange.app.clock.new_id();
     let handoff = Handoff {
@@ -72,25 +73,15 @@ fn bytes_sent(exchange: &Exchange) -> u64 {
 /// Writes a handoff; when this has returned, its sentinel may be shown.
 pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, StoreError> {
     let handoff = &prepared.handoff;
-    let live = exchange.offered.agent.live()?;
+    let live = exchange.offered.live()?;
     let now = exchange.app.clock.now_ms();
-    let point = exchange.plan().cut_point(handoff);
-    let hash = exchange.offered.agent.hash();
-    let repeat = RepeatedAnswer {
-        body_hash: hash,
-        handoff: handoff.id,
-        replaces: exchange.record.fired.list().clone(),
-        at_ms: now,
+    let fired = FiredHandoff {
+        handoff,
+        point: exchange.plan().cut_point(handoff),
+        answer: &exchange.answer,
+        body_hash: exchange.offered.hash(),
     };
-    let sessions = &exchange.app.sessions;
-    // Since the handoff before: this one begins anew. No handoff fails because they cannot be counted.
-    let pairs = sessions.pairs_of(live).await.unwrap_or_default();
-    exchange.record.fired.list().push(handoff.id);
-    sessions
-        .fire(live, handoff.clone(), point, Some(repeat), now)
-        .await?;
-    live.remember_repeat(hash, handoff.id, &exchange.record.id, now);
-    live.spoken.handed_over();
+    let pairs = exchange.app.sessions.hand_over(live, fired, now).await?;
     if let Some(thread) = &exchange.thread {
         let (followed, stopped) = thread.handed_over(handoff.id);
         if followed {
@@ -116,8 +107,8 @@ pub(super) async fn write_for_review(
 /// A handoff of this request.
 fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handoff, StoreError> {
     let Exchange { app, offered, .. } = exchange;
-    let (agent, live) = (&offered.agent, offered.agent.live()?);
-    let model = agent.request.view().facts.model.as_deref().unwrap_or_default();
+    let live = offered.live()?;
+    let model = offered.view().facts.model.as_deref().unwrap_or_default();
     let mut routes = app.config.handoff.routes.iter();
     let route = routes.find(|route| route.matches(model, new.reason.as_deref()));
     let source = HandoffSource {
@@ -126,7 +117,7 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
         conversation: live.key(),
         pins: &live.pins(),
         route: route.map(|route| route.to.as_str()),
-        history_bytes: agent.request.len() as u64,
+        history_bytes: offered.request.len() as u64,
         now_ms: app.clock.now_ms(),
     };
     Ok(exchange.plan().handoff(new, &source))
@@ -149,19 +140,13 @@ fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPa
     let told = || LiveEvent::Handoff(Box::new(event.clone()));
     exchange.app.journal.tell(told);
     exchange.write_document(prepared);
-    exchange.ctx.recorder.note(|e| {
-        e.fired.push(event.id.clone());
-        e.prompt_bytes += event.prompt_bytes;
-        e.lacked += event.lacked.values().sum::<u32>();
-        e.relookups += event.relookups.unwrap_or_default();
-        e.handoffs.push(event);
-    });
+    exchange.ctx.recorder.note(|e| e.handed_over(event));
 }
 
 /// Counts a leg that has ended, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
-        let shown = exchange.record.fired.list().last().copied();
+        let shown = exchange.answer.fired().last().copied();
         let cut = shown.or(exchange.offered.active_id());
         let stopped = thread.measure(bytes_sent(exchange), cut, report);
         note_stopped(&exchange.ctx, stopped);
@@ -174,11 +159,11 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
 pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
     count(exchange, report);
     let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
-    if has_call || !exchange.leg.tooled || !writes() {
+    if has_call || !exchange.tooled || !writes() {
         return;
     }
     exchange.ctx.recorder.note(|e| e.written_calls += 1);
-    let model = exchange.offered.agent.request.view().facts.model.as_deref();
+    let model = exchange.offered.view().facts.model.as_deref();
     tracing::warn!(
         exchange = exchange.ctx.id,
         model = model.map(|model| cut(model, MODEL_NAME)),
@@ -188,23 +173,13 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
 
 /// Counts a leg without measuring the context by it: a draft's size is not that of the conversation.
 pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
-    let agent = &exchange.offered.agent;
-    if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
+    let offered = &exchange.offered;
+    if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {
         live.spoken.answered();
     }
-    let (usage, dropped) = (report.usage, report.dropped_thinking);
-    let ctx = &exchange.ctx;
-    ctx.recording.counted(usage, report.stop);
-    ctx.recorder.note(|e| {
-        let end = LegEnd {
-            id: report.id.clone(),
-            stop: report.stop,
-        };
-        e.count_tokens(usage, report.served.clone(), end);
-        e.broken_up += u32::try_from(report.broken_up).unwrap_or_default();
-        e.dropped_thinking += dropped.total();
-        e.dropped_for_prefix += dropped.prefix;
-    });
+    let (ctx, dropped) = (&exchange.ctx, report.dropped_thinking);
+    ctx.recording.counted(report.usage, report.stop);
+    ctx.recorder.note(|e| e.count_leg(report));
     if dropped.some().is_some() {
         tracing::warn!(
             exchange = ctx.id,
@@ -227,7 +202,7 @@ pub(super) async fn write_beside(
 
 /// Writes pairs; when this has returned, their marks may be shown.
 pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
-    let (app, live) = (&exchange.app, exchange.offered.agent.live()?);
+    let (app, live) = (&exchange.app, exchange.offered.live()?);
     app.sessions.add_pairs(live, pairs, app.clock.now_ms()).await
 }
 
@@ -237,19 +212,19 @@ pub(super) fn pair(
     answered: AnsweredCall,
     place: InsertionPlace,
 ) -> Result<HiddenPair, StoreError> {
-    let agent = &exchange.offered.agent;
-    let conversation = agent.live()?.key().to_owned();
+    let offered = &exchange.offered;
+    let conversation = offered.live()?.key().to_owned();
     let call = &answered.call;
     let (answer, outcome) = match answered.answer {
         Some(answer) if answer == HiddenResult::TOO_OFTEN => (answer, AnswerOutcome::TooOften),
         Some(answer) => (answer, AnswerOutcome::BadArguments),
         None => {
-            let weight = agent.weight.saturating_mul(SEARCHED);
+            let weight = offered.weight.saturating_mul(SEARCHED);
             heavy::work(weight, || {
                 exchange.app.answers.answer(&RecallCall {
                     tool: call.name(),
                     arguments: call.put_back(),
-                    cut: exchange.plan().cut_part(exchange.leg.fresh),
+                    cut: exchange.plan().cut_part(exchange.fresh),
                 })
             })
         }
@@ -263,9 +238,9 @@ pub(super) fn pair(
         id: exchange.app.clock.new_id(),
         principal: exchange.ctx.principal.clone(),
         conversation,
-        wire: agent.request.view().wire,
+        wire: offered.view().wire,
         tool: call.name().to_owned(),
-        call: agent.wire().hidden_call(call),
+        call: offered.wire().hidden_call(call),
         call_id: answered.call.id,
         answer,
         place,

@@ -14,7 +14,7 @@ use baton_core::wire::Operation;
 pub(super) fn begin(exchange: &Exchange, original: Option<OriginalTranscript>) {
     let Exchange { ctx, offered, .. } = exchange;
     ctx.recorder.note(|e| {
-        e.model.clone_from(&offered.agent.request.view().facts.model);
+        e.model.clone_from(&offered.view().facts.model);
         e.pinned = offered.active_id().map(|id| id.to_string());
         e.tooled = offered.offer.tooled;
         e.untooled = offered.offer.untooled;
@@ -37,15 +37,15 @@ pub(super) fn begin(exchange: &Exchange, original: Option<OriginalTranscript>) {
 
 /// The request for the journal.
 fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -> ReceivedRequest {
-    let (ctx, agent) = (&exchange.ctx, &exchange.offered.agent);
+    let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let path = ctx.target.split('?').next().unwrap_or_default();
-    let view = agent.request.view();
+    let view = offered.view();
     let OriginalTranscript { text, list, turns } = original.unwrap_or_else(|| view.into());
     ReceivedRequest {
         id: ctx.id.clone(),
         at_ms: exchange.app.clock.now_ms(),
         principal: ctx.principal.clone(),
-        conversation: agent.live.as_ref().map(|live| live.key().to_owned()),
+        conversation: offered.live.as_ref().map(|live| live.key().to_owned()),
         wire: view.wire,
         operation: ctx.operation.unwrap_or(Operation::Generate),
         upstream: ctx.upstream.name.clone(),

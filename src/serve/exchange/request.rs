@@ -8,11 +8,12 @@ use bytes::Bytes;
 use twox_hash::XxHash3_128;
 
 use super::app::App;
+use super::read::Received;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::spill::Spill;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::plan::{self, AgentCall, CallFacts, Pin, Places, Planned, ToolOffer};
+use baton_core::plan::{self, CallFacts, Pin, Places, Plan, Planned, ToolOffer};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
 use baton_core::wire::{View, Wire};
@@ -77,40 +78,51 @@ impl Request {
     }
 }
 
-/// The agent's request and its conversation.
+/// The agent's request, with all that is known of it before it is sent.
 #[derive(Clone)]
-pub(super) struct AgentRequest {
+pub(super) struct Offered {
     pub(super) request: Request,
     /// Cost of one pass over the request.
     pub(super) weight: usize,
     /// How it was sent.
     pub(super) call: CallFacts,
-    /// `None` while the store cannot be reached.
+    /// The conversation; `None` while the store cannot be reached.
     pub(super) live: Option<Arc<LiveConversation>>,
     /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
     pub(super) original_hash: Option<u64>,
+    pub(super) pin: Pin,
+    pub(super) places: Places,
+    pub(super) offer: ToolOffer,
 }
 
-impl AgentRequest {
-    /// A planned request in this conversation. `original`: what the agent sent, where that is another text.
-    pub(super) fn new(
-        call: AgentCall,
-        request: impl FnOnce(RequestReading) -> Request,
-        weight: usize,
-        live: Option<Arc<LiveConversation>>,
-        original: Option<&Bytes>,
-    ) -> Self {
+impl Offered {
+    /// A planned request in this conversation.
+    pub(super) fn new(received: Received, live: Option<Arc<LiveConversation>>, plan: Plan) -> Self {
+        let Received { call, body, weight } = received;
+        let taken_out = &plan.pin.taken_out;
+        let original = taken_out.original.as_ref();
         Self {
             call: call.facts(),
-            request: request(call.reading),
+            request: match taken_out.removed {
+                Some(_) => Request::plain(call.reading),
+                None => Request::new(body, call.reading),
+            },
             weight,
             live,
-            original_hash: original.map(body_hash),
+            original_hash: original.map(|original| body_hash(&original.text)),
+            pin: plan.pin,
+            places: plan.places,
+            offer: plan.offer,
         }
     }
 
+    /// The structure of the request, as the wires read it.
+    pub(super) fn view(&self) -> &View {
+        self.request.view()
+    }
+
     pub(super) fn wire(&self) -> &'static dyn Wire {
-        self.request.view().wire()
+        self.view().wire()
     }
 
     /// The conversation.
@@ -131,25 +143,14 @@ impl AgentRequest {
 
     /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
     pub(super) fn resends(&self) -> bool {
-        plan::resends(self.request.view())
+        plan::resends(self.view())
     }
-}
 
-/// A request with all that is known of it before it is sent.
-#[derive(Clone)]
-pub(super) struct Offered {
-    pub(super) agent: AgentRequest,
-    pub(super) pin: Pin,
-    pub(super) places: Places,
-    pub(super) offer: ToolOffer,
-}
-
-impl Offered {
     /// The plan, under the present policy.
     pub(super) fn plan<'a>(&'a self, app: &'a App) -> Planned<'a> {
         Planned {
-            reading: self.agent.request.reading(),
-            call: self.agent.call,
+            reading: self.request.reading(),
+            call: self.call,
             pin: &self.pin,
             places: &self.places,
             offer: &self.offer,

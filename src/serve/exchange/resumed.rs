@@ -9,48 +9,67 @@ use super::context;
 use super::request::Offered;
 use super::value::Exchange;
 use crate::state::files::documents;
-use crate::state::store::SharedStore;
+use crate::state::store::{SharedStore, StoreError};
+use baton_core::commands::CommandReply;
 use baton_core::handoffs::yaml::Drift;
+use baton_core::mark::pasted;
 use baton_core::plan::is_model_call;
 use baton_core::record::{HandoffId, HandoffStatus};
 
 /// Time for git.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Makes the handoff that a person resumes by a command active again. Returns what the answer states of that and of the
-/// repository. The model is notified with its next request.
-pub(super) async fn resume(exchange: &Exchange, handoff: HandoffId) -> String {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
-    let mut text = String::new();
+/// Continues after the handoff that a person names by a command, which makes it active again. The model is notified of what has
+/// changed in the repository with its next request.
+pub(super) async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
+    let Exchange { app, ctx, .. } = exchange;
     let (store, principal) = (app.sessions.store(), &ctx.principal);
+    let found = match pasted::id_range(id) {
+        Some(ids) => app.sessions.between(principal, ids).await?,
+        None => Vec::new(),
+    };
+    let handoff = match found[..] {
+        [only] => app.sessions.handoff(principal, only).await?,
+        [] => None,
+        _ => {
+            return Ok(CommandReply::new(
+                "more than one handoff has an id that begins like this: give more of it.",
+            ));
+        }
+    };
+    let Some(handoff) = handoff else {
+        return Ok(CommandReply::new(
+            "this handoff is not known here. `baton handoffs list` shows the handoffs of this store; give the id, or at \
+             least its first 13 characters.",
+        ));
+    };
+    let (id, about) = (handoff.id, handoff.about());
+    let mut text = format!("from here on the model knows the handoff {id}{about}.");
     if app.documents.is_on() {
-        match documents::set_status(store, principal, handoff, HandoffStatus::Active).await {
+        match documents::set_status(store, principal, id, HandoffStatus::Active).await {
             Ok(Some(changed)) if changed.before != HandoffStatus::Active => {
-                text = format!(" The handoff was {}; it is active again.", changed.before.name());
+                text += &format!(" The handoff was {}; it is active again.", changed.before.name());
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(exchange = ctx.id, %handoff, %error, "document not made active");
+                tracing::warn!(exchange = ctx.id, handoff = %id, %error, "document not made active");
             }
         }
     }
-    let Some(dir) = app.config.repository() else {
-        return text;
-    };
-    if let Some(drift) = drift(store, principal, handoff, dir.to_owned()).await {
-        text = format!("{text}\n\n{}.", drift.line());
-        if let Some(live) = &offered.agent.live {
-            live.set_notice(handoff, drift.for_the_model());
+    if let Some(dir) = app.config.repository()
+        && let Some(drift) = drift(store, principal, id, dir.to_owned()).await
+    {
+        text += &format!("\n\n{}.", drift.line());
+        if let Some(live) = &exchange.offered.live {
+            live.set_notice(id, drift.for_the_model());
         }
     }
-    text
+    Ok(CommandReply::of_handoff(&text, id, exchange.sentinel(&handoff)))
 }
 
 /// Whether a handoff was resumed, or a notice for the model is pending: two flags are read, for every request.
 pub(super) fn is_resumed(offered: &Offered) -> bool {
-    let live = offered.agent.live.as_ref();
+    let live = offered.live.as_ref();
     offered.pin.resumed || live.is_some_and(|live| live.has_notice())
 }
 
@@ -60,7 +79,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = &*exchange;
-    let (Some(active), Some(live)) = (offered.active_id(), offered.agent.live.clone()) else {
+    let (Some(active), Some(live)) = (offered.active_id(), offered.live.clone()) else {
         return;
     };
     if offered.pin.resumed {
@@ -76,7 +95,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         }
         return;
     }
-    if !is_model_call(ctx.operation) || offered.agent.call.side_call {
+    if !is_model_call(ctx.operation) || offered.call.side_call {
         return;
     }
     let Some(text) = live.take_notice(active) else {

@@ -7,14 +7,14 @@ use http::Response;
 
 use super::context::{self, note_nudge};
 use super::read::Received;
-use super::request::{AgentRequest, Offered, Request};
+use super::request::Offered;
 use super::value::Exchange;
 use super::{drafts, recording};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
-use baton_core::plan::{DraftAtHand, Pin, Places, ToolOffer, WatchedMoment};
+use baton_core::plan::{DraftAtHand, Plan, WatchedMoment};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
@@ -23,25 +23,14 @@ pub(super) async fn relayed(
     ctx: RequestContext,
     received: Received,
 ) -> Response<ResponseBody> {
-    let Received { call, body, weight } = received;
+    let call = &received.call;
     let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
     let opened = opened.await.inspect(|live| recording::note_topic(&ctx, live));
     let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
-    let mut offer = ToolOffer::default();
-    offer.set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
-    let offered = Offered {
-        agent: AgentRequest::new(
-            call,
-            |reading| Request::new(body, reading),
-            weight,
-            opened.ok(),
-            None,
-        ),
-        pin: Pin::default(),
-        places: Places::default(),
-        offer,
-    };
-    let mut exchange = Exchange::new(app, ctx, offered);
+    let mut plan = Plan::default();
+    plan.offer
+        .set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
+    let mut exchange = Exchange::new(app, ctx, Offered::new(received, opened.ok(), plan));
     recording::begin(&exchange, None);
     note_moment(&mut exchange);
     exchange.begin().await
@@ -52,13 +41,13 @@ fn note_moment(exchange: &mut Exchange) {
     let Some(thread) = context::enter(exchange) else {
         return;
     };
-    let ready = drafts::kept_draft(exchange);
+    let ready = exchange.kept_draft();
     let Some(state) = thread.state(ready.as_deref()) else {
         return;
     };
     let at_hand = DraftAtHand {
         ready: ready.as_deref(),
-        cost: drafts::draft_cost(&exchange.app),
+        cost: exchange.app.config.draft.cost(),
     };
     let moment = exchange
         .plan()

@@ -2,7 +2,7 @@
 //!
 //! This file is the checked config. `keys` has its sections: their fields, and a row for each key. `raw` reads text and
 //! environment. `value` checks single values; `addresses`, `secrets` and `names` check those of their kinds. `load` merges
-//! the layers, and `rules` checks what involves several keys.
+//! the layers, and `rules` checks what involves several keys. `settings` has the core's settings by a config.
 
 mod addresses;
 mod keys;
@@ -11,6 +11,7 @@ mod problem;
 mod raw;
 mod rules;
 mod secrets;
+mod settings;
 mod store_address;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,15 @@
 //! The context use of a key's threads. Only in memory: after a restart the next answer reports it again.
 
+use crate::keyed_hash;
 use baton_core::nudge::ContextUse;
 use baton_core::plan::ThreadCosts;
 use baton_core::record::HandoffId;
+use baton_core::rewrite::positions::without_breakpoints;
+use baton_core::wire::View;
 use tokio::sync::oneshot;
+
+/// Turns at a transcript's end by which its thread is found again.
+const TAIL: usize = 4;
 
 /// Threads kept for one key; the least recently used goes first. Branches, and conversations that share the key, have one each.
 const KEPT: usize = 16;
@@ -13,13 +19,13 @@ const KEPT: usize = 16;
 pub struct ThreadId(u64);
 
 /// The part of a request's transcript that identifies its thread.
-pub struct ThreadTurns<'a> {
+pub(super) struct ThreadTurns<'a> {
     /// How many elements it has.
-    pub turns: usize,
+    pub(super) turns: usize,
     /// The digest of the last few of them up to this one: a single one may be like another thread's ("Go on.").
-    pub digest: &'a dyn Fn(usize) -> u128,
+    pub(super) digest: &'a dyn Fn(usize) -> u128,
     /// Whether the agent named its session: the key is that of no other conversation.
-    pub named: bool,
+    pub(super) named: bool,
 }
 
 /// The threads of one key, least recently used first.
@@ -38,6 +44,17 @@ struct KnownThread {
     costs: ThreadCosts,
     /// Dropped with the thread's next request: nothing waits for a pause any more.
     pause: Option<oneshot::Sender<()>>,
+}
+
+/// Digest of the transcript's last turns up to this one.
+pub(super) fn tail_digest(view: &View, last: usize) -> u128 {
+    let turns = &view.turns[(last + 1).saturating_sub(TAIL)..=last];
+    let mut digests = [0; TAIL * size_of::<u128>()];
+    for (turn, place) in turns.iter().zip(digests.chunks_exact_mut(size_of::<u128>())) {
+        let one = keyed_hash::hash(&without_breakpoints(view.text(turn.span)));
+        place.copy_from_slice(&one.to_ne_bytes());
+    }
+    keyed_hash::hash(&digests)
 }
 
 impl ContextUses {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
-use super::context_uses::{ContextUses, ThreadId, ThreadTurns};
+use super::context_uses::{ContextUses, ThreadId, ThreadTurns, tail_digest};
 use super::listed::Listed;
-use super::repeats::{AnswerId, Repeats, in_time};
+use super::repeats::{LiveAnswer, Repeats, in_time};
 use super::spoken::ViewLength;
 use crate::sync::locked;
 use baton_core::nudge::ContextUse;
@@ -17,6 +17,7 @@ use baton_core::record::{
     Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, ReadyDraft, RecordChange,
     Update, UpdateOutcome,
 };
+use baton_core::wire::View;
 use tokio::sync::oneshot;
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
@@ -160,7 +161,7 @@ impl LiveConversation {
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
     /// over, the same request again continues directly after it.
-    pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
+    pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &LiveAnswer, now_ms: u64) {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
 
@@ -173,7 +174,7 @@ impl LiveConversation {
     /// The handoff after which a request continues, if it is a repetition; `answer` will be the answer to it, and is
     /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
     /// before they try again.
-    pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
+    pub fn take_repeat(&self, body_hash: u64, answer: &LiveAnswer, now_ms: u64) -> Option<HandoffId> {
         let mut state = self.state();
         if let Some(handoff) = state.repeats.take(body_hash, answer, now_ms) {
             return Some(handoff);
@@ -186,7 +187,7 @@ impl LiveConversation {
     }
 
     /// The end of `answer` was delivered.
-    pub fn forget_repeat(&self, answer: &AnswerId) {
+    pub fn forget_repeat(&self, answer: &LiveAnswer) {
         self.state().repeats.forget(answer);
     }
 
@@ -217,11 +218,17 @@ impl LiveConversation {
     /// transcript has a nudge after the cut.
     pub fn context_exchange(
         &self,
-        request: &ThreadTurns<'_>,
+        view: &View,
+        named: bool,
         cut: Option<HandoffId>,
         notified: bool,
     ) -> (ThreadId, bool) {
-        locked(&self.contexts).exchange(request, cut, notified)
+        let request = ThreadTurns {
+            turns: view.turns.len(),
+            digest: &|last| tail_digest(view, last),
+            named,
+        };
+        locked(&self.contexts).exchange(&request, cut, notified)
     }
 
     /// How full a thread's context is; `None` where that is forgotten.
@@ -241,9 +248,11 @@ impl LiveConversation {
         locked(&self.contexts).set_pause(thread, until_next);
     }
 
-    /// The draft that was written ahead of a handoff.
-    pub fn ready_draft(&self) -> Option<Box<ReadyDraft>> {
-        self.state().record.ready_draft.clone()
+    /// The draft that was written ahead of a handoff, in requests that are cut at `cut`.
+    pub fn ready_draft(&self, cut: Option<HandoffId>) -> Option<Box<ReadyDraft>> {
+        let state = self.state();
+        let draft = state.record.ready_draft.as_ref();
+        draft.filter(|draft| draft.cut == cut).cloned()
     }
 
     /// The texts that a person pinned.

@@ -28,16 +28,18 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 pub use self::checkpoints::{CallsAfterCut, NewCalls};
-pub use self::context_uses::{ThreadId, ThreadTurns};
+pub use self::context_uses::ThreadId;
 pub use self::key::{ConversationKey, conversation_key};
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub use self::reader::Reader;
-pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
+pub use self::repeats::{LiveAnswer, REPEAT_WITHIN_MS};
 pub use self::thread::ContextThread;
 use crate::store::records::{PlacedRecord, StoredRecord};
 use crate::store::{SharedStore, StoreError, StoreResult};
-use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer};
+use baton_core::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, RecordChange, RepeatedAnswer,
+};
 
 /// Bytes of handoffs kept in memory where no limit is given: room for a few of the longest (1 MiB of prompt, and as much of head).
 const HANDOFF_BYTES: u64 = 8 << 20;
@@ -51,6 +53,16 @@ const EVICT_SHARE: usize = 8;
 /// A conversation that is used is rewritten when its date is older than this, so that sweeping by weeks
 /// never takes one that is in use.
 const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// A handoff that fires in an answer.
+pub struct FiredHandoff<'a> {
+    pub handoff: &'a Handoff,
+    /// Where it is in the agent's transcript.
+    pub point: Option<CutPoint>,
+    pub answer: &'a LiveAnswer,
+    /// Hash of the answered request.
+    pub body_hash: u64,
+}
 
 /// The conversations in use.
 pub struct Sessions {
@@ -310,6 +322,48 @@ impl Sessions {
             .await?;
         self.handoffs.insert(handoff.id, Arc::clone(&handoff));
         Ok(handoff)
+    }
+
+    /// Writes a handoff that fires in an answer, like [`fire`](Self::fire): until the answer's end counts as read, the same
+    /// request goes on after it. Returns the hidden pairs since the handoff before.
+    ///
+    /// # Errors
+    /// The store cannot be written: the handoff must not be shown.
+    pub async fn hand_over(
+        &self,
+        live: &Arc<LiveConversation>,
+        fired: FiredHandoff<'_>,
+        now_ms: u64,
+    ) -> StoreResult<Vec<Arc<HiddenPair>>> {
+        let FiredHandoff {
+            handoff,
+            point,
+            answer,
+            body_hash,
+        } = fired;
+        let repeat = RepeatedAnswer {
+            body_hash,
+            handoff: handoff.id,
+            replaces: answer.fired().clone(),
+            at_ms: now_ms,
+        };
+        // No handoff fails because they cannot be counted.
+        let pairs = self.pairs_of(live).await.unwrap_or_default();
+        answer.fired().push(handoff.id);
+        self.fire(live, handoff.clone(), point, Some(repeat), now_ms)
+            .await?;
+        live.remember_repeat(body_hash, handoff.id, answer, now_ms);
+        live.spoken.handed_over();
+        Ok(pairs)
+    }
+
+    /// The end of an answer counts as read: the same request again is a new one. Call it within the runtime.
+    pub fn read(&self, live: &Arc<LiveConversation>, answer: &LiveAnswer) {
+        live.forget_repeat(answer);
+        let fired = answer.fired();
+        if !fired.is_empty() {
+            self.shown(live, &fired);
+        }
     }
 
     /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written in the

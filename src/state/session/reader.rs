@@ -1,5 +1,5 @@
 //! Reads what a plan lacks: from memory, else from the store. What is asked for together is sent together, which is one
-//! round trip to a shared store.
+//! round trip to a shared store. Makes the plan's writes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures_util::future::{join, join_all, join3};
 use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
 use crate::store::seals::Seals;
 use crate::store::{HandoffFilter, StoreError};
-use baton_core::plan::{AgentCall, Answer, ListedRecords, Need, Needs, PairsAfter, Records};
+use baton_core::plan::{AgentCall, Answer, Effect, ListedRecords, Need, Needs, PairsAfter, Plan, Records};
 use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::Span;
 
@@ -121,9 +121,45 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The walk over the transcript's calls, once the plan is made.
-    pub fn into_calls(self) -> Option<NewCalls> {
-        self.calls.map(|(_, calls)| calls)
+    /// Makes the writes of a plan. Returns how many inserted texts have lost their place since the request before.
+    ///
+    /// # Errors
+    /// The store cannot be written, and the request cannot be served without it.
+    pub async fn write(&mut self, plan: &mut Plan) -> Result<usize, StoreError> {
+        let (sessions, now_ms, mut lost) = (self.sessions, self.now_ms, 0);
+        let effects = std::mem::take(&mut plan.effects);
+        let Some(live) = &self.live else {
+            return Ok(lost);
+        };
+        for effect in effects {
+            match effect {
+                Effect::TakeOverCutPoint(point) => sessions.take_over(live, point, now_ms).await?,
+                Effect::KeepCutPoint(handoff) => sessions.keep_cut_point(live, handoff),
+                Effect::KnowPairs(found) => {
+                    if let Some((_, calls)) = self.calls.take() {
+                        live.record_lookup(calls, &found);
+                    }
+                }
+                Effect::TakeOverInsertions(found) => {
+                    live.copy_checked();
+                    sessions.take_over_insertions(live, found, now_ms).await?;
+                }
+                Effect::LoseInsertions(all) => lost = live.newly_lost(&all),
+                Effect::DecideTool(decision) => {
+                    let written = sessions.decide_tooled(live, decision.tooled(), now_ms).await;
+                    plan.offer.set(match written {
+                        Ok(stands) => decision.written(stands),
+                        Err(error) => {
+                            let why = decision.unwritten();
+                            tracing::error!(%error, tool = why.is_none(), "the decision on the tool cannot be recorded");
+                            why
+                        }
+                    });
+                }
+                Effect::Follow(active) => sessions.follow(live, active, now_ms),
+            }
+        }
+        Ok(lost)
     }
 
     /// What it weighs to verify the seals of a text, where the plan verifies any.

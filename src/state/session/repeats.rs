@@ -1,8 +1,9 @@
 //! Remembers answers that may have broken off after their sentinel: a repeated request continues after it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use crate::sync::locked;
 use baton_core::record::HandoffId;
 
 /// How long a broken answer may be requested again and continue after its handoff: agents retry within
@@ -13,9 +14,17 @@ pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 /// off at the same time.
 const KEPT: usize = 32;
 
-/// An answer to an agent. Clones are the same answer, which is in progress while any of them lives.
+/// An answer to an agent, with the handoffs that it shows. Clones are the same answer, which is in progress while any of them
+/// lives.
 #[derive(Debug, Clone, Default)]
-pub struct AnswerId(Arc<()>);
+pub struct LiveAnswer(Arc<Mutex<Vec<HandoffId>>>);
+
+impl LiveAnswer {
+    /// Its handoffs, in the order in which they are shown.
+    pub fn fired(&self) -> MutexGuard<'_, Vec<HandoffId>> {
+        locked(&self.0)
+    }
+}
 
 /// The notes of one key, oldest first.
 #[derive(Default)]
@@ -26,7 +35,7 @@ struct SeenAnswer {
     handoff: HandoffId,
     at_ms: u64,
     /// Whose answer it is. Broken off when its last holder is dropped.
-    answer: Weak<()>,
+    answer: Weak<Mutex<Vec<HandoffId>>>,
 }
 
 /// Whether a note from `at_ms` still holds. Another process may have written it, by a clock that is ahead of this one.
@@ -35,7 +44,7 @@ pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
 }
 
 impl SeenAnswer {
-    fn is_of(&self, answer: &AnswerId) -> bool {
+    fn is_of(&self, answer: &LiveAnswer) -> bool {
         std::ptr::eq(self.answer.as_ptr(), Arc::as_ptr(&answer.0))
     }
 
@@ -50,7 +59,7 @@ impl Repeats {
     }
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`: its last one.
-    pub(super) fn remember(&mut self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
+    pub(super) fn remember(&mut self, body_hash: u64, handoff: HandoffId, answer: &LiveAnswer, now_ms: u64) {
         self.0.retain(|r| !r.is_of(answer) && in_time(r.at_ms, now_ms));
         if self.0.len() == KEPT {
             self.0.pop_front();
@@ -66,7 +75,7 @@ impl Repeats {
     /// The handoff after which a request with this body continues, if it repeats one; `answer` is its own. An answer
     /// that broke off is repeated by one request at a time. One that is under way, as far as we know,
     /// keeps its note: its agent may have lost patience, and may be another one.
-    pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
+    pub(super) fn take(&mut self, body_hash: u64, answer: &LiveAnswer, now_ms: u64) -> Option<HandoffId> {
         let fits = |r: &&SeenAnswer| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
         let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
         let handoff = match broken {
@@ -79,7 +88,7 @@ impl Repeats {
 
     /// The end of `answer` was handed over: the same request again is a new one. Notes of other answers stay, except
     /// those that it replaced.
-    pub(super) fn forget(&mut self, answer: &AnswerId) {
+    pub(super) fn forget(&mut self, answer: &LiveAnswer) {
         let Some(own) = self.0.iter().find(|r| r.is_of(answer)) else {
             return;
         };

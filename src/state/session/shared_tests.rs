@@ -157,15 +157,15 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     one.fire(&at_one, fired.clone(), Some(point), Some(first), 1000)
         .await
         .unwrap();
-    at_one.remember_repeat(7, fired.id, &AnswerId::default(), 1000);
+    at_one.remember_repeat(7, fired.id, &LiveAnswer::default(), 1000);
 
     // Its clock is slow by minutes.
     let at_two = opened(&two).await;
-    let answer = AnswerId::default();
+    let answer = LiveAnswer::default();
     assert!(at_two.may_repeat());
     assert_eq!(at_two.take_repeat(8, &answer, 10), None);
     assert_eq!(
-        at_two.take_repeat(7, &AnswerId::default(), 1001 + REPEAT_WITHIN_MS),
+        at_two.take_repeat(7, &LiveAnswer::default(), 1001 + REPEAT_WITHIN_MS),
         None
     );
     assert_eq!(at_two.take_repeat(7, &answer, 10), Some(fired.id));
@@ -181,7 +181,7 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     assert_eq!(at_one.record().repeats.len(), 1);
 
     // The end of an answer is handed over: the same request is a new one then, everywhere.
-    let answer = AnswerId::default();
+    let answer = LiveAnswer::default();
     assert_eq!(at_two.take_repeat(7, &answer, 12), Some(later.id));
     at_two.forget_repeat(&answer);
     two.shown(&at_two, &[later.id]);
@@ -196,7 +196,10 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    assert_eq!(opened(&two).await.take_repeat(7, &AnswerId::default(), 13), None);
+    assert_eq!(
+        opened(&two).await.take_repeat(7, &LiveAnswer::default(), 13),
+        None
+    );
 }
 
 async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over(server: Option<RedisServer>) {

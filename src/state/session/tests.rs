@@ -181,7 +181,7 @@ async fn repeats_are_taken_once_and_in_time() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let id = Uuid::now_v7();
-    let answer = AnswerId::default;
+    let answer = LiveAnswer::default;
     assert_eq!(live.take_repeat(1, &answer(), 0), None);
     live.remember_repeat(1, id, &answer(), 1000);
     assert_eq!(live.take_repeat(2, &answer(), 1000), None, "another body");
@@ -202,14 +202,14 @@ async fn answers_that_break_off_at_the_same_time_are_all_remembered() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let ids: Vec<_> = (0..4).map(|_| Uuid::now_v7()).collect();
-    let answers: Vec<_> = (0..4).map(|_| AnswerId::default()).collect();
+    let answers: Vec<_> = (0..4).map(|_| LiveAnswer::default()).collect();
     // Two of them answer the same request: conversations may open alike to the byte.
     for (n, hash) in [1, 2, 3, 3].into_iter().enumerate() {
         live.remember_repeat(hash, ids[n], &answers[n], n as u64);
     }
     live.forget_repeat(&answers[1]);
     drop(answers);
-    let again: Vec<_> = (0..5).map(|_| AnswerId::default()).collect();
+    let again: Vec<_> = (0..5).map(|_| LiveAnswer::default()).collect();
     assert_eq!(live.take_repeat(1, &again[0], 10), Some(ids[0]));
     assert_eq!(
         live.take_repeat(2, &again[1], 10),
@@ -222,26 +222,26 @@ async fn answers_that_break_off_at_the_same_time_are_all_remembered() {
     live.forget_repeat(&again[2]);
     // The last one breaks off again.
     drop(again);
-    let last = AnswerId::default();
+    let last = LiveAnswer::default();
     assert_eq!(live.take_repeat(3, &last, 11), Some(ids[3]));
     live.forget_repeat(&last);
-    assert_eq!(live.take_repeat(3, &AnswerId::default(), 12), None);
+    assert_eq!(live.take_repeat(3, &LiveAnswer::default(), 12), None);
 }
 
 #[tokio::test]
 async fn the_end_of_one_answer_is_not_the_end_of_its_twin() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
-    let (id, first, second) = (Uuid::now_v7(), AnswerId::default(), AnswerId::default());
+    let (id, first, second) = (Uuid::now_v7(), LiveAnswer::default(), LiveAnswer::default());
     live.remember_repeat(1, id, &first, 1);
     assert_eq!(live.take_repeat(1, &second, 2), Some(id), "still under way");
     live.forget_repeat(&first);
     drop(second);
-    let third = AnswerId::default();
+    let third = LiveAnswer::default();
     assert_eq!(live.take_repeat(1, &third, 3), Some(id), "the second broke off");
     live.forget_repeat(&third);
     // The other way round: who lost patience is answered, and the first answer is found to be dead.
-    let (first, second) = (AnswerId::default(), AnswerId::default());
+    let (first, second) = (LiveAnswer::default(), LiveAnswer::default());
     live.remember_repeat(1, id, &first, 4);
     assert_eq!(live.take_repeat(1, &second, 5), Some(id));
     drop(first);

@@ -30,7 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use baton_core::record::WireId;
-use baton_core::wire::{ServedBy, StopReason, Usage};
+use baton_core::wire::{LegReport, StopReason, Usage};
 
 baton_core::named! {
     /// How an exchange ended.
@@ -132,16 +132,31 @@ impl ExchangeEvent {
         }
     }
 
-    /// Records the usage of the leg sent last, the model that answered it, and how it ended.
-    pub fn count_tokens(&mut self, tokens: Usage, served: ServedBy, end: LegEnd) {
+    /// Records how the leg sent last ended, its usage, and the model that answered it.
+    pub fn count_leg(&mut self, leg: &LegReport) {
         let Self { facts, ends, .. } = self;
         let legs = facts.sent_bytes.len().max(1);
         facts.tokens.resize(legs, None);
-        facts.tokens[legs - 1] = Some(tokens);
+        facts.tokens[legs - 1] = Some(leg.usage);
         facts.served.resize(legs, None);
-        facts.served[legs - 1] = Some(served);
+        facts.served[legs - 1] = Some(leg.served.clone());
         ends.resize(legs, None);
-        ends[legs - 1] = Some(end);
+        ends[legs - 1] = Some(LegEnd {
+            id: leg.id.clone(),
+            stop: leg.stop,
+        });
+        facts.broken_up += u32::try_from(leg.broken_up).unwrap_or_default();
+        facts.dropped_thinking += leg.dropped_thinking.total();
+        facts.dropped_for_prefix += leg.dropped_thinking.prefix;
+    }
+
+    /// Records a handoff that was written in this exchange.
+    pub fn handed_over(&mut self, handoff: HandoffEvent) {
+        self.fired.push(handoff.id.clone());
+        self.prompt_bytes += handoff.prompt_bytes;
+        self.lacked += handoff.lacked.values().sum::<u32>();
+        self.relookups += handoff.relookups.unwrap_or_default();
+        self.handoffs.push(handoff);
     }
 
     /// From the request's first byte to the response's last.

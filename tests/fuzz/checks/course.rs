@@ -1,6 +1,7 @@
 //! Any events in any order: nothing is done twice, too early, or after the end.
 
-use baton_core::course::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, VerdictInput};
+use baton_core::course::{Action, Course, CourseEvent, CourseTerms, Effect, VerdictInput};
+use baton_core::plan::NextLeg;
 use baton_core::record::HiddenResult;
 use baton_core::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
 use uuid::Uuid;
@@ -73,9 +74,7 @@ impl Choices<'_> {
             3 => {
                 let id = self.byte();
                 CourseEvent::HandoffWritten {
-                    id: Uuid::from_u128(id.into()),
-                    head: id.to_string(),
-                    routed: None,
+                    next: NextLeg::after(Uuid::from_u128(id.into()), id.to_string(), None),
                     sentinel: format!("sentinel {id}"),
                 }
             }
@@ -99,11 +98,9 @@ impl Choices<'_> {
     }
 
     fn terms(&mut self) -> CourseTerms {
-        let opening = self.flag().then(|| RepeatedHandoff {
-            id: Uuid::from_u128(7),
-            head: "head".into(),
-            routed: None,
-        });
+        let opening = self
+            .flag()
+            .then(|| NextLeg::after(Uuid::from_u128(7), "head".into(), None));
         CourseTerms {
             first: VerdictInput {
                 messages: self.byte().into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_core::course::{
     AnswerStep, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress,
-    RepeatedHandoff, StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
+    StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
 };
 use baton_core::handoffs::carry::{self, CarryPolicy};
 use baton_core::handoffs::recall::RecallIndexSettings;
@@ -269,11 +269,8 @@ impl Answering<'_> {
             goes_on_by_id: !resends(&self.plan.reading.view),
             retries: self.config.handoff.retries,
             active: self.plan.pin.active_id(),
-            opening: handoff.map(|handoff| RepeatedHandoff {
-                id: handoff.id,
-                head: handoff.head.clone(),
-                routed: handoff.routed.clone(),
-            }),
+            opening: handoff
+                .map(|handoff| NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())),
             opens_with_text: false,
         })
     }
@@ -393,10 +390,8 @@ impl Answering<'_> {
             Effect::WriteHandoff(new) => {
                 let handoff = self.write_handoff(new);
                 CourseEvent::HandoffWritten {
-                    id: handoff.id,
                     sentinel: self.sentinel(&handoff),
-                    head: handoff.head,
-                    routed: handoff.routed,
+                    next: NextLeg::after(handoff.id, handoff.head, handoff.routed),
                 }
             }
             Effect::WritePairs(all) => {

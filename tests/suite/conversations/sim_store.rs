@@ -192,7 +192,7 @@ impl SimStore {
                 let from = record.active;
                 self.change(key, &RecordChange::Followed { from, to });
             }
-            Effect::KnowPairs(_) | Effect::LoseInsertions(_) | Effect::Resume(_) => {}
+            Effect::KnowPairs(_) | Effect::LoseInsertions(_) => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::request::Preset;
+use super::request::{DraftSpec, Preset};
 use super::{DraftEnd, carried};
 use crate::record::HandoffOrigin;
 
@@ -248,6 +248,19 @@ impl DraftRequest {
             ..Self::default()
         };
         *self == plain
+    }
+
+    /// The specification of its draft. `tokens`: of what is put together here, and not by a model.
+    pub fn spec<'r>(&'r self, tokens: usize, repository: &'r str) -> DraftSpec<'r> {
+        DraftSpec {
+            focus: &self.focus,
+            preset: self.preset,
+            tokens,
+            repository,
+            git: self.git,
+            commands: self.commands,
+            why: self.why,
+        }
     }
 
     /// Whether another method is tried after a failure, since no person could request it.

@@ -57,10 +57,8 @@ impl Exchange {
             Effect::WriteHandoff(new) => {
                 let written = record_writer::write_handoff(self, new).await;
                 let event = written.map(|handoff| CourseEvent::HandoffWritten {
-                    id: handoff.id,
                     sentinel: self.sentinel(&handoff),
-                    head: handoff.head,
-                    routed: handoff.routed,
+                    next: NextLeg::after(handoff.id, handoff.head, handoff.routed),
                 });
                 ("handoff", event)
             }
@@ -78,7 +76,7 @@ impl Exchange {
                 ("response id", written.map(|()| CourseEvent::Written))
             }
             Effect::Send { leg, pause, failed } => {
-                self.leg.fresh = leg.head.is_some();
+                self.fresh = leg.head.is_some();
                 return self.send_later(&leg, pause, failed, streamed).await;
             }
         };
@@ -98,7 +96,7 @@ impl Exchange {
         let Some(spoken) = spoken else {
             return Ok(CourseEvent::NotWritten);
         };
-        let wire = self.offered.agent.wire();
+        let wire = self.offered.wire();
         let pair = record_writer::pair(self, answered, InsertionPlace::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
@@ -151,7 +149,7 @@ impl Exchange {
     /// What an end of ours states. One that states a later leg's size rewrites the request for it.
     pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
         let size = |leg: &_| splice::len(&self.plan().later_leg(leg).rope);
-        heavy::work(self.offered.agent.weight, || close.ending(size))
+        heavy::work(self.offered.weight, || close.ending(size))
     }
 
     /// A later leg's body; `None` where it has not the first one's form.

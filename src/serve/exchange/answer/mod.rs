@@ -15,8 +15,8 @@ use super::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::{headers, relay};
-use baton_core::course::{Course, CourseTerms, RepeatedHandoff, StreamMerge, VerdictInput};
-use baton_core::plan::is_model_call;
+use baton_core::course::{Course, CourseTerms, StreamMerge, VerdictInput};
+use baton_core::plan::{NextLeg, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
@@ -44,7 +44,7 @@ impl Exchange {
         let Some(handoff) = found else {
             return Box::pin(self.begin()).await;
         };
-        self.record.fired.list().push(handoff.id);
+        self.answer.fired().push(handoff.id);
         after_handoff(self, &handoff).await
     }
 }
@@ -65,7 +65,7 @@ async fn first(sent: Sent) -> Response<ResponseBody> {
 
 /// Answers with a handoff's sentinel, then the leg after it; with the sentinel alone where responses stop there.
 pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> Response<ResponseBody> {
-    exchange.leg.fresh = true;
+    exchange.fresh = true;
     if exchange.stops() {
         return match exchange.begun_draft() {
             Some(shown) => exchange.end_shown(shown),
@@ -143,18 +143,15 @@ async fn show(
 }
 
 fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
-    let Exchange {
-        app, offered, leg, ..
-    } = exchange;
-    let agent = &offered.agent;
-    if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
+    let offered = &exchange.offered;
+    if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {
         live.spoken.saw(first.messages);
     }
     VerdictInput::of(
         &exchange.plan(),
         first,
-        leg.tooled,
-        app.config.handoff.max_chain.max(1),
+        exchange.tooled,
+        exchange.app.config.handoff.max_chain.max(1),
     )
 }
 
@@ -169,20 +166,19 @@ impl Exchange {
 
     /// The tools of ours that the present leg was offered.
     pub(super) fn hidden(&self) -> ToolNames {
-        self.plan().offered(self.leg.tooled, self.leg.fresh)
+        self.plan().offered(self.tooled, self.fresh)
     }
 
     /// What a streamed answer is read and written by. Calls of these tools are hidden.
     pub(super) fn machine(&self, hide: ToolNames) -> LegMachine {
-        let agent = &self.offered.agent;
-        let mut machine = agent.wire().machine(agent.request.view(), self.watch(hide));
+        let mut machine = self.offered.wire().machine(self.offered.view(), self.watch(hide));
         machine.frame_as(self.form().framing());
         machine
     }
 
     /// What a streamed answer goes through.
     pub(super) fn merge(&self) -> StreamMerge {
-        self.merge_hiding(self.hidden(), self.leg.tooled)
+        self.merge_hiding(self.hidden(), self.tooled)
     }
 
     /// What a stream goes through from which calls of these tools are hidden. `keep`: a leg's output is kept for a follow-up.
@@ -196,14 +192,11 @@ impl Exchange {
         Course::new(CourseTerms {
             first,
             stops: self.stops(),
-            goes_on_by_id: !offered.agent.resends(),
+            goes_on_by_id: !offered.resends(),
             retries: self.app.config.handoff.retries,
             active: offered.active_id(),
-            opening: after.map(|handoff| RepeatedHandoff {
-                id: handoff.id,
-                head: handoff.head.clone(),
-                routed: handoff.routed.clone(),
-            }),
+            opening: after
+                .map(|handoff| NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())),
             opens_with_text: self.opening.before_model().is_some(),
         })
     }
@@ -211,28 +204,20 @@ impl Exchange {
     /// The answer is whole. Returns what is to be called, within the runtime, when the server has taken its end; that takes
     /// effect when the agent counts as having read the end.
     pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
-        // Before the handoffs are taken out of the record: after an answer with a handoff no pause is watched.
         self.watch_pause();
-        let fired = std::mem::take(&mut *self.record.fired.list());
-        let live = self.offered.agent.live.clone();
-        let live = live.filter(|live| live.may_repeat() || !fired.is_empty());
-        let (app, answer) = (self.app.clone(), self.record.id.clone());
+        let (app, answer) = (self.app.clone(), self.answer.clone());
+        let live = self.offered.live.clone();
+        let live = live.filter(|live| live.may_repeat() || !answer.fired().is_empty());
         move || {
             let Some(live) = live else { return };
             let wait = app.config.limits.waits.unread;
-            let read = move || {
-                live.forget_repeat(&answer);
-                if !fired.is_empty() {
-                    app.sessions.shown(&live, &fired);
-                }
-            };
             if wait.is_zero() {
-                return read();
+                return app.sessions.read(&live, &answer);
             }
             let due = tokio::time::sleep(wait);
             tokio::spawn(async move {
                 due.await;
-                read();
+                app.sessions.read(&live, &answer);
             });
         }
     }

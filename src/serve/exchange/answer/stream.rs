@@ -1,6 +1,7 @@
 //! Drives the course of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
 //! between two legs it sends keep-alives to the agent.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -18,14 +19,8 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{AnswerStep, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer};
 use baton_core::wire::{LegOutput, StopReason};
 
-/// An effect in progress.
-type EffectWork = heavy::OffloadedFuture<Worked>;
-
-/// The exchange after an effect, and the effect's outcome.
-struct Worked {
-    exchange: Box<Exchange>,
-    result: EffectResult,
-}
+/// An effect in progress: the exchange after it, and its outcome.
+type EffectWork = heavy::OffloadedFuture<(Box<Exchange>, EffectResult)>;
 
 /// The body of a streamed answer.
 pub(super) struct Driver {
@@ -113,26 +108,19 @@ impl Driver {
         self.go_on();
     }
 
-    /// The leg is over, and its connection goes back to the pool once the body's own end was read.
-    fn let_go(&mut self) {
-        if let DriverPhase::Leg(body) = std::mem::replace(&mut self.phase, DriverPhase::Done) {
-            body.drained();
-        }
-    }
-
     /// Begins an effect.
     fn perform(&mut self, effect: Effect, spoken: Option<LegOutput>) {
         let mut exchange = Box::new(self.exchange.clone());
-        let weight = exchange.offered.agent.weight;
+        let weight = exchange.offered.weight;
         let work = async move {
             let result = exchange.perform(effect, spoken, true).await;
-            Worked { exchange, result }
+            (exchange, result)
         };
         self.phase = DriverPhase::Between(heavy::offloaded(weight, Box::pin(work)));
     }
 
-    fn worked(&mut self, Worked { exchange, result }: Worked) {
-        self.exchange = *exchange;
+    /// An effect is over.
+    fn performed(&mut self, result: EffectResult) {
         match result {
             EffectResult::Event(event) => self.answer.performed(event),
             EffectResult::Leg(body) => {
@@ -171,8 +159,9 @@ impl Driver {
         match &mut self.phase {
             DriverPhase::Done | DriverPhase::Broken(_) => Poll::Ready(()),
             DriverPhase::Between(work) => match work.as_mut().poll(cx) {
-                Poll::Ready(done) => {
-                    self.worked(done);
+                Poll::Ready((exchange, result)) => {
+                    self.exchange = *exchange;
+                    self.performed(result);
                     Poll::Ready(())
                 }
                 Poll::Pending => self.keep_alive(cx),
@@ -187,7 +176,10 @@ impl Driver {
                             self.leg_broken(StreamFault::Closed(why), false);
                         }
                         LegProgress::Over => {
-                            self.let_go();
+                            // The connection goes back to the pool once the body's own end was read.
+                            if let DriverPhase::Leg(body) = mem::replace(&mut self.phase, DriverPhase::Done) {
+                                body.drained();
+                            }
                             self.leg_over();
                         }
                     }

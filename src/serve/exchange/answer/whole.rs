@@ -17,7 +17,7 @@ use baton_core::wire::{self, LegReport, StopReason};
 /// The answer to an agent that wants it in one piece.
 pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let Answered {
-        exchange,
+        mut exchange,
         parts,
         body,
         course,
@@ -33,15 +33,10 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let Some(report) = exchange.read_reply(&body, exchange.hidden()) else {
         return relay::headed(&parts, true, ResponseBody::whole(body));
     };
-    let mut reply = WholeReply {
-        answer: JoinedAnswer::new(course),
-        exchange,
-    };
-    reply.leg_over(body, report);
-    let close = reply.run().await;
-    let WholeReply { exchange, answer } = reply;
-    let agent = &exchange.offered.agent;
-    let (view, ending) = (agent.request.view(), exchange.ending(&close));
+    let mut answer = JoinedAnswer::new(course);
+    exchange.leg_over(&mut answer, body, report);
+    let close = exchange.run(&mut answer).await;
+    let (view, ending) = (exchange.offered.view(), exchange.ending(&close));
     // Upstream's own bytes, where nothing is to be changed.
     let joined = ResponseBody::whole(answer.joined(view, opening.as_deref(), ending));
     let body = match effects::outcome(&close, answer.stop()) {
@@ -57,8 +52,9 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
 impl Exchange {
     /// Reads a reply, from which calls of these tools are hidden.
     pub(in crate::serve::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
-        let agent = &self.offered.agent;
-        agent.wire().reply(agent.request.view(), body, self.watch(hide))
+        self.offered
+            .wire()
+            .reply(self.offered.view(), body, self.watch(hide))
     }
 
     /// All of an answer.
@@ -66,52 +62,47 @@ impl Exchange {
         let limit = self.app.config.limits.body_bytes;
         body.whole(limit, &self.app.bodies).await
     }
-}
 
-/// A reply in progress.
-struct WholeReply {
-    exchange: Exchange,
-    answer: JoinedAnswer,
-}
-
-impl WholeReply {
-    fn leg_over(&mut self, body: Bytes, report: LegReport) {
-        record_writer::count_shown(&self.exchange, &report, || writes_call(&body));
-        self.answer.leg_over(body, report);
+    /// A leg of a reply was read to its end.
+    fn leg_over(&self, answer: &mut JoinedAnswer, body: Bytes, report: LegReport) {
+        record_writer::count_shown(self, &report, || writes_call(&body));
+        answer.leg_over(body, report);
     }
 
     /// Performs effect after effect. Returns how the reply ends.
-    async fn run(&mut self) -> ResponseEnd {
+    async fn run(&mut self, answer: &mut JoinedAnswer) -> ResponseEnd {
         loop {
-            let (effect, spoken) = match self.answer.step() {
+            let (effect, spoken) = match answer.step() {
                 AnswerStep::Perform { effect, spoken } => (effect, spoken),
                 AnswerStep::End(close) => return close,
                 AnswerStep::EndAsItIs | AnswerStep::BreakOff => return ResponseEnd::Own,
             };
             // In boxes: nearly all replies end with their first leg.
-            match Box::pin(self.exchange.perform(effect, spoken, false)).await {
-                EffectResult::Event(event) => self.answer.performed(event),
+            match Box::pin(self.perform(effect, spoken, false)).await {
+                EffectResult::Event(event) => answer.performed(event),
                 EffectResult::Leg(body) => {
-                    self.answer.performed(CourseEvent::LegBegun);
-                    Box::pin(self.read_leg(body)).await;
+                    answer.performed(CourseEvent::LegBegun);
+                    Box::pin(self.read_leg(answer, body)).await;
                 }
             }
         }
     }
 
-    /// Reads a later leg.
-    async fn read_leg(&mut self, body: UpstreamBody) {
-        let exchange = &self.exchange.ctx.id;
-        let retry = match self.exchange.collect(body).await {
-            Ok(body) => match self.exchange.read_reply(&body, self.exchange.hidden()) {
-                Some(report) if report.stop != StopReason::Error => return self.leg_over(body, report),
+    /// Reads a later leg of a reply.
+    async fn read_leg(&self, answer: &mut JoinedAnswer, body: UpstreamBody) {
+        let exchange = &self.ctx.id;
+        let retry = match self.collect(body).await {
+            Ok(body) => match self.read_reply(&body, self.hidden()) {
+                Some(report) if report.stop != StopReason::Error => {
+                    return self.leg_over(answer, body, report);
+                }
                 None if !wire::is_error(&body) => {
                     tracing::error!(exchange, "leg answered with an invalid reply");
                     false
                 }
                 report => {
                     if let Some(report) = report {
-                        record_writer::count(&self.exchange, &report);
+                        record_writer::count(self, &report);
                     }
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true
@@ -126,6 +117,6 @@ impl WholeReply {
                 false
             }
         };
-        self.answer.leg_broken(retry);
+        answer.leg_broken(retry);
     }
 }

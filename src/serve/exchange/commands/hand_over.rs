@@ -11,7 +11,7 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::commands::{CommandReply, ReplySentinel};
+use baton_core::commands::CommandReply;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
@@ -31,7 +31,7 @@ pub(super) enum HandoffTrigger {
 /// The conversation's open draft: one that waits for a person may have been written by another process.
 pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
     let Exchange { app, offered, .. } = exchange;
-    let key = offered.agent.live()?.key();
+    let key = offered.live()?.key();
     app.drafting.restored_in(app.sessions.store(), key).await
 }
 
@@ -55,15 +55,15 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
 /// Makes the handoff of the transcript in front of the command.
 async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
     let Exchange { app, offered, .. } = exchange;
-    let live = offered.agent.live()?;
+    let live = offered.live()?;
     let Some(before) = without_command(exchange) else {
         return Ok(CommandReply::new("nothing to hand off yet."));
     };
     if let Some(handoff) = made_before(exchange).await? {
-        exchange.record.fired.list().push(handoff.id);
+        exchange.answer.fired().push(handoff.id);
         return Ok(reported(exchange, &before, &handoff));
     }
-    if offered.agent.request.view().facts.previous.is_some() {
+    if offered.view().facts.previous.is_some() {
         return Ok(CommandReply::new(
             "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
         ));
@@ -99,9 +99,9 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
 
 /// The handoff of an answer to the same request that broke off: agents then repeat the request.
 async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreError> {
-    let (app, agent) = (&exchange.app, &exchange.offered.agent);
+    let (app, offered) = (&exchange.app, &exchange.offered);
     let now = app.clock.now_ms();
-    match agent.live()?.take_repeat(agent.hash(), &exchange.record.id, now) {
+    match offered.live()?.take_repeat(offered.hash(), &exchange.answer, now) {
         Some(id) => app.sessions.handoff(&exchange.ctx.principal, id).await,
         None => Ok(None),
     }
@@ -110,29 +110,24 @@ async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreE
 /// The report of a handoff that was made of the request `before` the command.
 fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> CommandReply {
     let report = drafts::handoff_report(before, handoff);
-    CommandReply {
-        sentinel: Some(ReplySentinel {
-            handoff: handoff.id,
-            text: exchange.sentinel(handoff),
-        }),
-        ..CommandReply::new(report.strip_prefix(note::BEGINS).unwrap_or(&report))
-    }
+    let text = report.strip_prefix(note::BEGINS).unwrap_or(&report);
+    CommandReply::of_handoff(text, handoff.id, exchange.sentinel(handoff))
 }
 
 /// The same exchange without the command that it ends with.
 fn without_command(exchange: &Exchange) -> Option<Exchange> {
-    let look = exchange.app.note_search();
+    let look = exchange.app.config.note_search();
     let offered = &exchange.offered;
-    let reading = offered.agent.request.reading();
+    let reading = offered.request.reading();
     let left = notes::without_last(reading, look)?;
-    let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
-    let hash = offered.agent.hash();
+    let removed = offered.request.len().saturating_sub(left.view.body.len());
+    let hash = offered.hash();
     let mut before = exchange.clone();
     let offered = Arc::make_mut(&mut before.offered);
-    offered.agent.request = Request::plain(left);
+    offered.request = Request::plain(left);
     offered.pin.taken_out.add(removed);
     offered.pin.command = None;
-    offered.agent.original_hash = Some(hash);
+    offered.original_hash = Some(hash);
     Some(before)
 }
 

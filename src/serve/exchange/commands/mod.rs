@@ -2,19 +2,18 @@
 
 mod hand_over;
 mod reply;
-mod resume;
 
 use http::Response;
 use uuid::Uuid;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use self::reply::unanswered;
-use self::resume::resume;
 use super::context::window_of;
 use super::recording::{declared_topic, note_topic};
+use super::resumed::resume;
 use super::value::Exchange;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DecisionFailure, DraftState};
+use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreError;
 use baton_core::commands::{
@@ -59,7 +58,7 @@ async fn step(
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let live = || offered.agent.live();
+    let live = || offered.live();
     let reply = match command {
         ChatCommand::HandOver(words) => match DraftRequest::parse(words) {
             Ok(request) => return Ok(CommandStep::HandOver(HandoffTrigger::Draft(request))),
@@ -107,7 +106,7 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, Sto
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let model = offered.agent.request.view().facts.model.as_deref();
+    let model = offered.view().facts.model.as_deref();
     let window = window_of(app, ctx, model.unwrap_or_default());
     let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
     let reply = loop {
@@ -140,7 +139,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         app, ctx, offered, ..
     } = exchange;
     let mut status = Status {
-        tokens: offered.agent.request.len() as u64 / BYTES_PER_TOKEN,
+        tokens: offered.request.len() as u64 / BYTES_PER_TOKEN,
         untooled: offered.offer.untooled.map(ToolOmission::name),
         pins: live.pins().len(),
         ..Status::default()
@@ -158,7 +157,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         status.again = again.unwrap_or_default();
     }
     let draft = restored_draft(exchange).await?;
-    status.draft = draft.map(|draft| (draft_state(draft.state), draft.id));
+    status.draft = draft.map(|draft| (draft.state.stated(), draft.id));
     Ok(CommandReply::new(status.text()))
 }
 
@@ -174,15 +173,5 @@ async fn decided<T>(
         Ok(_) => Ok(true),
         Err(DecisionFailure::Refused(_)) => Ok(false),
         Err(DecisionFailure::Store(error)) => Err(error),
-    }
-}
-
-/// How far a conversation's open draft is.
-fn draft_state(state: DraftState) -> &'static str {
-    match state {
-        DraftState::Requested => "A handoff was requested; it is made with the next request",
-        DraftState::Review => "A draft waits for your approval",
-        DraftState::Accepted => "An accepted draft takes effect with the next request",
-        _ => "A handoff is being written",
     }
 }

@@ -37,8 +37,8 @@ async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let facts = &offered.agent.request.view().facts;
-    if offered.agent.resends() {
+    let facts = &offered.view().facts;
+    if offered.resends() {
         return Ok(());
     }
     let named = facts.previous.as_ref().map(|previous| previous.id.as_str());

@@ -1,30 +1,29 @@
 //! Handoffs that a threshold starts: when the context is that full, a draft is written, and the conversation continues
-//! after it in the same answer.
+//! after it in the same answer. The draft may be written ahead.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ready;
 use crate::serve::exchange::context::note_nudge;
 use crate::serve::exchange::value::Exchange;
 use crate::state::files::saved_prompts;
 use crate::state::jobs::drafts::DraftJob;
-use baton_core::handoffs::draft::DraftRequest;
+use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod, DraftRequest};
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::DueHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 
 /// Begins the draft of such a handoff. `None`: another draft is open.
 pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
-    let live = exchange.offered.agent.live.as_ref()?;
+    let live = exchange.offered.live.as_ref()?;
     let request = DraftRequest {
         origin: HandoffOrigin::Auto,
         reason: Some(due.reason),
         method: due.method,
         ..DraftRequest::default()
     };
-    let ready = due.ready.map(|document| ready::accepted(exchange, &document));
+    let ready = due.ready.map(|document| accepted(exchange, &document));
     let drafting = &exchange.app.drafting;
     let begun = drafting
         .begin(live.key(), live.principal(), request.into(), ready)
@@ -41,6 +40,21 @@ pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHan
         thread.ledger(|ledger| ledger.cut(&cut));
     }
     Some(begun)
+}
+
+/// The draft that was written ahead, for this request's transcript, where there is one.
+pub(in crate::serve::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
+    let draft = exchange.kept_draft()?;
+    let document = exchange.plan().ready_document(&draft)?;
+    Some(accepted(exchange, &document))
+}
+
+/// A document that was written ahead, as a draft that needs no approval.
+fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
+    AcceptedDraft {
+        document: exchange.app.redactor.text(document).into_owned(),
+        method: Some(DraftMethod::Oneshot),
+    }
 }
 
 /// Notes that a draft failed: a threshold begins none again until the context has grown further.

@@ -11,8 +11,7 @@ use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::{DraftEvent, size};
 use baton_core::handoffs::draft::{
-    self, AcceptedDraft, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec,
-    HandoffReport,
+    self, AcceptedDraft, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, HandoffReport,
 };
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
@@ -22,14 +21,13 @@ use baton_core::text::splice;
 /// disconnects, or when the process stops, it counts as cancelled.
 struct CountedAttempt<'e> {
     ctx: &'e RequestContext,
-    request: &'e DraftRequest,
-    method: DraftMethod,
-    outcome: &'static str,
+    event: DraftEvent,
 }
 
 impl Drop for CountedAttempt<'_> {
     fn drop(&mut self) {
-        note_draft(self.ctx, self.request, self.method.name(), self.outcome);
+        let event = self.event;
+        self.ctx.recorder.note(|e| e.drafts.push(event));
     }
 }
 
@@ -76,7 +74,13 @@ async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, O
     }
     let written = record_writer::write(exchange, prepared).await;
     let handoff = written.map_err(|error| unwritten(exchange, &error))?;
-    archive_reviewed(exchange, job).await;
+    // The stored draft of a review has become another handoff.
+    if job.accepted().is_some()
+        && let store = exchange.app.sessions.store()
+        && let Err(error) = store.archive(&exchange.ctx.principal, job.id(), true).await
+    {
+        tracing::warn!(exchange = exchange.ctx.id, %error, "a reviewed draft is still listed");
+    }
     Ok((document, Some(handoff)))
 }
 
@@ -97,26 +101,23 @@ async fn made(
         }),
         (None, None) => document(exchange, request, first, job).await,
     };
-    match &made {
-        Ok(AcceptedDraft { method: None, .. }) => {
-            note_draft(&exchange.ctx, request, DraftEvent::GIVEN, "complete");
-        }
+    let counted = match &made {
+        Ok(AcceptedDraft { method: None, .. }) => Some((DraftEvent::GIVEN, "complete")),
         Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
-            note_draft(&exchange.ctx, request, DraftEvent::NONE, end.outcome());
+            Some((DraftEvent::NONE, end.outcome()))
         }
-        _ => {}
+        _ => None,
+    };
+    if let Some((method, outcome)) = counted {
+        let origin = request.origin.name();
+        let event = DraftEvent {
+            origin,
+            method,
+            outcome,
+        };
+        exchange.ctx.recorder.note(|e| e.drafts.push(event));
     }
     made
-}
-
-/// Archives the stored draft of a review, which has become another handoff.
-async fn archive_reviewed(exchange: &Exchange, job: &DraftJob) {
-    if job.accepted().is_some() {
-        let store = exchange.app.sessions.store();
-        if let Err(error) = store.archive(&exchange.ctx.principal, job.id(), true).await {
-            tracing::warn!(exchange = exchange.ctx.id, %error, "a reviewed draft is still listed");
-        }
-    }
 }
 
 /// The document, by the requested method, or by the next one where the request allows that.
@@ -138,12 +139,11 @@ async fn document(
     let Some(index) = exchange.of_view(first.rope.clone(), DraftIndex::of) else {
         return Err(DraftEnd::Failed(DraftFailure::Internal));
     };
-    let repository = legs::repository(exchange, request.git).await;
     let input = DraftInput {
         exchange,
         request,
-        index: &index,
-        repository: &repository,
+        index,
+        repository: legs::repository(exchange, request.git).await,
     };
     loop {
         let end = attempt(&input, method, job.cancelled()).await;
@@ -176,8 +176,8 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
     let input = DraftInput {
         exchange,
         request: &request,
-        index: &index,
-        repository: "",
+        index,
+        repository: String::new(),
     };
     match attempt(&input, DraftMethod::Oneshot, pending()).await {
         DraftEnd::Complete(document) => Ok(document),
@@ -190,23 +190,18 @@ pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<St
     let app = &exchange.app;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let index = index_of_enough(exchange, &first)?;
-    let spec = DraftSpec {
-        tokens: app.config.draft.facts_tokens,
-        ..DraftSpec::default()
-    };
-    let document = AcceptedDraft {
-        document: index.local(&spec).ok()?,
-        method: Some(DraftMethod::Local),
-    };
     let request = DraftRequest {
         origin: HandoffOrigin::Auto,
         ..DraftRequest::default()
     };
-    let prompt = prepared(exchange, &request, &document, &first)
-        .ok()?
-        .handoff
-        .prompt;
-    Some(app.redactor.text(&prompt).into_owned())
+    let document = AcceptedDraft {
+        document: index
+            .local(&request.spec(app.config.draft.facts_tokens, ""))
+            .ok()?,
+        method: Some(DraftMethod::Local),
+    };
+    let prepared = prepared(exchange, &request, &document, &first).ok()?;
+    Some(app.redactor.text(&prepared.handoff.prompt).into_owned())
 }
 
 /// The index of a rewritten request; `None` where its history is too short for a draft.
@@ -223,9 +218,11 @@ async fn attempt(
     let app = &input.exchange.app;
     let mut counted = CountedAttempt {
         ctx: &input.exchange.ctx,
-        request: input.request,
-        method,
-        outcome: DraftEnd::Cancelled.outcome(),
+        event: DraftEvent {
+            origin: input.request.origin.name(),
+            method: method.name(),
+            outcome: DraftEnd::Cancelled.outcome(),
+        },
     };
     let limit = app.config.draft.timeout;
     let end = tokio::select! {
@@ -235,7 +232,7 @@ async fn attempt(
         },
         () = cancelled => DraftEnd::Cancelled,
     };
-    counted.outcome = end.outcome();
+    counted.event.outcome = end.outcome();
     match end {
         // A model's document, with the person's goal first, and with what it lacks.
         DraftEnd::Complete(text) if method != DraftMethod::Local => {
@@ -288,16 +285,4 @@ pub(in crate::serve::exchange) fn handoff_report(exchange: &Exchange, handoff: &
         after: size(after),
     };
     report.text(&exchange.app.config.commands.prefix)
-}
-
-/// Counts an attempt to make a document.
-fn note_draft(ctx: &RequestContext, request: &DraftRequest, method: &'static str, outcome: &'static str) {
-    let origin = request.origin.name();
-    ctx.recorder.note(|e| {
-        e.drafts.push(DraftEvent {
-            origin,
-            method,
-            outcome,
-        });
-    });
 }

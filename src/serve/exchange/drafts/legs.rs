@@ -22,22 +22,14 @@ const ERROR_BYTES: usize = 64 << 10;
 pub(super) struct DraftInput<'a> {
     pub(super) exchange: &'a Exchange,
     pub(super) request: &'a DraftRequest,
-    pub(super) index: &'a DraftIndex,
-    pub(super) repository: &'a str,
+    pub(super) index: DraftIndex,
+    pub(super) repository: String,
 }
 
 impl DraftInput<'_> {
-    /// The specification. `tokens`: of what is put together here, and not by a model.
+    /// The specification of the draft. `tokens`: of what is put together here, and not by a model.
     pub(super) fn spec(&self, tokens: usize) -> DraftSpec<'_> {
-        DraftSpec {
-            focus: &self.request.focus,
-            preset: self.request.preset,
-            tokens,
-            repository: self.repository,
-            git: self.request.git,
-            commands: self.request.commands,
-            why: self.request.why,
-        }
+        self.request.spec(tokens, &self.repository)
     }
 
     /// Has the document written by this method. `Ok` is the verdict on an answer that was read to its end: a document, or why it
@@ -61,7 +53,7 @@ impl DraftInput<'_> {
     async fn oneshot(&self) -> Result<DraftEnd, DraftFailure> {
         let exchange = self.exchange;
         let text = self.index.after_history(&self.spec(0), &exchange.app.prompts);
-        let more = [exchange.offered.agent.wire().user_text(&text)];
+        let more = [exchange.offered.wire().user_text(&text)];
         let max_tokens = exchange.app.config.draft.max_tokens;
         let ask = async |forbids_calls| {
             let how = TextOnly {

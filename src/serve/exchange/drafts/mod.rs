@@ -8,22 +8,21 @@
 mod automatic;
 mod drafter;
 mod legs;
-mod ready;
 
 use http::Response;
 use uuid::Uuid;
 
 use super::answer::after_handoff;
-use super::value::{AnswerOpening, Exchange};
+use super::value::Exchange;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftState};
+use baton_core::course::AnswerOpening;
 use baton_core::handoffs::draft::{DraftEnd, approval_commands, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::plan::OpenDraft;
 
-pub(super) use self::automatic::automatic_job;
+pub(super) use self::automatic::{automatic_job, ready};
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
-pub(super) use self::ready::{draft_cost, kept_draft, ready};
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
@@ -65,7 +64,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
 /// The conversation's draft that is not done yet.
 fn open(exchange: &Exchange) -> Option<DraftRecord> {
     let drafting = &exchange.app.drafting;
-    let live = exchange.offered.agent.live.as_ref();
+    let live = exchange.offered.live.as_ref();
     let live = live.filter(|_| !drafting.is_idle())?;
     drafting.open_in(live.key())
 }
@@ -80,14 +79,14 @@ pub(super) fn open_draft(exchange: &Exchange) -> Option<OpenDraft> {
 
 /// The draft that waits for a request of this conversation.
 pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
-    let live = exchange.offered.agent.live.as_ref()?;
+    let live = exchange.offered.live.as_ref()?;
     exchange.app.drafting.take(live.key())
 }
 
 /// The notice that a draft of this conversation waits for a person, where the person continues without it: shown once. Its note
 /// keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
-    let (app, live) = (&exchange.app, exchange.offered.agent.live.as_ref()?);
+    let (app, live) = (&exchange.app, exchange.offered.live.as_ref()?);
     if open(exchange)?.state != DraftState::Review || !exchange.plan().is_safe_point() {
         return None;
     }

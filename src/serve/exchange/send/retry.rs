@@ -93,7 +93,7 @@ async fn second_refusal(exchange: &Exchange, response: Response<UpstreamBody>) -
 /// Whether hidden calls of a conversation may be missing, since the store cannot be read: a refusal may be of that alone, and the
 /// agent then sends the request again.
 pub(super) fn lacks_pairs(offered: &Offered) -> bool {
-    offered.agent.live.is_none() && offered.agent.request.view().under_way()
+    offered.live.is_none() && offered.view().under_way()
 }
 
 /// Later legs leave out what the retry does.
@@ -139,7 +139,7 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
 
 async fn settle_tool(exchange: &mut Exchange, tooled: bool) {
     let app = &exchange.app;
-    if let Some(live) = &exchange.offered.agent.live
+    if let Some(live) = &exchange.offered.live
         && let Err(error) = app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await
     {
         tracing::error!(%error, "the successful retry could not be recorded");
@@ -148,7 +148,7 @@ async fn settle_tool(exchange: &mut Exchange, tooled: bool) {
         e.tooled = tooled;
         e.untooled = (!tooled).then_some(ToolOmission::PrefixRefused);
     });
-    exchange.leg.tooled = tooled;
+    exchange.tooled = tooled;
 }
 
 /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
@@ -157,9 +157,9 @@ pub(in crate::serve::exchange) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let (agent, view) = (&offered.agent, offered.agent.request.view());
-    let is_of_stretch = is_of_the_loop(view, ctx.operation) && !agent.call.side_call;
-    let Some(live) = agent.live.as_ref().filter(|_| is_of_stretch) else {
+    let view = offered.view();
+    let is_of_stretch = is_of_the_loop(view, ctx.operation) && !offered.call.side_call;
+    let Some(live) = offered.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };
     let omission = ThinkingOmission {

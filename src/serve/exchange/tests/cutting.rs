@@ -37,7 +37,7 @@ async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request()
         (offered.active_id(), offered.pin.kept_from()),
         (Some(handoff.id), 1)
     );
-    let view = offered.agent.request.view();
+    let view = offered.view();
     assert_eq!(
         offered.plan(&stage.app).cut_part(false).end,
         view.turns[1].span.start
@@ -60,11 +60,11 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     assert_eq!(uncut.pin.kept_from(), 0);
     assert_eq!(
         uncut.plan(&stage.app).cut_part(false).end,
-        uncut.agent.request.view().list.start
+        uncut.view().list.start
     );
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let offered = stage.request(claude(&after(&handoff, &[]))).offered().await;
-    let at = offered.agent.request.text();
+    let at = offered.request.text();
     let at = String::from_utf8_lossy(at).find("[[handoff-resume:").unwrap();
     assert_eq!(
         (
@@ -152,11 +152,11 @@ async fn ready(stage: &Stage, cut: Option<HandoffId>) {
         .request(claude(&[user(BEFORE), model("Done.")]))
         .exchange()
         .await;
-    let live = exchange.offered.agent.live.as_ref().unwrap();
+    let live = exchange.offered.live.as_ref().unwrap();
     let draft = ReadyDraft {
         id: an_id(7),
         document: "# Goal\nMend the importer.".to_owned(),
-        covers: positions::of(exchange.offered.agent.request.view()),
+        covers: positions::of(exchange.offered.view()),
         cut,
         last: CachedHistory::default(),
         created_ms: 1,
@@ -187,7 +187,7 @@ async fn what_moved_since_is_put_after_the_next_request_of_its_handoff_once() {
     let stage = short_sentinels();
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let mut exchange = stage.request(claude(&after(&handoff, &[]))).exchange().await;
-    let live = Arc::clone(exchange.offered.agent.live.as_ref().unwrap());
+    let live = Arc::clone(exchange.offered.live.as_ref().unwrap());
     live.set_notice(an_id(5), "Of another handoff.".to_owned());
     assert!(resumed::is_resumed(&exchange.offered));
     resumed::notify(&mut exchange).await;

@@ -33,7 +33,7 @@ fn local() -> DraftRequest {
 }
 
 fn job(exchange: &Exchange, order: DraftOrder) -> DraftJob {
-    let live = exchange.offered.agent.live.as_ref().unwrap();
+    let live = exchange.offered.live.as_ref().unwrap();
     let drafting = &exchange.app.drafting;
     drafting
         .begin(live.key(), live.principal(), order, None)
@@ -122,7 +122,7 @@ async fn a_draft_for_review_waits_and_its_approval_hands_over() {
     let end = made(&stage, local().into()).await.unwrap_err();
     assert_eq!(end, DraftEnd::Review);
     let exchange = stage.request(claude(&work())).exchange().await;
-    assert_eq!(exchange.offered.agent.live.as_ref().unwrap().active(), None);
+    assert_eq!(exchange.offered.live.as_ref().unwrap().active(), None);
     let app = &exchange.app;
     assert!(drafts::waiting_job(&exchange).is_none());
     let notice = drafts::pending_notice(&exchange).expect("a notice");
@@ -141,7 +141,7 @@ async fn a_draft_for_review_waits_and_its_approval_hands_over() {
 async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
     let stage = Stage::new();
     let opening = stage.request(claude(&work())).exchange().await;
-    let live = Arc::clone(opening.offered.agent.live.as_ref().unwrap());
+    let live = Arc::clone(opening.offered.live.as_ref().unwrap());
     stage
         .app
         .drafting

@@ -4,7 +4,6 @@ mod commanding;
 mod contexts;
 mod cutting;
 mod drafting;
-mod fired;
 mod forks;
 mod goals;
 mod loaded_tools;

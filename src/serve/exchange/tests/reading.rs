@@ -149,7 +149,7 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
         let request = stage.request(body);
         let mut offered = request.offered().await;
         assert_eq!(offered.plan(&stage.app).is_safe_point(), *safe, "{what}");
-        offered.agent.call.operation = Some(Operation::Count);
+        offered.call.operation = Some(Operation::Count);
         assert!(!offered.plan(&stage.app).is_safe_point(), "{what}");
     }
     let off = stage
@@ -162,7 +162,7 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
 #[tokio::test]
 async fn a_request_is_the_same_by_the_bytes_that_the_agent_sent() {
     let stage = Stage::new();
-    let hash = async |body: Value| stage.request(body).offered().await.agent.hash();
+    let hash = async |body: Value| stage.request(body).offered().await.hash();
     let first = hash(claude(&[user("a")])).await;
     assert_eq!(first, hash(claude(&[user("a")])).await);
     assert_ne!(first, hash(claude(&[user("b")])).await);

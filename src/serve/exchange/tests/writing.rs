@@ -54,7 +54,7 @@ async fn a_handoff_is_stored_counted_and_active_when_its_sentinel_may_be_shown()
         (HandoffOrigin::Model, Some("claude-opus-4-8"))
     );
     assert!(stored.head.contains("Go on with the importer"), "{}", stored.head);
-    assert_eq!(exchange.record.fired.list().clone(), [handoff.id]);
+    assert_eq!(exchange.answer.fired().clone(), [handoff.id]);
     let fired = exchange.ctx.recorder.read(|e| e.fired.clone());
     assert_eq!(fired, [handoff.id.to_string()]);
     let sizes = exchange
@@ -77,13 +77,13 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     let other = stage.request(claude(&[user("Mend that.")])).exchange().await;
     assert_eq!(other.repeated(), None);
     // Its end makes the same request a new one: not at once, since the agent may have left with the end unread.
-    again.record.fired.list().push(handoff.id);
+    again.answer.fired().push(handoff.id);
     again.completed()();
     drop((broken, again));
     passes(UNREAD - SECOND).await;
     let third = stage.request(body()).exchange().await;
     assert_eq!(third.repeated(), Some(handoff.id));
-    third.record.fired.list().push(handoff.id);
+    third.answer.fired().push(handoff.id);
     third.completed()();
     drop(third);
     passes(UNREAD + SECOND).await;
@@ -123,8 +123,8 @@ async fn a_draft_for_review_is_stored_and_cuts_nothing() {
         to: None,
     };
     record_writer::write_for_review(&exchange, id, new).await.unwrap();
-    assert!(exchange.record.fired.list().is_empty());
-    let live = exchange.offered.agent.live.as_ref().unwrap();
+    assert!(exchange.answer.fired().is_empty());
+    let live = exchange.offered.live.as_ref().unwrap();
     assert_eq!(live.active(), None);
     let stored = stage.app.sessions.store().handoff("local", id).await.unwrap();
     assert_eq!(stored.map(|handoff| handoff.origin), Some(HandoffOrigin::Bundle));
@@ -198,7 +198,7 @@ async fn a_spilled_request_comes_back_as_it_was() {
     let mut exchange = request.exchange().await;
     let before = exchange.offered.plan(&stage.app).first(true).rope.concat();
     exchange.spill();
-    assert!(exchange.ctx.headers.is_empty() && exchange.offered.agent.request.text().is_empty());
+    assert!(exchange.ctx.headers.is_empty() && exchange.offered.request.text().is_empty());
     exchange.reclaim().await.unwrap();
     assert_eq!(exchange.ctx.headers["x-agent"], "one");
     assert_eq!(

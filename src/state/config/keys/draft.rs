@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::key::{KeySection, MARKER_CHARS, PATTERN_CHARS, key};
+use baton_core::bill::DraftCost;
 use baton_core::handoffs::draft::DraftMethod;
 
 #[rustfmt::skip]
@@ -75,6 +76,18 @@ pub struct DraftPolicy {
     pub secret_files: Vec<String>,
 }
 
+impl DraftPolicy {
+    /// What a draft costs.
+    pub fn cost(&self) -> DraftCost {
+        let selection = self.bundle_tokens as u64;
+        match (self.method, &self.model) {
+            (DraftMethod::Local, _) => DraftCost::Nothing,
+            (DraftMethod::Bundle, _) | (_, Some(_)) => DraftCost::Selection(selection),
+            (DraftMethod::Oneshot, None) => DraftCost::Cheapest(selection),
+        }
+    }
+}
+
 /// The tool that searches what was cut.
 #[derive(Debug, Clone, Default)]
 pub struct RecallPolicy {
@@ -82,4 +95,28 @@ pub struct RecallPolicy {
     pub enabled: bool,
     /// How many calls are answered in one agent request.
     pub per_turn: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_costs_what_its_method_sends() {
+        let rows = [
+            (DraftMethod::Oneshot, None, DraftCost::Cheapest(8_000)),
+            (DraftMethod::Oneshot, Some("small"), DraftCost::Selection(8_000)),
+            (DraftMethod::Bundle, None, DraftCost::Selection(8_000)),
+            (DraftMethod::Local, None, DraftCost::Nothing),
+        ];
+        for (method, model, cost) in rows {
+            let policy = DraftPolicy {
+                method,
+                model: model.map(str::to_owned),
+                bundle_tokens: 8_000,
+                ..DraftPolicy::default()
+            };
+            assert_eq!(policy.cost(), cost, "{method:?} {model:?}");
+        }
+    }
 }

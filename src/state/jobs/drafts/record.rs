@@ -61,6 +61,16 @@ impl DraftState {
         )
     }
 
+    /// How far an open draft is, for a person.
+    pub fn stated(self) -> &'static str {
+        match self {
+            Self::Requested => "A handoff was requested; it is made with the next request",
+            Self::Review => "A draft waits for your approval",
+            Self::Accepted => "An accepted draft takes effect with the next request",
+            _ => "A handoff is being written",
+        }
+    }
+
     /// Whether it is made with the conversation's next request.
     pub fn waits(self) -> bool {
         matches!(self, Self::Requested | Self::Accepted)

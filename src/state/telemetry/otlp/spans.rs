@@ -250,9 +250,9 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::telemetry::{ExchangeFacts, LegEnd, ServerAddress};
+    use crate::telemetry::{ExchangeFacts, ServerAddress};
     use baton_core::record::WireId;
-    use baton_core::wire::ServedBy;
+    use baton_core::wire::{LegReport, ServedBy};
 
     /// Names of attributes and metrics of the release of [`SCHEMA_URL`], one a line.
     const PUBLISHED: &str = include_str!("../genai_names.txt");
@@ -284,15 +284,16 @@ mod tests {
             service: None,
             cache_miss: None,
         };
-        let end = LegEnd {
+        event.count_leg(&LegReport {
             id: "msg_1".to_owned(),
             stop: StopReason::Calls,
-        };
-        let usage = Usage {
-            reasoning: 7,
-            ..Usage::default()
-        };
-        event.count_tokens(usage, served, end);
+            usage: Usage {
+                reasoning: 7,
+                ..Usage::default()
+            },
+            served,
+            ..LegReport::default()
+        });
         event
     }
 

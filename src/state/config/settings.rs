@@ -1,0 +1,86 @@
+//! The settings of the core that follow from a config.
+
+use std::io;
+
+use super::{Config, InjectPolicy, PreambleMode, TranscriptDetail};
+use baton_core::handoffs::carry::CarryPolicy;
+use baton_core::handoffs::draft::Prompts;
+use baton_core::handoffs::recall::RecallIndexSettings;
+use baton_core::plan::{Policy, RefusedModels};
+use baton_core::redact::Redactor;
+use baton_core::rewrite::notes::NoteSearch;
+use baton_core::tools::{OurTools, ToolSettings};
+
+impl Config {
+    /// Our tools, as requests are offered them.
+    pub fn tools(&self) -> OurTools {
+        OurTools::new(&ToolSettings {
+            description: self.handoff.description.as_deref(),
+            recalls: self.recall.per_turn,
+        })
+    }
+
+    /// How what was cut is searched.
+    pub fn recall_settings(&self, redactor: Redactor) -> RecallIndexSettings {
+        RecallIndexSettings {
+            tags: self.handoff.preamble_tags.clone(),
+            redactor,
+        }
+    }
+
+    /// What is put behind a carry-over prompt.
+    pub fn carry_policy(&self) -> CarryPolicy {
+        CarryPolicy {
+            scope: self.handoff.carry,
+            tokens: self.handoff.carry_tokens,
+        }
+    }
+
+    /// How commands and their notes are recognised in a transcript.
+    pub fn note_search(&self) -> NoteSearch<'_> {
+        NoteSearch {
+            prefix: &self.commands.prefix,
+            tags: &self.handoff.preamble_tags,
+        }
+    }
+
+    /// What plans of requests depend on, with what a process knows besides.
+    pub fn policy<'a>(
+        &'a self,
+        tools: &'a OurTools,
+        refused_models: &'a dyn RefusedModels,
+        may_have_insertions: bool,
+    ) -> Policy<'a> {
+        Policy {
+            look: self.note_search(),
+            keeps_preamble: self.handoff.preamble == PreambleMode::Keep,
+            spelled_out: self.handoff.transcript == TranscriptDetail::Full,
+            recall: self.recall.enabled,
+            tools,
+            agents_reset: self.handoff.inject == InjectPolicy::Auto,
+            may_have_insertions,
+            refused_models,
+        }
+    }
+
+    /// The texts that ask a model for a draft: the built-in ones, or in their place the files of `draft.prompts_dir`.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn prompts(&self) -> io::Result<Prompts> {
+        let Some(dir) = &self.draft.prompts_dir else {
+            return Ok(Prompts::default());
+        };
+        Prompts::with(|name| {
+            let file = dir.join(name);
+            match std::fs::read_to_string(&file) {
+                Ok(text) => Ok(Some(text)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => Ok(None),
+                Err(error) => {
+                    let why = format!("{}: {error}", file.display());
+                    Err(io::Error::new(error.kind(), why))
+                }
+            }
+        })
+    }
+}
