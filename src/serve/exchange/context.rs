@@ -10,7 +10,7 @@ use crate::state::session::ContextThread;
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;
 use baton_core::bill::PriceQuery;
-use baton_core::nudge::{HandoffLoop, NudgeOutcome, WindowQuery, compaction_point};
+use baton_core::nudge::{NudgeOutcome, WindowQuery, compaction_point};
 use baton_core::plan::{FreeCutPolicy, RequestCosts};
 use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
 use baton_core::rewrite::insertions;
@@ -106,14 +106,10 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
 
 pub(super) fn note_nudge(ctx: &RequestContext, outcome: NudgeOutcome) {
     ctx.recorder.note(|e| e.nudges.push(outcome));
-}
-
-/// Notes that notices stop.
-pub(super) fn note_stopped(ctx: &RequestContext, stopped: Option<HandoffLoop>) {
-    let Some(why) = stopped else { return };
-    note_nudge(ctx, NudgeOutcome::Stopped(why));
-    let why = why.name();
-    tracing::warn!(exchange = ctx.id, why, "nudging stops in this task");
+    if let NudgeOutcome::Stopped(why) = outcome {
+        let why = why.name();
+        tracing::warn!(exchange = ctx.id, why, "nudging stops in this task");
+    }
 }
 
 /// The costs of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model

@@ -8,8 +8,11 @@ use uuid::Uuid;
 
 use super::value::{Exchange, ShownDraft};
 use crate::serve::proxy::answer_form::content_type;
+use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
+use baton_core::commands::CommandReply;
 use baton_core::course::ShownLine;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Unresolved, is_model_call};
@@ -42,9 +45,7 @@ impl Exchange {
 
     /// Ends an answer after the draft that it shows: the rest of it was sent already.
     pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
-        shown
-            .line()
-            .close(self.offered.request.len() as u64 / BYTES_PER_TOKEN);
+        shown.line().close(self.offered.len() as u64 / BYTES_PER_TOKEN);
         self.ctx.recorder.note(|e| e.streamed = true);
         self.ctx.recorder.decide(ExchangeOutcome::Complete);
         Response::new(ResponseBody::whole(Bytes::new()))
@@ -83,16 +84,56 @@ impl Exchange {
         of_kind(kind, ResponseBody::whole(body))
     }
 
+    /// Answers with a reply, after the draft that the answer may show.
+    pub(super) async fn reply(&self, reply: &CommandReply) -> Response<ResponseBody> {
+        if let Some(shown) = self.begun_draft() {
+            let sentinel = reply.sentinel.as_ref().map_or("", |sentinel| &sentinel.text);
+            shown.end(&reply.text, sentinel.trim());
+            return self.end_shown(shown);
+        }
+        let id = Uuid::now_v7();
+        if let Err(error) = remember_answer(self, id).await {
+            return unanswered(self, &error);
+        }
+        let handoff = reply.sentinel.as_ref().map(|sentinel| sentinel.handoff);
+        self.local_answer(id, &reply.shown(Uuid::now_v7()), handoff)
+    }
+
     fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<HandoffId>) -> LocalAnswer<'a> {
-        let request = &self.offered.request;
+        let offered = &self.offered;
         LocalAnswer {
             id,
-            model: request.view().facts.model.as_deref().unwrap_or_default(),
+            model: offered.view().facts.model.as_deref().unwrap_or_default(),
             text,
             handoff,
-            request_bytes: request.len(),
+            request_bytes: offered.len(),
         }
     }
+}
+
+/// The response where the store cannot be read or written.
+pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
+    tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
+    exchange.ctx.refuse(Fault::from(Code::STORE))
+}
+
+/// Maps the answer's id to the response before it: a later request may continue the answer by its id alone.
+async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let facts = &offered.view().facts;
+    if offered.resends() {
+        return Ok(());
+    }
+    let named = facts.previous.as_ref().map(|previous| previous.id.as_str());
+    let origin = match &offered.pin.previous {
+        Some(origin) => origin.written(),
+        None => named.unwrap_or_default().to_owned(),
+    };
+    let shown = format!("resp_baton_{}", id.simple());
+    let store = app.sessions.store();
+    store.put_response_id(&ctx.principal, &shown, &origin).await
 }
 
 /// A response of our own with a body of this content type.

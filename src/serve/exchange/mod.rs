@@ -9,7 +9,6 @@
 mod ahead;
 mod answer;
 mod app;
-mod carry;
 mod commands;
 mod context;
 mod drafts;

@@ -1,28 +1,34 @@
-//! Writes handoffs and hidden pairs to the store, before anything of them is shown, and counts the legs of an answer.
+//! Writes handoffs and hidden pairs to the store, before anything of them is shown. A handoff's prompt gets what it lacks
+//! (`handoff.carry`), and the handoff a document.
 
 use std::sync::Arc;
 
-use super::context::{note_nudge, note_stopped};
+use bytes::Bytes;
+
+use super::context::note_nudge;
 use super::heavy;
+use super::recording::bytes_sent;
 use super::value::Exchange;
+use crate::serve::proxy::headers;
+use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
 use crate::state::session::FiredHandoff;
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
-use baton_core::handoffs::carry::Carried;
+use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule};
 use baton_core::handoffs::document::HandoffSize;
-use baton_core::nudge::NudgeOutcome;
-use baton_core::plan::{HandoffSource, NewHandoff};
+use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
+use baton_core::plan::{HandoffSource, NewHandoff, RuleQuery};
 use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace};
-use baton_core::text::cut::cut;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
-use baton_core::wire::{LegReport, StopReason};
+use baton_core::transcript::Transcript;
+use baton_core::wire::Operation;
 
-/// Bytes of a model's name in a log line.
-const MODEL_NAME: usize = 200;
+/// How much more work it is to read a transcript down to its sentences than to rewrite it (`cargo bench --bench core -- carry`).
+const READING: usize = 60;
 
 /// Weight of a byte that is searched: its words are split and looked up.
 const SEARCHED: usize = 32;
@@ -64,12 +70,6 @@ pub(super) fn prepare(
     })
 }
 
-/// The bytes of the request that was sent last.
-fn bytes_sent(exchange: &Exchange) -> u64 {
-    let sent = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
-    sent.unwrap_or_default()
-}
-
 /// Writes a handoff; when this has returned, its sentinel may be shown.
 pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, StoreError> {
     let handoff = &prepared.handoff;
@@ -83,11 +83,9 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     };
     let pairs = exchange.app.sessions.hand_over(live, fired, now).await?;
     if let Some(thread) = &exchange.thread {
-        let (followed, stopped) = thread.handed_over(handoff.id);
-        if followed {
-            note_nudge(&exchange.ctx, NudgeOutcome::Followed);
+        for outcome in thread.handed_over(handoff.id) {
+            note_nudge(&exchange.ctx, outcome);
         }
-        note_stopped(&exchange.ctx, stopped);
     }
     exchange.app.drafting.handed_over(live.key());
     report(exchange, &prepared, &pairs);
@@ -117,7 +115,7 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
         conversation: live.key(),
         pins: &live.pins(),
         route: route.map(|route| route.to.as_str()),
-        history_bytes: offered.request.len() as u64,
+        history_bytes: offered.len() as u64,
         now_ms: app.clock.now_ms(),
     };
     Ok(exchange.plan().handoff(new, &source))
@@ -141,53 +139,6 @@ fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPa
     exchange.app.journal.tell(told);
     exchange.write_document(prepared);
     exchange.ctx.recorder.note(|e| e.handed_over(event));
-}
-
-/// Counts a leg that has ended, and measures the context by it.
-pub(super) fn count(exchange: &Exchange, report: &LegReport) {
-    if let Some(thread) = &exchange.thread {
-        let shown = exchange.answer.fired().last().copied();
-        let cut = shown.or(exchange.offered.active_id());
-        let stopped = thread.measure(bytes_sent(exchange), cut, report);
-        note_stopped(&exchange.ctx, stopped);
-    }
-    count_unmeasured(exchange, report);
-}
-
-/// Counts a leg that the agent is shown, and whether the model wrote a call of our tool as text in it, for which `writes`
-/// looks.
-pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
-    count(exchange, report);
-    let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
-    if has_call || !exchange.tooled || !writes() {
-        return;
-    }
-    exchange.ctx.recorder.note(|e| e.written_calls += 1);
-    let model = exchange.offered.view().facts.model.as_deref();
-    tracing::warn!(
-        exchange = exchange.ctx.id,
-        model = model.map(|model| cut(model, MODEL_NAME)),
-        "the model wrote a call of session_handoff as text, so nothing was handed over; `baton doctor` says what to do"
-    );
-}
-
-/// Counts a leg without measuring the context by it: a draft's size is not that of the conversation.
-pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
-    let offered = &exchange.offered;
-    if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {
-        live.spoken.answered();
-    }
-    let (ctx, dropped) = (&exchange.ctx, report.dropped_thinking);
-    ctx.recording.counted(report.usage, report.stop);
-    ctx.recorder.note(|e| e.count_leg(report));
-    if dropped.some().is_some() {
-        tracing::warn!(
-            exchange = ctx.id,
-            prefix = dropped.prefix,
-            other = dropped.other,
-            "upstream dropped thinking from the model's view"
-        );
-    }
 }
 
 /// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
@@ -247,4 +198,96 @@ pub(super) fn pair(
         pending: answered.pending,
         created_ms: exchange.app.clock.now_ms(),
     })
+}
+
+impl Exchange {
+    /// Puts behind a prompt what it lacks. It becomes part of the prompt, so that the store, the seal and every later request
+    /// have the same. `parent`: the handoff before. `has_work`: the leg that hands over has also worked.
+    fn carried(&self, prompt: &str, parent: Option<HandoffId>, has_work: bool) -> Carried {
+        let policy = self.app.config.carry_policy();
+        let weight = self.offered.weight.saturating_mul(READING);
+        heavy::work(weight, || {
+            let rules = self.rules(parent);
+            let may_see = has_work && policy.scope == CarryScope::All;
+            let seen = may_see
+                .then(|| self.of_view(self.plan().first(self.tooled).rope, SeenFacts::of_work))
+                .flatten();
+            carry::carry(prompt, &rules, seen.as_ref(), policy)
+        })
+    }
+
+    /// The rules that a handoff would carry, newest first.
+    pub(super) fn carried_rules(&self) -> Vec<Rule> {
+        let weight = self.offered.weight.saturating_mul(READING);
+        heavy::work(weight, || self.rules(None))
+    }
+
+    /// The rules of the person that hold, newest first: of the whole history that the agent sends, and of the handoff before.
+    fn rules(&self, parent: Option<HandoffId>) -> Vec<Rule> {
+        let (config, offered) = (&self.app.config, &self.offered);
+        if config.handoff.carry == CarryScope::Off {
+            return Vec::new();
+        }
+        let without = offered.live.as_ref().map(|live| live.no_rules());
+        let without = without.unwrap_or_default();
+        let parent = parent.or(self.offered.active_id());
+        let earlier = parent.and_then(|id| self.app.sessions.known_handoff(id));
+        self.plan().rules(&RuleQuery {
+            earlier: earlier.as_deref(),
+            // A subagent's user is its parent model.
+            by_person: !headers::is_of_subagent(&self.ctx.headers),
+            without: &without,
+            markers: &config.draft.markers,
+            redactor: &self.app.redactor,
+        })
+    }
+
+    /// What the model looked up again after a handoff. `pairs`: the hidden calls since.
+    pub(super) fn looked_up_again(
+        &self,
+        handoff: HandoffId,
+        pairs: &[Arc<HiddenPair>],
+    ) -> Option<Vec<String>> {
+        let weight = self.offered.weight.saturating_mul(READING);
+        heavy::work(weight, || {
+            let transcript = Transcript::of(self.offered.view());
+            let calls = carry::called_again(&transcript, handoff);
+            carry::looked_up_again(calls, pairs.iter().map(AsRef::as_ref), &self.app.redactor)
+        })
+    }
+
+    /// Has the handoff's document written.
+    fn write_document(&self, prepared: &PreparedHandoff) {
+        if !self.app.documents.is_on() {
+            return;
+        }
+        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.tooled);
+        let has_work = prepared.has_work;
+        let transcript: TranscriptReader =
+            Box::new(move || has_work.then(|| splice::flat(offered.plan(&app).first(tooled).rope)));
+        let recorder = &self.ctx.recorder;
+        self.app.documents.handoff(StoredHandoff {
+            handoff: prepared.handoff.clone(),
+            carry_over: self.offered.pin.carry_over(),
+            exchange: Some(self.ctx.id.clone()),
+            topic: recorder.read(|e| e.topic.clone()),
+            context_tokens: recorder.read(|e| e.context_tokens()),
+            bytes: prepared.bytes,
+            transcript,
+        });
+    }
+
+    /// Makes something of a rewritten request, as drafts read it. `None`: it has no conversation.
+    pub(super) fn of_view<T>(
+        &self,
+        rope: Vec<Bytes>,
+        make: impl FnOnce(DraftIndexSettings, &Transcript<'_>) -> T,
+    ) -> Option<T> {
+        let (body, offered) = (splice::flat(rope), &self.offered);
+        offered.live.as_ref()?;
+        let view = offered.wire().read(&body, Operation::Generate).ok()?;
+        let (carry_over, redactor) = (self.offered.pin.carry_over(), self.app.redactor.clone());
+        let settings = self.app.config.draft_settings(carry_over, redactor);
+        Some(make(settings, &Transcript::of(&view)))
+    }
 }

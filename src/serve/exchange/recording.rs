@@ -1,13 +1,19 @@
-//! Records an exchange: its event, log lines, and the journal's copy of the request.
+//! Records an exchange: its event and its legs, log lines, and the journal's copy of the request.
 
+use super::context::note_nudge;
 use super::value::Exchange;
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::session::LiveConversation;
 use crate::state::telemetry::ExchangeEvent;
+use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::OriginalTranscript;
 use baton_core::record::is_topic;
-use baton_core::wire::Operation;
+use baton_core::text::cut::cut;
+use baton_core::wire::{LegReport, Operation, StopReason};
+
+/// Bytes of a model's name in a log line.
+const MODEL_NAME: usize = 200;
 
 /// Writes what is known before the request is sent into the exchange's event, and the request into the journal. `original`:
 /// the transcript as the agent sent it, where baton has changed it since.
@@ -84,4 +90,58 @@ pub(super) fn declared_topic(ctx: &RequestContext) -> Option<&str> {
 pub(super) fn note_topic(ctx: &RequestContext, live: &LiveConversation) {
     let topic = live.topic(declared_topic(ctx));
     ctx.recorder.note(|e| e.topic = topic);
+}
+
+/// The bytes of the request that was sent last.
+pub(super) fn bytes_sent(exchange: &Exchange) -> u64 {
+    let sent = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
+    sent.unwrap_or_default()
+}
+
+/// Counts a leg that has ended, and measures the context by it.
+pub(super) fn count(exchange: &Exchange, report: &LegReport) {
+    if let Some(thread) = &exchange.thread {
+        let shown = exchange.answer.fired().last().copied();
+        let cut = shown.or(exchange.offered.active_id());
+        if let Some(why) = thread.measure(bytes_sent(exchange), cut, report) {
+            note_nudge(&exchange.ctx, NudgeOutcome::Stopped(why));
+        }
+    }
+    count_unmeasured(exchange, report);
+}
+
+/// Counts a leg that the agent is shown, and whether the model wrote a call of our tool as text in it, for which `writes`
+/// looks.
+pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
+    count(exchange, report);
+    let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
+    if has_call || !exchange.tooled || !writes() {
+        return;
+    }
+    exchange.ctx.recorder.note(|e| e.written_calls += 1);
+    let model = exchange.offered.view().facts.model.as_deref();
+    tracing::warn!(
+        exchange = exchange.ctx.id,
+        model = model.map(|model| cut(model, MODEL_NAME)),
+        "the model wrote a call of session_handoff as text, so nothing was handed over; `baton doctor` says what to do"
+    );
+}
+
+/// Counts a leg without measuring the context by it: a draft's size is not that of the conversation.
+pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
+    let offered = &exchange.offered;
+    if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {
+        live.spoken.answered();
+    }
+    let (ctx, dropped) = (&exchange.ctx, report.dropped_thinking);
+    ctx.recording.counted(report.usage, report.stop);
+    ctx.recorder.note(|e| e.count_leg(report));
+    if dropped.some().is_some() {
+        tracing::warn!(
+            exchange = ctx.id,
+            prefix = dropped.prefix,
+            other = dropped.other,
+            "upstream dropped thinking from the model's view"
+        );
+    }
 }

@@ -18,38 +18,57 @@ use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
 use baton_core::wire::{View, Wire};
 
-/// A request that was read: its body, and where in it is what. While the body is spilled only its facts are known.
+/// The agent's request, with all that is known of it before it is sent.
 #[derive(Clone)]
-pub(super) struct Request {
-    body: RequestBody,
-    reading: RequestReading,
+pub(super) struct Offered {
+    /// The body, in memory or spilled.
+    pub(super) body: RequestBody,
+    /// Where in it is what. While the body is spilled only its facts are known.
+    pub(super) reading: RequestReading,
+    /// Cost of one pass over the request.
+    pub(super) weight: usize,
+    /// How it was sent.
+    pub(super) call: CallFacts,
+    /// The conversation; `None` while the store cannot be reached.
+    pub(super) live: Option<Arc<LiveConversation>>,
+    /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
+    pub(super) original_hash: Option<u64>,
+    pub(super) pin: Pin,
+    pub(super) places: Places,
+    pub(super) offer: ToolOffer,
 }
 
-impl Request {
-    /// `reading` is of the body's text.
-    pub(super) fn new(body: RequestBody, reading: RequestReading) -> Self {
-        Self { body, reading }
+impl Offered {
+    /// A planned request in this conversation.
+    pub(super) fn new(received: Received, live: Option<Arc<LiveConversation>>, plan: Plan) -> Self {
+        let Received { call, body, weight } = received;
+        let taken_out = &plan.pin.taken_out;
+        let original = taken_out.original.as_ref();
+        Self {
+            call: call.facts(),
+            // A transcript that was changed is its own body.
+            body: match taken_out.removed {
+                Some(_) => RequestBody::Plain(call.reading.view.body.clone()),
+                None => body,
+            },
+            reading: call.reading,
+            weight,
+            live,
+            original_hash: original.map(|original| body_hash(&original.text)),
+            pin: plan.pin,
+            places: plan.places,
+            offer: plan.offer,
+        }
     }
 
-    /// A transcript that was changed; the body is its text.
-    pub(super) fn plain(reading: RequestReading) -> Self {
-        let body = RequestBody::Plain(reading.view.body.clone());
-        Self::new(body, reading)
-    }
-
-    /// The structure of the body.
-    pub(super) fn reading(&self) -> &RequestReading {
-        &self.reading
-    }
-
-    /// The structure, as the wires read it.
+    /// The structure of the request, as the wires read it.
     pub(super) fn view(&self) -> &View {
         &self.reading.view
     }
 
     /// The plain text; nothing while it is spilled.
     pub(super) fn text(&self) -> &Bytes {
-        &self.reading.view.body
+        &self.view().body
     }
 
     /// Length of the plain text, in bytes.
@@ -76,50 +95,6 @@ impl Request {
         self.reading = reading.ok_or_else(|| io::Error::other("it is not what was spilled"))?;
         Ok(())
     }
-}
-
-/// The agent's request, with all that is known of it before it is sent.
-#[derive(Clone)]
-pub(super) struct Offered {
-    pub(super) request: Request,
-    /// Cost of one pass over the request.
-    pub(super) weight: usize,
-    /// How it was sent.
-    pub(super) call: CallFacts,
-    /// The conversation; `None` while the store cannot be reached.
-    pub(super) live: Option<Arc<LiveConversation>>,
-    /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
-    pub(super) original_hash: Option<u64>,
-    pub(super) pin: Pin,
-    pub(super) places: Places,
-    pub(super) offer: ToolOffer,
-}
-
-impl Offered {
-    /// A planned request in this conversation.
-    pub(super) fn new(received: Received, live: Option<Arc<LiveConversation>>, plan: Plan) -> Self {
-        let Received { call, body, weight } = received;
-        let taken_out = &plan.pin.taken_out;
-        let original = taken_out.original.as_ref();
-        Self {
-            call: call.facts(),
-            request: match taken_out.removed {
-                Some(_) => Request::plain(call.reading),
-                None => Request::new(body, call.reading),
-            },
-            weight,
-            live,
-            original_hash: original.map(|original| body_hash(&original.text)),
-            pin: plan.pin,
-            places: plan.places,
-            offer: plan.offer,
-        }
-    }
-
-    /// The structure of the request, as the wires read it.
-    pub(super) fn view(&self) -> &View {
-        self.request.view()
-    }
 
     pub(super) fn wire(&self) -> &'static dyn Wire {
         self.view().wire()
@@ -137,8 +112,7 @@ impl Offered {
 
     /// Hash by which the repetition of this request is recognised.
     pub(super) fn hash(&self) -> u64 {
-        self.original_hash
-            .unwrap_or_else(|| body_hash(self.request.text()))
+        self.original_hash.unwrap_or_else(|| body_hash(self.text()))
     }
 
     /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
@@ -149,7 +123,7 @@ impl Offered {
     /// The plan, under the present policy.
     pub(super) fn plan<'a>(&'a self, app: &'a App) -> Planned<'a> {
         Planned {
-            reading: self.request.reading(),
+            reading: &self.reading,
             call: self.call,
             pin: &self.pin,
             places: &self.places,

@@ -121,7 +121,7 @@ impl Exchange {
     /// Spills the request while its response streams: only a later leg needs it, and most responses have none.
     pub(super) fn spill(&mut self) {
         let offered = Arc::make_mut(&mut self.offered);
-        offered.request.spill(&self.app.spill);
+        offered.spill(&self.app.spill);
         self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
     }
 
@@ -135,6 +135,6 @@ impl Exchange {
         };
         self.ctx.headers = headers.map();
         let offered = Arc::make_mut(&mut self.offered);
-        offered.request.reclaim().await
+        offered.reclaim().await
     }
 }

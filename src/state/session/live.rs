@@ -260,9 +260,10 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
-    /// The carried rules that a person dropped.
-    pub fn dropped_rules(&self) -> Vec<String> {
-        self.state().record.dropped_rules.clone()
+    /// What no handoff carries as a rule: the texts that a person pinned, and the rules that a person dropped.
+    pub fn no_rules(&self) -> Vec<String> {
+        let state = self.state();
+        [&state.record.pins[..], &state.record.dropped_rules].concat()
     }
 
     /// The topic of its handoffs, for a request that declares this one.

@@ -1,6 +1,6 @@
 //! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
-//! Knows records and the store; knows nothing of requests but their key and what their plans lack. What must survive a crash is in the store
+//! Knows records and the store; knows nothing of requests but their key and what their plans lack and write. What must survive a crash is in the store
 //! before a call here returns; what can be derived from the transcript is written in the background.
 
 mod checkpoints;

@@ -99,3 +99,19 @@ impl Repeats {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_the_handoffs_of_an_answer() {
+        let answer = LiveAnswer::default();
+        let clone = answer.clone();
+        assert!(answer.fired().is_empty());
+        answer.fired().push(HandoffId::from_u128(1));
+        clone.fired().push(HandoffId::from_u128(2));
+        assert_eq!(*answer.fired(), [1, 2].map(HandoffId::from_u128));
+        assert_eq!(clone.fired().len(), 2);
+    }
+}

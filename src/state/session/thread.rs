@@ -6,7 +6,9 @@ use tokio::sync::oneshot;
 
 use super::{LiveConversation, ThreadId};
 use baton_core::bill::CutLedger;
-use baton_core::nudge::{self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeWording};
+use baton_core::nudge::{
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeOutcome, NudgeWording,
+};
 use baton_core::plan::{RequestCosts, ThreadState};
 use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::wire::{LegReport, Usage};
@@ -92,10 +94,12 @@ impl ContextThread {
     }
 
     /// A handoff has taken effect. Returns whether it followed a notice, and why notices stop.
-    pub fn handed_over(&self, handoff: HandoffId) -> (bool, Option<HandoffLoop>) {
+    pub fn handed_over(&self, handoff: HandoffId) -> impl Iterator<Item = NudgeOutcome> + use<> {
         self.ledger(CutLedger::handed_over);
         let context = self.with(|context| (context.was_nudged(), context.handed_over(handoff)));
-        context.unwrap_or_default()
+        let (followed, stopped) = context.unwrap_or_default();
+        let followed = followed.then_some(NudgeOutcome::Followed);
+        followed.into_iter().chain(stopped.map(NudgeOutcome::Stopped))
     }
 
     /// A draft failed: none is begun by a threshold again until the context has grown further.

@@ -143,6 +143,14 @@ impl fmt::Display for BadFlag {
 impl std::error::Error for BadFlag {}
 
 impl DraftRequest {
+    /// One that nobody asked for.
+    pub fn automatic() -> Self {
+        Self {
+            origin: HandoffOrigin::Auto,
+            ..Self::default()
+        }
+    }
+
     /// The method that is tried first, with the method and the model of the config. A history is bound to the model that it was
     /// made with, so another model gets a selection.
     pub fn first_method(&self, configured: DraftMethod, model: Option<&str>) -> DraftMethod {

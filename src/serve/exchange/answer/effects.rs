@@ -122,7 +122,11 @@ impl Exchange {
         let (retry, pause) = match send::later_or_own(self, make).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
-                if let Some(body) = self.leg_body(&parts, body, streamed) {
+                // It must have the first one's form.
+                let right = self.form().streams(&parts.headers) == Some(streamed);
+                if let Ok(body) = send::readable(self, &parts, body)
+                    && right
+                {
                     return EffectResult::Leg(body);
                 }
                 tracing::error!(exchange, "leg answered in another form than the first");
@@ -150,12 +154,6 @@ impl Exchange {
     pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
         let size = |leg: &_| splice::len(&self.plan().later_leg(leg).rope);
         heavy::work(self.offered.weight, || close.ending(size))
-    }
-
-    /// A later leg's body; `None` where it has not the first one's form.
-    fn leg_body(&self, parts: &Parts, body: UpstreamBody, streamed: bool) -> Option<UpstreamBody> {
-        let right = self.form().streams(&parts.headers) == Some(streamed);
-        send::readable(self, parts, body).ok().filter(|_| right)
     }
 }
 

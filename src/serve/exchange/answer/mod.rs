@@ -28,10 +28,20 @@ pub(super) use self::effects::EffectResult;
 impl Exchange {
     /// Sends the first leg, and answers with what follows from it.
     pub(in crate::serve::exchange) async fn begin(self) -> Response<ResponseBody> {
-        match send::send(self).await {
-            Ok(sent) => first(sent).await,
-            Err(response) => response,
+        let sent = match send::send(self).await {
+            Ok(sent) => sent,
+            Err(response) => return response,
+        };
+        let Sent {
+            exchange,
+            request,
+            response,
+        } = sent;
+        if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
+            return relay::answer(&exchange.ctx, Ok(response));
         }
+        let first = verdict_input(&exchange, &request);
+        show(exchange, response, first, None).await
     }
 
     /// Answers a repeated request: its handoff's sentinel, then the leg after it.
@@ -47,20 +57,6 @@ impl Exchange {
         self.answer.fired().push(handoff.id);
         after_handoff(self, &handoff).await
     }
-}
-
-/// Answers the agent with the first leg's response, and with what follows from it.
-async fn first(sent: Sent) -> Response<ResponseBody> {
-    let Sent {
-        exchange,
-        request,
-        response,
-    } = sent;
-    if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
-        return relay::answer(&exchange.ctx, Ok(response));
-    }
-    let first = verdict_input(&exchange, &request);
-    show(exchange, response, first, None).await
 }
 
 /// Answers with a handoff's sentinel, then the leg after it; with the sentinel alone where responses stop there.

@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame};
 
 use super::effects::{self, Answered, EffectResult};
 use crate::serve::exchange::keepalive::KeepAlive;
-use crate::serve::exchange::{heavy, record_writer, value::Exchange};
+use crate::serve::exchange::{heavy, recording, value::Exchange};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -88,7 +88,11 @@ impl Driver {
                 AnswerStep::Perform { effect, spoken } => self.perform(effect, spoken),
                 AnswerStep::End(close) => self.end(&close),
                 AnswerStep::EndAsItIs => self.end_as_it_is(),
-                AnswerStep::BreakOff => self.break_off(),
+                AnswerStep::BreakOff => {
+                    // Ending here in silence would look complete to some agents.
+                    let silent = || StreamFault::Closed("the stream ended before its last event".to_owned());
+                    self.phase = DriverPhase::Broken(self.fault.take().unwrap_or_else(silent));
+                }
             }
         }
     }
@@ -96,7 +100,7 @@ impl Driver {
     /// The leg is over, whole or not.
     fn leg_over(&mut self) {
         let report = self.answer.report();
-        record_writer::count_shown(&self.exchange, report, || self.answer.writes_call());
+        recording::count_shown(&self.exchange, report, || self.answer.writes_call());
         self.answer.leg_over();
         self.go_on();
     }
@@ -144,14 +148,6 @@ impl Driver {
             stop => ExchangeOutcome::of_end(stop),
         });
         self.phase = DriverPhase::Done;
-    }
-
-    fn break_off(&mut self) {
-        let fault = self.fault.take();
-        self.phase = DriverPhase::Broken(fault.unwrap_or_else(|| {
-            // Ending here in silence would look complete to some agents.
-            StreamFault::Closed("the stream ended before its last event".to_owned())
-        }));
     }
 
     /// Polls what there is to poll; `Ready` when there may be something to send.

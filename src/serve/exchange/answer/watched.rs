@@ -8,7 +8,7 @@ use http::Response;
 use hyper::body::{Body, Frame};
 
 use super::effects::Answered;
-use crate::serve::exchange::{record_writer, value::Exchange};
+use crate::serve::exchange::{recording, value::Exchange};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -39,7 +39,7 @@ pub(super) async fn answer(answered: Answered, streamed: bool) -> Response<Respo
         Err(fault) => return exchange.ctx.refuse(fault),
     };
     if let Some(report) = exchange.read_reply(&body, exchange.hidden()) {
-        record_writer::count(&exchange, &report);
+        recording::count(&exchange, &report);
     }
     relay::headed(&parts, false, ResponseBody::whole(body))
 }
@@ -70,7 +70,7 @@ impl WatchedBody {
         if polled.is_none() || self.merge.leg_ended() {
             self.counted = true;
             let report = self.merge.report();
-            record_writer::count(&self.exchange, report);
+            recording::count(&self.exchange, report);
             if report.stop != StopReason::Open {
                 let outcome = ExchangeOutcome::of_end(report.stop);
                 self.exchange.ctx.recorder.decide(outcome);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Response;
 
 use super::effects::{self, Answered, EffectResult};
-use crate::serve::exchange::{record_writer, value::Exchange};
+use crate::serve::exchange::{recording, value::Exchange};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
@@ -65,7 +65,7 @@ impl Exchange {
 
     /// A leg of a reply was read to its end.
     fn leg_over(&self, answer: &mut JoinedAnswer, body: Bytes, report: LegReport) {
-        record_writer::count_shown(self, &report, || writes_call(&body));
+        recording::count_shown(self, &report, || writes_call(&body));
         answer.leg_over(body, report);
     }
 
@@ -102,7 +102,7 @@ impl Exchange {
                 }
                 report => {
                     if let Some(report) = report {
-                        record_writer::count(self, &report);
+                        recording::count(self, &report);
                     }
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true

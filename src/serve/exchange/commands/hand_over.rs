@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::reply::unanswered;
-use crate::serve::exchange::request::Request;
+use crate::serve::exchange::local_answer::unanswered;
 use crate::serve::exchange::{drafts, slow_answer, value::Exchange};
+use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
+use crate::state::jobs::drafts::{DraftJob, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;
@@ -118,13 +118,13 @@ fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> Comman
 fn without_command(exchange: &Exchange) -> Option<Exchange> {
     let look = exchange.app.config.note_search();
     let offered = &exchange.offered;
-    let reading = offered.request.reading();
-    let left = notes::without_last(reading, look)?;
-    let removed = offered.request.len().saturating_sub(left.view.body.len());
+    let left = notes::without_last(&offered.reading, look)?;
+    let removed = offered.len().saturating_sub(left.view.body.len());
     let hash = offered.hash();
     let mut before = exchange.clone();
     let offered = Arc::make_mut(&mut before.offered);
-    offered.request = Request::plain(left);
+    offered.body = RequestBody::Plain(left.view.body.clone());
+    offered.reading = left;
     offered.pin.taken_out.add(removed);
     offered.pin.command = None;
     offered.original_hash = Some(hash);
@@ -143,8 +143,7 @@ fn job(
 ) -> Result<DraftJob, String> {
     match trigger {
         HandoffTrigger::Draft(ask) => {
-            let order = DraftOrder { ask, prompt: None };
-            let begun = drafting.begin(live.key(), live.principal(), order, ready);
+            let begun = drafting.begin(live.key(), live.principal(), ask.into(), ready);
             begun.map_err(|busy| match busy.state {
                 DraftState::Review => format!("a draft already waits for your approval ({}).", busy.id),
                 _ => format!("a handoff is already being written ({}).", busy.id),

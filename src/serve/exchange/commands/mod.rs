@@ -1,14 +1,13 @@
 //! Answers commands in the chat. Nothing goes upstream, and neither the command nor its answer is ever in the model's view.
 
 mod hand_over;
-mod reply;
 
 use http::Response;
 use uuid::Uuid;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
-use self::reply::unanswered;
 use super::context::window_of;
+use super::local_answer::unanswered;
 use super::recording::{declared_topic, note_topic};
 use super::resumed::resume;
 use super::value::Exchange;
@@ -139,7 +138,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         app, ctx, offered, ..
     } = exchange;
     let mut status = Status {
-        tokens: offered.request.len() as u64 / BYTES_PER_TOKEN,
+        tokens: offered.len() as u64 / BYTES_PER_TOKEN,
         untooled: offered.offer.untooled.map(ToolOmission::name),
         pins: live.pins().len(),
         ..Status::default()

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::serve::exchange::context::note_nudge;
 use crate::serve::exchange::value::Exchange;
 use crate::state::files::saved_prompts;
 use crate::state::jobs::drafts::DraftJob;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod, DraftRequest};
-use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::DueHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 
@@ -18,10 +16,9 @@ use baton_core::record::{Handoff, HandoffOrigin};
 pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
     let live = exchange.offered.live.as_ref()?;
     let request = DraftRequest {
-        origin: HandoffOrigin::Auto,
         reason: Some(due.reason),
         method: due.method,
-        ..DraftRequest::default()
+        ..DraftRequest::automatic()
     };
     let ready = due.ready.map(|document| accepted(exchange, &document));
     let drafting = &exchange.app.drafting;
@@ -54,16 +51,6 @@ fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     AcceptedDraft {
         document: exchange.app.redactor.text(document).into_owned(),
         method: Some(DraftMethod::Oneshot),
-    }
-}
-
-/// Notes that a draft failed: a threshold begins none again until the context has grown further.
-pub(super) fn note_no_draft(exchange: &Exchange, origin: HandoffOrigin) {
-    if let Some(thread) = &exchange.thread {
-        thread.draft_failed();
-    }
-    if origin == HandoffOrigin::Auto {
-        note_nudge(&exchange.ctx, NudgeOutcome::AutoFailed);
     }
 }
 

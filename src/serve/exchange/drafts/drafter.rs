@@ -13,7 +13,7 @@ use crate::state::telemetry::{DraftEvent, size};
 use baton_core::handoffs::draft::{
     self, AcceptedDraft, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, HandoffReport,
 };
-use baton_core::record::{Handoff, HandoffOrigin};
+use baton_core::record::Handoff;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
 
@@ -146,11 +146,13 @@ async fn document(
         repository: legs::repository(exchange, request.git).await,
     };
     loop {
-        let end = attempt(&input, method, job.cancelled()).await;
-        if let DraftEnd::Complete(document) = end {
-            let method = Some(method);
-            return Ok(AcceptedDraft { document, method });
-        }
+        let end = match attempt(&input, method, job.cancelled()).await {
+            Ok(document) => {
+                let method = Some(method);
+                return Ok(AcceptedDraft { document, method });
+            }
+            Err(end) => end,
+        };
         let Some(next) = method.after(&end, request.falls_back()) else {
             return Err(end);
         };
@@ -169,20 +171,13 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
     let Some(index) = index_of_enough(exchange, &first) else {
         return Err(DraftEnd::Failed(DraftFailure::NothingYet));
     };
-    let request = DraftRequest {
-        origin: HandoffOrigin::Auto,
-        ..DraftRequest::default()
-    };
     let input = DraftInput {
         exchange,
-        request: &request,
+        request: &DraftRequest::automatic(),
         index,
         repository: String::new(),
     };
-    match attempt(&input, DraftMethod::Oneshot, pending()).await {
-        DraftEnd::Complete(document) => Ok(document),
-        end => Err(end),
-    }
+    attempt(&input, DraftMethod::Oneshot, pending()).await
 }
 
 /// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
@@ -190,10 +185,7 @@ pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<St
     let app = &exchange.app;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let index = index_of_enough(exchange, &first)?;
-    let request = DraftRequest {
-        origin: HandoffOrigin::Auto,
-        ..DraftRequest::default()
-    };
+    let request = DraftRequest::automatic();
     let document = AcceptedDraft {
         document: index
             .local(&request.spec(app.config.draft.facts_tokens, ""))
@@ -214,7 +206,7 @@ async fn attempt(
     input: &DraftInput<'_>,
     method: DraftMethod,
     cancelled: impl Future<Output = ()>,
-) -> DraftEnd {
+) -> Result<String, DraftEnd> {
     let app = &input.exchange.app;
     let mut counted = CountedAttempt {
         ctx: &input.exchange.ctx,
@@ -234,11 +226,10 @@ async fn attempt(
     };
     counted.event.outcome = end.outcome();
     match end {
+        DraftEnd::Complete(text) if method == DraftMethod::Local => Ok(text),
         // A model's document, with the person's goal first, and with what it lacks.
-        DraftEnd::Complete(text) if method != DraftMethod::Local => {
-            DraftEnd::Complete(input.index.completed(&text, &input.spec(0), &app.prompts))
-        }
-        end => end,
+        DraftEnd::Complete(text) => Ok(input.index.completed(&text, &input.spec(0), &app.prompts)),
+        end => Err(end),
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::serve::exchange::send::{self, LegKind};
-use crate::serve::exchange::{record_writer, value::Exchange};
+use crate::serve::exchange::{recording, value::Exchange};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
@@ -134,7 +134,7 @@ async fn draft_leg(
             (body, report)
         }
     };
-    record_writer::count_unmeasured(exchange, &report);
+    recording::count_unmeasured(exchange, &report);
     Ok(draft_of(&raw, &report))
 }
 

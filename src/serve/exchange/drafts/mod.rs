@@ -13,13 +13,16 @@ use http::Response;
 use uuid::Uuid;
 
 use super::answer::after_handoff;
+use super::context::note_nudge;
 use super::value::Exchange;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftState};
 use baton_core::course::AnswerOpening;
 use baton_core::handoffs::draft::{DraftEnd, approval_commands, waits_for_approval};
 use baton_core::mark::note;
+use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::OpenDraft;
+use baton_core::record::HandoffOrigin;
 
 pub(super) use self::automatic::{automatic_job, ready};
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
@@ -47,7 +50,13 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                     DraftEnd::Review => waits_for_approval(&exchange.app.config.commands.prefix),
                     end => {
                         tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
-                        automatic::note_no_draft(&exchange, origin);
+                        // A threshold begins none again until the context has grown further.
+                        if let Some(thread) = &exchange.thread {
+                            thread.draft_failed();
+                        }
+                        if origin == HandoffOrigin::Auto {
+                            note_nudge(&exchange.ctx, NudgeOutcome::AutoFailed);
+                        }
                         format!("no handoff was made: {end}.")
                     }
                 };

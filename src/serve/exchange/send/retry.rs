@@ -132,12 +132,9 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
             remember_omission(exchange).await;
         }
     }
-    if let Some(tooled) = retry.tooled.filter(|_| accepted) {
-        settle_tool(exchange, tooled).await;
-    }
-}
-
-async fn settle_tool(exchange: &mut Exchange, tooled: bool) {
+    let Some(tooled) = retry.tooled.filter(|_| accepted) else {
+        return;
+    };
     let app = &exchange.app;
     if let Some(live) = &exchange.offered.live
         && let Err(error) = app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await

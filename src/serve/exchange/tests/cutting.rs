@@ -64,7 +64,7 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     );
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let offered = stage.request(claude(&after(&handoff, &[]))).offered().await;
-    let at = offered.request.text();
+    let at = offered.text();
     let at = String::from_utf8_lossy(at).find("[[handoff-resume:").unwrap();
     assert_eq!(
         (

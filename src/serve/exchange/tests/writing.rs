@@ -198,7 +198,7 @@ async fn a_spilled_request_comes_back_as_it_was() {
     let mut exchange = request.exchange().await;
     let before = exchange.offered.plan(&stage.app).first(true).rope.concat();
     exchange.spill();
-    assert!(exchange.ctx.headers.is_empty() && exchange.offered.request.text().is_empty());
+    assert!(exchange.ctx.headers.is_empty() && exchange.offered.text().is_empty());
     exchange.reclaim().await.unwrap();
     assert_eq!(exchange.ctx.headers["x-agent"], "one");
     assert_eq!(
