@@ -14,7 +14,11 @@ const KEYS: [&str; 4] = ["\"name\"", "\"tool\"", "\"tool_name\"", "\"function\""
 
 /// Whether an answer, streamed or in one piece, has no call and a text with a call of the tool as JSON.
 pub fn writes_call(answer: &[u8]) -> bool {
-    if memmem::find(answer, SYLLABLE).is_none() {
+    let name = memmem::Finder::new(TOOL_NAME);
+    // Many answers have the syllable, and few the name: those are not taken apart.
+    if memmem::find(answer, SYLLABLE).is_none()
+        || !AnswerContent::may_hold(answer, |text| name.find(text).is_some())
+    {
         return false;
     }
     let content = AnswerContent::of(answer);
