@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use memchr::memchr2;
+use memchr::{memchr2, memchr2_iter};
 
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
@@ -69,22 +69,29 @@ fn step(scan: FrameEndScan, byte: u8) -> (FrameEndScan, bool) {
 /// `retry`).
 pub fn data(frame: &[u8]) -> Cow<'_, [u8]> {
     let mut found: Cow<'_, [u8]> = Cow::Borrowed(&[]);
-    let mut lines = 0;
-    for line in frame.split(|&b| b == b'\n' || b == b'\r') {
+    let mut of_data = 0;
+    for line in lines(frame) {
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         let Some(value) = field(line, b"data") else {
             continue;
         };
-        if lines == 0 {
+        if of_data == 0 {
             found = Cow::Borrowed(value);
         } else {
             let all = found.to_mut();
             all.push(b'\n');
             all.extend_from_slice(value);
         }
-        lines += 1;
+        of_data += 1;
     }
     found
+}
+
+/// The lines of a frame.
+fn lines(frame: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = memchr2_iter(b'\n', b'\r', frame).chain([frame.len()]);
+    let mut from = 0;
+    ends.map(move |end| &frame[std::mem::replace(&mut from, end + 1)..end])
 }
 
 /// The value of a line `name: value`, one space removed.
@@ -113,8 +120,7 @@ pub fn edited(raw: &Bytes, data: &[u8], mut edits: Vec<Edit>) -> Bytes {
     // Data of several lines: the frame is rewritten, with the fields it had.
     let data = splice::edited(&Bytes::copy_from_slice(data), edits);
     let mut out = Vec::new();
-    let lines = raw.split(|&b| b == b'\n' || b == b'\r');
-    for line in lines.filter(|l| !l.is_empty() && field(l, b"data").is_none()) {
+    for line in lines(raw).filter(|l| !l.is_empty() && field(l, b"data").is_none()) {
         out.extend_from_slice(line);
         out.push(b'\n');
     }
