@@ -319,9 +319,8 @@ impl ServedBy {
         if let Some(model) = model.or(version).and_then(|name| own(data, name)) {
             self.model = model;
         }
-        let usage = usage.filter(|usage| data[usage.start] == b'{');
-        let speed = usage.and_then(|usage| json::get(data, usage, "speed"));
-        let usage_tier = usage.and_then(|usage| json::get(data, usage, "service_tier"));
+        let of_usage = |usage| json::pick(data, usage, ["speed", "service_tier"]);
+        let [speed, usage_tier] = usage.map_or([None; 2], of_usage);
         let mut named = [speed, tier, usage_tier].into_iter().flatten();
         if let Some(service) = named.find_map(|name| own(data, name)) {
             self.service = Some(service);
@@ -365,8 +364,14 @@ pub struct DroppedThinking {
 impl DroppedThinking {
     /// What the member `input_transformations` of an object reports, where it has one.
     pub(super) fn of_member(text: &[u8], object: Span) -> Option<Self> {
-        let list = json::get(text, object, "input_transformations");
-        let list = list.filter(|list| text[list.start] == b'[')?;
+        Self::of_list(text, json::get(text, object, "input_transformations")?)
+    }
+
+    /// What that member's value reports, where it is a list.
+    pub(super) fn of_list(text: &[u8], list: Span) -> Option<Self> {
+        if text[list.start] != b'[' {
+            return None;
+        }
         let mut dropped = Self::default();
         for found in json::pick_each(text, list, ["type", "reason"]) {
             let [kind, reason] = found.map(|span| json::string_or_empty(text, span));

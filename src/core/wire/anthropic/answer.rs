@@ -20,12 +20,9 @@ pub(super) struct AnthropicDialect {
     transformations: Option<String>,
     /// The blocks that a whole reply has for the agent.
     shown: Vec<String>,
-    /// Members by which it is known: the first leg's, as literals.
+    /// Its id and its model: the first leg's, as literals.
     identity: [Option<String>; 2],
 }
-
-/// See `identity`.
-const IDENTITY: [&str; 2] = ["id", "model"];
 
 #[derive(Default)]
 enum OpenBlock {
@@ -78,12 +75,13 @@ impl Dialect for AnthropicDialect {
     fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
         let data: &[u8] = body;
         let message = json::whole(data).ok()?;
-        let [id, content, reason] = json::pick(data, message, ["id", "content", "stop_reason"]);
+        let keys = ["id", "model", "content", "stop_reason"];
+        let [id, model, content, reason] = json::pick(data, message, keys);
         id.and_then(|id| json::string(data, id))?;
         // Any other value in its place cannot be extended.
         let content = content.filter(|content| data[content.start] == b'[')?;
         if state.leg == 0 {
-            self.identity = json::pick(data, message, IDENTITY).map(|own| own.map(|own| own.text(data)));
+            self.identity = [id, model].map(|own| own.map(|own| own.text(data)));
         }
         self.learn(state, data, message);
         for block in json::elements(data, content) {
@@ -173,14 +171,16 @@ impl AnthropicDialect {
     /// Takes what a message says of itself.
     fn learn(&mut self, state: &mut LegState, data: &[u8], message: Span) {
         let report = &mut state.report;
-        report.id = json::get_owned(data, message, "id");
-        let usage = json::get(data, message, "usage").filter(|usage| data[usage.start] == b'{');
-        if let Some(usage) = usage {
+        let keys = ["id", "usage", "input_transformations"];
+        let [id, usage, transformations] = json::pick(data, message, keys);
+        report.id = json::string_or_empty(data, id).into_owned();
+        if let Some(usage) = usage.filter(|usage| data[usage.start] == b'{') {
             self.usage.take(data, usage, report);
         }
         report.served.take(data, message);
-        report.dropped_thinking = DroppedThinking::of_member(data, message).unwrap_or_default();
-        self.transformations = json::get(data, message, "input_transformations").map(|s| s.text(data));
+        let dropped = transformations.and_then(|list| DroppedThinking::of_list(data, list));
+        report.dropped_thinking = dropped.unwrap_or_default();
+        self.transformations = transformations.map(|s| s.text(data));
     }
 
     fn message_start(&mut self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent) {
@@ -251,9 +251,10 @@ impl AnthropicDialect {
             }
             return;
         }
-        let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
-        let text = json::get_inner(data, delta, "text").filter(|_| is_text);
-        self.show(state, frame, event, text);
+        let [kind, text] = json::pick(data, delta, ["type", "text"]);
+        let is_text = kind.is_some_and(|kind| kind.of(data) == b"\"text_delta\"");
+        let text = text.filter(|text| is_text && data[text.start] == b'"');
+        self.show(state, frame, event, text.map(Span::inner));
     }
 
     /// Shows an event of a visible block: as it is, or with its index moved and its text escaped.
