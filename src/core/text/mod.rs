@@ -21,4 +21,4 @@ pub mod visible;
 pub mod vocabulary;
 pub mod words;
 
-pub use span::Span;
+pub use span::{Span, lossy};

@@ -1,5 +1,7 @@
 //! A range of byte offsets into a text.
 
+use std::borrow::Cow;
+
 /// A half-open range of byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Span {
@@ -22,7 +24,7 @@ impl Span {
 
     /// The same as text of its own.
     pub fn text(self, text: &[u8]) -> String {
-        String::from_utf8_lossy(self.of(text)).into_owned()
+        lossy(self.of(text)).into_owned()
     }
 
     /// Length in bytes.
@@ -52,4 +54,9 @@ impl Span {
             end: self.end.saturating_sub(1).max(self.start + 1),
         }
     }
+}
+
+/// Bytes as text; what is not UTF-8 becomes U+FFFD. The library's conversion goes byte by byte, which only broken text needs.
+pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::turn::TurnPart;
 use crate::text::splice::{self, Edit};
-use crate::text::{Span, json};
+use crate::text::{Span, json, lossy};
 
 /// The edit that puts a hidden call `raw` back `offset` parts after (or before) `parts[part]`.
 pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
@@ -102,7 +102,7 @@ pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
         })
         .collect();
     let part = splice::edited(&Bytes::copy_from_slice(span.of(data)), moved);
-    String::from_utf8_lossy(&part).into_owned()
+    lossy(&part).into_owned()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ pub(super) use super::edits::{first_member, members_without, set_member};
 pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind};
 use crate::record::WireId;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
+use crate::text::{Span, json, lossy};
 use crate::tools::{ToolNames, ToolTable};
 use bytes::Bytes;
 use memchr::memmem;
@@ -88,7 +88,7 @@ impl View {
 
     /// The bytes of a span as text; JSON that is not UTF-8 is taken as it is, byte for byte, elsewhere.
     pub fn str(&self, span: Span) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.text(span))
+        lossy(self.text(span))
     }
 
     /// The text that the spans of a turn and of its parts are in.
@@ -106,7 +106,7 @@ impl View {
 
     /// A span of a turn as text.
     pub fn str_in(&self, turn: usize, span: Span) -> Cow<'_, str> {
-        String::from_utf8_lossy(span.of(self.text_of(turn)))
+        lossy(span.of(self.text_of(turn)))
     }
 
     /// The turn that holds this offset of the agent's body.

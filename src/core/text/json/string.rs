@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::text::cost;
+use crate::text::{cost, lossy};
 
 /// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     cost::add(raw.len());
     let mut next = memchr::memchr(b'\\', raw);
     if next.is_none() {
-        return String::from_utf8_lossy(raw);
+        return lossy(raw);
     }
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
