@@ -276,6 +276,11 @@ impl<'v> Elements<'v> {
     }
 
     fn write_turn(&self, turn: usize, changes: &[TurnChange], list: &mut ListWriter) {
+        // As nearly all turns are.
+        if changes.is_empty() && self.is_agents(turn) {
+            list.separate();
+            return list.rope.keep(self.view.turns[turn].span);
+        }
         for change in changes {
             if let TurnChange::Before(_, element) = change {
                 list.element(element);

@@ -236,15 +236,10 @@ pub(super) fn content_of(text: &[u8], span: Span) -> TurnContent {
 fn list(
     text: &[u8],
     at: usize,
-    each: impl Fn(&[u8], usize) -> Result<TurnPart, InvalidJson>,
+    each: impl Fn(&[u8], usize, &mut Vec<TurnPart>) -> WalkResult,
 ) -> Result<(TurnContent, usize), InvalidJson> {
     let mut parts = Vec::new();
-    let end = json::array(text, at, |at| {
-        let part = each(text, at)?;
-        let end = part.span.end;
-        parts.push(part);
-        Ok(end)
-    })?;
+    let end = json::array(text, at, |at| each(text, at, &mut parts))?;
     let list = Some(Span::new(at, end));
     Ok((TurnContent { parts, list }, end))
 }
@@ -262,12 +257,13 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> 
     Ok((content, end))
 }
 
-/// A block with a type; a text's own type is its name.
-fn block(text: &[u8], at: usize) -> Result<TurnPart, InvalidJson> {
+/// Adds a block with a type, and returns its end; a text's own type is its name.
+fn block(text: &[u8], at: usize, parts: &mut Vec<TurnPart>) -> WalkResult {
     if text.get(at) != Some(&b'{') {
         let span = Span::new(at, json::value_end(text, at)?);
         let nameless = Some(Span::default());
-        return Ok(TurnPart::named(span, TurnPartKind::Other, nameless, Some(span)));
+        parts.push(TurnPart::named(span, TurnPartKind::Other, nameless, Some(span)));
+        return Ok(span.end);
     }
     let mut found = TurnPart::default();
     let [mut kind, mut tool, mut own, mut answered] = [None; 4];
@@ -301,7 +297,8 @@ fn block(text: &[u8], at: usize) -> Result<TurnPart, InvalidJson> {
         _ => (None, kind, Some(found.span)),
     };
     found.failed = Some(failed).filter(|_| found.kind == TurnPartKind::Result);
-    Ok(found)
+    parts.push(found);
+    Ok(end)
 }
 
 fn block_kind(kind: &[u8], says: Option<Span>) -> TurnPartKind {
@@ -322,14 +319,15 @@ pub(super) fn calls(text: &[u8], calls: Span) -> Vec<TurnPart> {
     list(text, calls.start, call).map_or(Vec::new(), |(calls, _)| calls.parts)
 }
 
-/// An element of `tool_calls`: what it calls is in a member of its own.
-fn call(text: &[u8], at: usize) -> Result<TurnPart, InvalidJson> {
+/// Adds an element of `tool_calls`, and returns its end: what it calls is in a member of its own.
+fn call(text: &[u8], at: usize, parts: &mut Vec<TurnPart>) -> WalkResult {
     let mut part = TurnPart::new(Span::new(at, at), TurnPartKind::Call);
     part.span.end = match text.get(at) {
         Some(b'{') => function(text, at, &mut part)?,
         _ => json::value_end(text, at)?,
     };
-    Ok(part)
+    parts.push(part);
+    Ok(part.span.end)
 }
 
 /// Takes a call's id, name and arguments, here or a level down.

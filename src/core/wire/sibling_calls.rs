@@ -86,6 +86,9 @@ pub(super) fn find_by_ids(view: &View, ids: &[&str], from: usize) -> Vec<Option<
     let mut wanted = WantedIds::new(ids.iter().copied());
     let first = view.turns.partition_point(|t| t.span.end <= from);
     for turn in first..view.turns.len() {
+        if wanted.missing == 0 {
+            break;
+        }
         if view.turns[turn].role != Role::Assistant || !wanted.may_be_in(view.raw(turn)) {
             continue;
         }
