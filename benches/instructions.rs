@@ -15,6 +15,7 @@ use baton_core::mark::{gap, sentinel};
 use baton_core::record::LOCAL;
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::json;
+use baton_core::tools::ToolTable;
 use baton_core::wire::Operation;
 use baton_core::wire::anthropic::Anthropic;
 use bytes::Bytes;
@@ -98,6 +99,8 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 
 fn request(bytes: usize, pinned: bool) -> Work {
     let body = body(bytes, pinned);
+    // Made once in a process.
+    let tools = ToolTable::handoff();
     Box::new(move || {
         let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
         let candidates = reading.candidates();
@@ -108,7 +111,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         });
         let what = Rewrite {
             cut,
-            tools: Some(baton_core::tools::ToolTable::handoff()),
+            tools: Some(tools),
             ..Rewrite::default()
         };
         rewrite(&reading, &what).rope.len()
