@@ -5,8 +5,8 @@
 #   benches/whole.sh            fails if a ratio grew by more than the tolerance
 #   benches/whole.sh --update   updates the baseline
 #
-# What both have in common (runtime, HTTP, libc, the processor) changes in both and cancels out of the ratio. BENCH names an
-# executable of another build of the bench end_to_end.
+# What both have in common (runtime, HTTP, libc, the processor) changes in both and cancels out of the ratio. baton is the
+# release build; BENCH and BATON name executables of other builds.
 set -eu
 cd "$(dirname "$0")/.."
 tolerance=5 # percent
@@ -14,11 +14,12 @@ baseline=benches/whole.txt
 
 command -v valgrind >/dev/null || { echo "valgrind is not installed (on Debian: apt-get install valgrind)"; exit 69; }
 
-bench=${BENCH:-$(cargo bench --bench end_to_end --no-run --locked --message-format=json |
+[ -n "${BATON:-}" ] || cargo build --release --locked
+bench=${BENCH:-$(CARGO_PROFILE_BENCH_LTO=false cargo bench --bench end_to_end --no-run --locked --message-format=json |
     sed -n 's/.*"name":"end_to_end".*"executable":"\([^"]*\)".*/\1/p' | tail -1 | grep .)}
 ratios=$(mktemp)
 trap 'rm -f "$ratios"' EXIT
-"$bench" --only instructions --counts "$ratios"
+"$bench" --only instructions --baton "${BATON:-target/release/baton}" --counts "$ratios"
 echo
 
 if [ "${1:-}" = --update ]; then
