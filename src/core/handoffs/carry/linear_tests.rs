@@ -10,7 +10,7 @@ use crate::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use crate::limits;
 use crate::record::WireId;
 use crate::redact::Redactor;
-use crate::text::cost::at_sizes;
+use crate::text::cost::{at_sizes, up_to_1_mb};
 use crate::text::cut::floor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
@@ -93,7 +93,7 @@ fn hostile_words_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
             format!("must {n} five hundred and twenty of 3 of 5 dollars the the the")
         }),
     ];
-    for pair in sizes.windows(2) {
+    for pair in up_to_1_mb(sizes).windows(2) {
         for (name, make) in shapes {
             let texts = |bytes: usize| -> Vec<String> { (0..bytes / make(1000).len()).map(make).collect() };
             let small = time(&texts(pair[0])).max(Duration::from_millis(4));
