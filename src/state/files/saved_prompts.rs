@@ -20,7 +20,7 @@ pub fn stem(at_ms: u64) -> String {
 ///
 /// # Errors
 ///
-/// What the file system says, or that [`MOST_ALIKE`] names are taken.
+/// What the file system says, or that all names of one second are taken.
 pub fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     for n in 1..=MOST_ALIKE {
