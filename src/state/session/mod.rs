@@ -358,7 +358,7 @@ impl Sessions {
     }
 
     /// The end of an answer counts as read: the same request again is a new one. Call it within the runtime.
-    pub fn read(&self, live: &Arc<LiveConversation>, answer: &LiveAnswer) {
+    pub fn answer_read(&self, live: &Arc<LiveConversation>, answer: &LiveAnswer) {
         live.forget_repeat(answer);
         let fired = answer.fired();
         if !fired.is_empty() {

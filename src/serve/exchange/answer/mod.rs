@@ -208,12 +208,12 @@ impl Exchange {
             let Some(live) = live else { return };
             let wait = app.config.limits.waits.unread;
             if wait.is_zero() {
-                return app.sessions.read(&live, &answer);
+                return app.sessions.answer_read(&live, &answer);
             }
             let due = tokio::time::sleep(wait);
             tokio::spawn(async move {
                 due.await;
-                app.sessions.read(&live, &answer);
+                app.sessions.answer_read(&live, &answer);
             });
         }
     }

@@ -156,7 +156,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         status.again = again.unwrap_or_default();
     }
     let draft = restored_draft(exchange).await?;
-    status.draft = draft.map(|draft| (draft.state.stated(), draft.id));
+    status.draft = draft.map(|draft| (draft.state.in_words(), draft.id));
     Ok(CommandReply::new(status.text()))
 }
 

@@ -62,7 +62,7 @@ impl DraftState {
     }
 
     /// How far an open draft is, for a person.
-    pub fn stated(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::Requested => "A handoff was requested; it is made with the next request",
             Self::Review => "A draft waits for your approval",
