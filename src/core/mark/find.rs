@@ -41,19 +41,23 @@ const NOTE: &[u8] = b"note";
 pub(super) const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
 
 /// Part of every mark.
-pub const STEM: &[u8] = b"handoff-";
+pub(crate) const STEM: &[u8] = b"handoff-";
 
 /// Every mark in `text`, in order. All but escaped ones must be whole lines.
 pub fn marks(text: &[u8]) -> Vec<RawMark> {
-    marks_in(text, Span::new(0, text.len())).0
+    marks_in(text, Span::new(0, text.len()), &stems(text)).0
 }
 
-/// Every mark in a part of a text, and the offsets of [`STEM`] that are no marks.
-pub(crate) fn marks_in(text: &[u8], span: Span) -> (Vec<RawMark>, Vec<usize>) {
+/// The offsets of the word that all marks have, in order.
+pub fn stems(text: &[u8]) -> Vec<usize> {
+    memmem::find_iter(text, STEM).collect()
+}
+
+/// Every mark in a part of a text with these [`stems`], and the stems there that are no marks.
+pub(crate) fn marks_in(text: &[u8], span: Span, stems: &[usize]) -> (Vec<RawMark>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
-    for stem in memmem::find_iter(span.of(text), STEM) {
+    for &stem in stems.iter().filter(|stem| span.holds(**stem)) {
         cost::add(1);
-        let stem = span.start + stem;
         match mark_at(&text[..span.end], stem) {
             Some(mark) => marks.push(mark),
             None => others.push(stem),

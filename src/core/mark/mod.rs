@@ -14,5 +14,5 @@ pub mod pasted;
 pub mod seal;
 pub mod sentinel;
 
-pub use find::{MarkKind, RawMark, STEM, marks};
-pub(crate) use find::{closing_end, marks_in};
+pub use find::{MarkKind, RawMark, marks, stems};
+pub(crate) use find::{STEM, closing_end, marks_in};

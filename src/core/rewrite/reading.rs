@@ -42,8 +42,21 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
+        Self::searched(wire, body, operation, &mark::stems(body))
+    }
+
+    /// Reads a body in which the [stems](mark::stems) of marks were found.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn searched(
+        wire: &dyn Wire,
+        body: &Bytes,
+        operation: Operation,
+        stems: &[usize],
+    ) -> Result<Self, UnreadReason> {
         let view = wire.read(body, operation)?;
-        let (marks, others) = mark::marks_in(body, view.list);
+        let (marks, others) = mark::marks_in(body, view.list, stems);
         let rules = view.item_rules();
         let items = rules.map_or(Vec::new(), |rules| (rules.own_items)(&view));
         Ok(Self {

@@ -157,7 +157,8 @@ impl<'a> Transcript<'a> {
 
     /// Lines of ours, in order.
     pub fn marks(&self) -> Vec<TranscriptMark> {
-        let (marks, _) = mark::marks_in(&self.view.body, self.view.list);
+        let body = &self.view.body;
+        let (marks, _) = mark::marks_in(body, self.view.list, &mark::stems(body));
         let marks = marks.into_iter().filter_map(|RawMark { span, kind }| {
             let kind = match kind {
                 MarkKind::Open(id) => MarkMeaning::Handoff(id),

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
+use self::read::SearchedBody;
 use self::value::Exchange;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::headers::Sending;
@@ -82,15 +83,14 @@ impl Exchange {
 
 impl TranscriptHandler for App {
     fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering {
-        let text = body.text().map_or(&[][..], |text| text);
-        let weight = heavy::weight(text);
-        heavy::offloaded(weight, Box::pin(run(self, ctx, body, weight)))
+        let body = SearchedBody::new(body);
+        heavy::offloaded(body.weight, Box::pin(run(self, ctx, body)))
     }
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, body: RequestBody, weight: usize) -> Response<ResponseBody> {
-    let Some(received) = read::receive(&app, &ctx, &body, weight) else {
-        return untouched(&ctx, body).await;
+async fn run(app: Arc<App>, ctx: RequestContext, body: SearchedBody) -> Response<ResponseBody> {
+    let Some(received) = read::receive(&app, &ctx, &body) else {
+        return untouched(&ctx, body.body).await;
     };
     // The exchange owns the body from here on, and drops it while the response streams.
     drop(body);

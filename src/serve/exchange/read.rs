@@ -1,16 +1,39 @@
 //! Reads an agent's request.
 
 use super::app::App;
+use super::heavy;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{ConversationKey, conversation_key};
+use baton_core::mark;
 use baton_core::plan::{self, AgentCall};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::tools::TOOL_NAME;
 use baton_core::wire::{Operation, UnreadReason, Wire, wire};
+
+/// The body of a request that is not read yet.
+pub(super) struct SearchedBody {
+    pub(super) body: RequestBody,
+    /// Where something looks like a mark of ours.
+    pub(super) stems: Vec<usize>,
+    /// Cost of one pass over the body.
+    pub(super) weight: usize,
+}
+
+impl SearchedBody {
+    pub(super) fn new(body: RequestBody) -> Self {
+        let text = body.text().map_or(&[][..], |text| text);
+        let stems = mark::stems(text);
+        Self {
+            weight: heavy::weight(text, stems.len()),
+            stems,
+            body,
+        }
+    }
+}
 
 /// A request that was read, with its body.
 pub(super) struct Received {
@@ -20,13 +43,8 @@ pub(super) struct Received {
     pub(super) weight: usize,
 }
 
-/// Reads a request of this weight. `None`: the request is relayed unchanged.
-pub(super) fn receive(
-    app: &App,
-    ctx: &RequestContext,
-    body: &RequestBody,
-    weight: usize,
-) -> Option<Received> {
+/// Reads a request. `None`: the request is relayed unchanged.
+pub(super) fn receive(app: &App, ctx: &RequestContext, body: &SearchedBody) -> Option<Received> {
     let wire = wire(ctx.wire?);
     let reading = read(app, ctx, wire, body);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
@@ -46,8 +64,8 @@ pub(super) fn receive(
     };
     Some(Received {
         call,
-        body: body.clone(),
-        weight,
+        body: body.body.clone(),
+        weight: body.weight,
     })
 }
 
@@ -59,10 +77,11 @@ fn read(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    body: &RequestBody,
+    searched: &SearchedBody,
 ) -> Result<RequestReading, ToolOmission> {
-    let text = body.text().ok_or(ToolOmission::UnreadCoding)?;
-    let reading = RequestReading::new(wire, text, ctx.operation.unwrap_or(Operation::Generate));
+    let text = searched.body.text().ok_or(ToolOmission::UnreadCoding)?;
+    let operation = ctx.operation.unwrap_or(Operation::Generate);
+    let reading = RequestReading::searched(wire, text, operation, &searched.stems);
     let mut reading = reading.map_err(|why| {
         let (omission, why) = match why {
             UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),

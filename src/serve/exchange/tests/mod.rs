@@ -123,8 +123,7 @@ impl TestRequest<'_> {
 
     fn received(&self) -> Option<Received> {
         let body = RequestBody::Plain(self.body.clone().into());
-        let weight = self.body.len();
-        read::receive(&self.stage.app, &self.ctx, &body, weight)
+        read::receive(&self.stage.app, &self.ctx, &read::SearchedBody::new(body))
     }
 
     async fn planned(&self) -> Result<Offered, Fault> {
