@@ -8,12 +8,14 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::exit::CliResult;
-use super::journal::{FIRST_RUN, full_key, open};
+use super::journal::{FIRST_RUN, full_key};
 use super::load_state;
 use super::output::{Out, first_line, plural, short};
 use super::state_args::{StateArgs, duration, named};
-use crate::state::clock::now_ms;
-use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, KeptVerdict, SavingsReport};
+use crate::state::clock::ago_ms;
+use crate::state::journal::{
+    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, KeptVerdict, SavingsReport,
+};
 use baton_core::bill::{Arm, PriceTable, TokenCounts};
 use baton_core::text::date::rfc3339;
 
@@ -95,17 +97,13 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
 }
 
 fn entries(args: &SavingsArgs, dir: &std::path::Path, prices: &PriceTable) -> CliResult<Vec<BillEntry>> {
-    let Some(query) = open(dir)? else {
+    let Some(query) = JournalReader::open(dir)? else {
         return Ok(Vec::new());
     };
     let conversation = args.conversation.as_deref();
-    let since = args.since.map_or(0, |time| {
-        let ago = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        now_ms().saturating_sub(ago)
-    });
     let filter = BillFilter {
         conversation: conversation.map(|key| full_key(&query, key)).transpose()?,
-        since_ms: since,
+        since_ms: args.since.map_or(0, ago_ms),
     };
     Ok(query.bill(&filter, prices)?)
 }

@@ -8,8 +8,17 @@ use uuid::Uuid;
 
 /// Milliseconds since the Unix epoch. A clock before 1970 makes everything new.
 pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Whole milliseconds.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The time this long ago, in milliseconds since the Unix epoch.
+pub fn ago_ms(age: Duration) -> u64 {
+    now_ms().saturating_sub(millis(age))
 }
 
 /// The system's clock; a test may shift it. Clones share the shift.

@@ -11,7 +11,7 @@ use super::finding::Finding;
 use super::installation::{Installation, ago};
 use crate::cli::output::{age, first_line, plural, size, unsent};
 use crate::cli::running::RunState;
-use crate::state::clock::now_ms;
+use crate::state::clock::{millis, now_ms};
 use crate::state::config::{Config, StoreKind};
 use crate::state::store::sqlite;
 use baton_core::handoffs::carry::{self, Omissions};
@@ -125,8 +125,7 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
         return findings;
     }
     let running = matches!(installation.running, RunState::Running(_));
-    let now_ms = installation.now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now_ms = u64::try_from(now_ms.as_millis()).unwrap_or(u64::MAX);
+    let now_ms = millis(installation.now.duration_since(UNIX_EPOCH).unwrap_or_default());
     findings.push(match &installation.journal {
         Err(error) => Finding::error(
             subject,
@@ -151,7 +150,7 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
                 unsent(totals.unsent_tokens)
             );
             let silence = newest_ms.map_or(0, |at| now_ms.saturating_sub(at));
-            match running && u128::from(silence) > SILENT.as_millis() {
+            match running && silence > millis(SILENT) {
                 true => Finding::warning(
                     subject,
                     format!("stale: {message}, although a proxy runs"),

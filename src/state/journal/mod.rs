@@ -81,6 +81,7 @@ pub use units::{short, size, unsent};
 use self::archive::Archive;
 use self::retention::JournalBounds;
 use self::writer::JournalWriter;
+use crate::clock::millis;
 use crate::config::{Journal as Settings, Secret};
 
 /// Starts the journal of a state directory. `tags` distinguish a harness's texts from a person's, for titles. The thread
@@ -107,7 +108,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     let live = recorder.live_sender();
     let bounds = JournalBounds {
         max_bytes: settings.max_bytes,
-        max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
+        max_age_ms: millis(settings.max_age),
     };
     let (dir, tags) = (dir.to_owned(), tags.to_owned());
     let (redact, secrets) = (settings.redact.clone(), settings.secrets.clone());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
@@ -11,6 +11,7 @@ use tokio::time::MissedTickBehavior;
 use super::steps::{self, JSON, MARKDOWN};
 use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
 use super::value::{DocumentSettings, StoredHandoff};
+use crate::clock::ago_ms;
 use crate::store::{DocumentFilter, SharedStore};
 use baton_core::record::{HandoffId, HandoffStatus};
 
@@ -151,10 +152,7 @@ async fn run(
 /// Archives what was superseded long ago.
 async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     let Some(age) = settings.archive_after else { return };
-    // A clock before 1970 makes everything new.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let before = u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX);
-    match archive_old(store, before).await {
+    match archive_old(store, ago_ms(age)).await {
         Ok(0) => {}
         Ok(documents) => {
             tracing::info!(target: "baton", documents, "superseded documents were archived by age")

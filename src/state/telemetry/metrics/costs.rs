@@ -9,6 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::labels::{Labels, add, label, labels};
+use crate::clock::millis;
 use crate::prices::Prices;
 use crate::telemetry::ExchangeEvent;
 use crate::telemetry::models::LabelledModels;
@@ -104,7 +105,7 @@ impl CostMetrics {
                 counter.inc_by(amount);
             }
             let query = PriceQuery {
-                at_ms: u64::try_from(event.started.as_millis()).unwrap_or(u64::MAX),
+                at_ms: millis(event.started),
                 service: served.and_then(|served| served.service.as_deref()),
                 ..PriceQuery::default()
             };
