@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::journal::{BodySide, ExchangeFilter, JournalError, JournalReader};
+use super::store::records::Lookup;
 use super::store::{SharedStore, StoreError};
 use baton_core::handoffs::carry;
 use baton_core::record::{Handoff, HandoffId, HiddenPair, WireId};
@@ -49,7 +50,11 @@ impl JournalReader {
 pub async fn pairs_since(store: &SharedStore, handoff: &Handoff) -> Result<Vec<HiddenPair>, StoreError> {
     let conversation = store.conversation(&handoff.conversation).await?;
     match conversation.filter(|conversation| conversation.active == Some(handoff.id)) {
-        Some(conversation) => store.pairs(&handoff.principal, &conversation.pairs).await,
+        Some(conversation) => {
+            store
+                .placed(&handoff.principal, Lookup::Ids(&conversation.pairs))
+                .await
+        }
         None => Ok(Vec::new()),
     }
 }

@@ -13,7 +13,7 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::plan::FreeCutPolicy;
-use baton_core::record::ReadyDraft;
+use baton_core::record::{ReadyDraft, RecordChange};
 use baton_core::rewrite::positions;
 
 impl Exchange {
@@ -120,7 +120,8 @@ impl Exchange {
             dollars = cost,
             "a draft is ready for when the cache has gone cold"
         );
-        if let Err(error) = app.sessions.draft_ready(live, draft, app.clock.now_ms()).await {
+        let ready = RecordChange::DraftReady(Box::new(draft));
+        if let Err(error) = app.sessions.change(live, ready, app.clock.now_ms()).await {
             tracing::warn!(exchange = ctx.id, %error, "the draft written ahead is not stored");
         }
     }

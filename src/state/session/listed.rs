@@ -1,33 +1,13 @@
-//! Records that a conversation's record lists: cut points of handoffs whose answer the agent may have left out of its transcript,
-//! and texts of ours after its turns.
+//! Records that a conversation's record lists: hidden pairs since its cut, texts of ours after its turns,
+//! and cut points of handoffs whose answer the agent may have left out.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::TOUCH_AFTER_MS;
-use baton_core::record::{CutPoint, INSERTIONS_KEPT, Insertion, LEFT_OUT_KEPT};
-
-/// A kind of record that is listed.
-pub(super) trait ListedRecord {
-    /// Most that are listed; the oldest goes first.
-    const KEPT: usize;
-    fn id(&self) -> Uuid;
-}
-
-impl ListedRecord for CutPoint {
-    const KEPT: usize = LEFT_OUT_KEPT;
-    fn id(&self) -> Uuid {
-        self.handoff
-    }
-}
-
-impl ListedRecord for Insertion {
-    const KEPT: usize = INSERTIONS_KEPT;
-    fn id(&self) -> Uuid {
-        self.id
-    }
-}
+use crate::store::records::Placed;
 
 /// The listed records of one kind.
 pub(super) struct Listed<T> {
@@ -37,7 +17,7 @@ pub(super) struct Listed<T> {
     read_ms: u64,
 }
 
-impl<T: ListedRecord> Listed<T> {
+impl<T: Placed> Listed<T> {
     /// Those of a record that lists these ids.
     pub(super) fn of(ids: &[Uuid]) -> Self {
         Self {
@@ -60,20 +40,21 @@ impl<T: ListedRecord> Listed<T> {
     }
 
     /// These were written, or read where another conversation has them.
-    pub(super) fn add(&mut self, new: &[Arc<T>], now_ms: u64) {
+    pub(super) fn add(&mut self, new: Vec<Arc<T>>, now_ms: u64) {
         let Some(all) = &mut self.all else { return };
         if all.is_empty() {
             self.read_ms = now_ms;
         }
-        all.retain(|old| new.iter().all(|new| new.id() != old.id()));
-        all.extend(new.iter().cloned());
-        all.drain(..all.len().saturating_sub(T::KEPT));
+        all.retain(|old| new.iter().all(|new| new.columns().id != old.columns().id));
+        all.extend(new);
     }
 
-    /// Those that the record lists no more are not examined again.
+    /// The record lists these ids alone.
     pub(super) fn keep(&mut self, ids: &[Uuid]) {
-        if let Some(all) = &mut self.all {
-            all.retain(|record| ids.contains(&record.id()));
+        let ids: HashSet<&Uuid> = ids.iter().collect();
+        match &mut self.all {
+            Some(all) => all.retain(|record| ids.contains(&record.columns().id)),
+            None => self.all = ids.is_empty().then(Vec::new),
         }
     }
 }

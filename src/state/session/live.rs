@@ -1,6 +1,6 @@
 //! A conversation in memory.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use uuid::Uuid;
@@ -30,8 +30,6 @@ pub struct LiveConversation {
     contexts: Mutex<ContextUses>,
     /// The text for the model after a handoff that a person resumed, with its first request there.
     notice: Mutex<Option<(HandoffId, String)>>,
-    /// Whether there is such a text: read without the lock.
-    has_notice: AtomicBool,
     /// Locked while writing to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
@@ -44,8 +42,8 @@ pub(super) struct LiveState {
     pub(super) record: Conversation,
     /// Changes that may wait: made in `record`, not in the store.
     pub(super) unwritten: Vec<RecordChange>,
-    /// The pairs that the record lists; `None`: not read yet.
-    pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
+    /// The pairs since the last cut.
+    pub(super) pairs: Listed<HiddenPair>,
     /// The cut points of the handoffs whose answer the agent may have left out.
     pub(super) left_out: Listed<CutPoint>,
     /// The texts of ours after its turns.
@@ -60,16 +58,12 @@ pub(super) struct LiveState {
     checkpoints: Checkpoints,
 }
 
-/// The update of the caches after a durable write.
-pub(super) enum CacheUpdate {
-    Nothing,
-    /// A handoff fired, with its place, where that is known.
-    Fired(Option<Arc<CutPoint>>),
-    /// A handoff of another conversation, of which this one is a copy.
-    LeftOut(Arc<CutPoint>),
-    Paired(Vec<Arc<HiddenPair>>),
-    /// Made here, or in a conversation of which this one is a copy.
-    Inserted(Vec<Arc<Insertion>>),
+/// Records that a durable write has listed: made here, or in a conversation of which this one is a copy.
+pub(super) enum NewRecords {
+    None,
+    Pairs(Vec<Arc<HiddenPair>>),
+    LeftOut(Vec<Arc<CutPoint>>),
+    Insertions(Vec<Arc<Insertion>>),
 }
 
 impl LiveState {
@@ -90,11 +84,18 @@ impl LiveState {
 
     /// Takes a newer record than the one known; what was read for that one is read again.
     fn take_over(&mut self, record: Conversation) {
-        self.pairs = record.pairs.is_empty().then(Vec::new);
+        self.pairs = Listed::of(&record.pairs);
         self.left_out = Listed::of(&record.left_out);
         self.insertions = Listed::of(&record.insertions);
         self.checkpoints.clear();
         self.set(record);
+    }
+
+    /// Records that the record lists no more are not examined again.
+    pub(super) fn drop_unlisted(&mut self) {
+        self.pairs.keep(&self.record.pairs);
+        self.left_out.keep(&self.record.left_out);
+        self.insertions.keep(&self.record.insertions);
     }
 
     /// The record as stored, with the changes that wait.
@@ -108,17 +109,15 @@ impl LiveState {
 
 impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
-        let pairs = record.pairs.is_empty().then(Vec::new);
-        let (left_out, insertions) = (Listed::of(&record.left_out), Listed::of(&record.insertions));
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
             state: Mutex::new(LiveState {
+                pairs: Listed::of(&record.pairs),
+                left_out: Listed::of(&record.left_out),
+                insertions: Listed::of(&record.insertions),
                 record,
                 unwritten: Vec::new(),
-                pairs,
-                left_out,
-                insertions,
                 reported_lost: Vec::new(),
                 copy_checked: false,
                 saving: false,
@@ -127,7 +126,6 @@ impl LiveConversation {
             }),
             contexts: Mutex::default(),
             notice: Mutex::default(),
-            has_notice: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
             spoken: ViewLength::default(),
@@ -300,20 +298,17 @@ impl LiveConversation {
     /// Keeps a text for the model's first request after this handoff. It does not outlive the process.
     pub fn set_notice(&self, handoff: HandoffId, text: String) {
         *locked(&self.notice) = Some((handoff, text));
-        self.has_notice.store(true, Ordering::Release);
     }
 
     /// Whether there is such a text, of whatever handoff.
     pub fn has_notice(&self) -> bool {
-        self.has_notice.load(Ordering::Acquire)
+        locked(&self.notice).is_some()
     }
 
     /// The text that was kept for this handoff, once.
     pub fn take_notice(&self, handoff: HandoffId) -> Option<String> {
         let mut notice = locked(&self.notice);
-        let (_, text) = notice.take_if(|(kept, _)| *kept == handoff)?;
-        self.has_notice.store(false, Ordering::Release);
-        Some(text)
+        notice.take_if(|(kept, _)| *kept == handoff).map(|(_, text)| text)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LiveState> {
@@ -344,7 +339,7 @@ impl LiveConversation {
     }
 
     /// Takes the record that the store has written, and what is known with it.
-    pub(super) fn settle(&self, written: UpdateOutcome, cached: CacheUpdate, now_ms: u64) {
+    pub(super) fn settle(&self, written: UpdateOutcome, new: NewRecords, now_ms: u64) {
         let mut state = self.state();
         if written.overtaken || state.record.version > written.record.version {
             // Another process wrote before this one, or has been read since.
@@ -356,24 +351,18 @@ impl LiveConversation {
             return;
         }
         state.set(written.record);
-        match cached {
-            CacheUpdate::Nothing => {}
-            CacheUpdate::LeftOut(point) => state.left_out.add(&[point], now_ms),
-            CacheUpdate::Inserted(new) => state.insertions.add(&new, now_ms),
-            CacheUpdate::Fired(point) => {
-                state.pairs = state.record.pairs.is_empty().then(Vec::new);
-                state.left_out.add(point.as_slice(), now_ms);
-            }
-            CacheUpdate::Paired(new) => {
+        match new {
+            NewRecords::None => {}
+            NewRecords::LeftOut(new) => state.left_out.add(new, now_ms),
+            NewRecords::Insertions(new) => state.insertions.add(new, now_ms),
+            NewRecords::Pairs(new) => {
                 if new.iter().any(|pair| pair.place != InsertionPlace::Aside) {
                     state.checkpoints.clear();
                 }
-                if let Some(pairs) = &mut state.pairs {
-                    pairs.retain(|old| new.iter().all(|pair| pair.id != old.id));
-                    pairs.extend(new);
-                }
+                state.pairs.add(new, now_ms);
             }
         }
+        state.drop_unlisted();
     }
 
     /// The version of the record that is known.

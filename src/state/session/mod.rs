@@ -31,11 +31,11 @@ pub use self::checkpoints::{CallsAfterCut, NewCalls};
 pub use self::context_uses::ThreadId;
 pub use self::key::{ConversationKey, conversation_key};
 pub use self::live::LiveConversation;
-use self::live::{CacheUpdate, LiveState};
+use self::live::{LiveState, NewRecords};
 pub use self::reader::Reader;
 pub use self::repeats::{LiveAnswer, REPEAT_WITHIN_MS};
 pub use self::thread::ContextThread;
-use crate::store::records::{PlacedRecord, StoredRecord};
+use crate::store::records::{PlacedRecord, StoredRecord, TOUCH_AFTER_MS};
 use crate::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, RecordChange, RepeatedAnswer,
@@ -50,9 +50,8 @@ const CONVERSATION_BYTES: usize = 1 << 10;
 /// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
 const EVICT_SHARE: usize = 8;
 
-/// A conversation that is used is rewritten when its date is older than this, so that sweeping by weeks
-/// never takes one that is in use.
-const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+/// A write of a conversation alone.
+const NO_RECORDS: (&str, Vec<StoredRecord>) = ("write a conversation", Vec::new());
 
 /// A handoff that fires in an answer.
 pub struct FiredHandoff<'a> {
@@ -211,7 +210,7 @@ impl Sessions {
             return Ok(tooled);
         }
         let change = RecordChange::Tooled { from, to: tooled };
-        let written = self.change(live, change, CacheUpdate::Nothing, now_ms).await?;
+        let written = self.change(live, change, now_ms).await?;
         Ok(written.tooled.unwrap_or(tooled))
     }
 
@@ -255,7 +254,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         (action, records): (&'static str, Vec<StoredRecord>),
         change: RecordChange,
-        cached: CacheUpdate,
+        new: NewRecords,
         now_ms: u64,
     ) -> StoreResult<Conversation> {
         let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
@@ -265,7 +264,7 @@ impl Sessions {
             match store.put_with(action, records, &update).await {
                 Ok(written) => {
                     let record = written.record.clone();
-                    live.settle(written, cached, now_ms);
+                    live.settle(written, new, now_ms);
                     Ok(record)
                 }
                 Err(error) => {
@@ -279,14 +278,16 @@ impl Sessions {
     }
 
     /// Makes a change of the record alone durable.
-    async fn change(
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn change(
         &self,
         live: &Arc<LiveConversation>,
         change: RecordChange,
-        cached: CacheUpdate,
         now_ms: u64,
     ) -> StoreResult<Conversation> {
-        self.write(live, ("write a conversation", Vec::new()), change, cached, now_ms)
+        self.write(live, NO_RECORDS, change, NewRecords::None, now_ms)
             .await
     }
 
@@ -318,8 +319,8 @@ impl Sessions {
         let mut records = vec![StoredRecord::Handoff(Box::new((*handoff).clone()))];
         records.extend(placed);
         let records = ("write a handoff", records);
-        self.write(live, records, change, CacheUpdate::Fired(point), now_ms)
-            .await?;
+        let new = NewRecords::LeftOut(point.into_iter().collect());
+        self.write(live, records, change, new, now_ms).await?;
         self.handoffs.insert(handoff.id, Arc::clone(&handoff));
         Ok(handoff)
     }
@@ -348,7 +349,7 @@ impl Sessions {
             at_ms: now_ms,
         };
         // No handoff fails because they cannot be counted.
-        let pairs = self.pairs_of(live).await.unwrap_or_default();
+        let pairs = self.pairs_of(live, now_ms).await.unwrap_or_default();
         answer.fired().push(handoff.id);
         self.fire(live, handoff.clone(), point, Some(repeat), now_ms)
             .await?;
@@ -374,8 +375,7 @@ impl Sessions {
         let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
         if noted || state.record.left_out.iter().any(listed) {
             state.change_in_background(RecordChange::Shown(handoffs.to_vec()));
-            let LiveState { left_out, record, .. } = &mut *state;
-            left_out.keep(&record.left_out);
+            state.drop_unlisted();
         }
         self.save_in_background(live, &mut state);
     }
@@ -412,7 +412,7 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
         return;
     }
     match store.change(&update).await {
-        Ok(written) => live.settle(written, CacheUpdate::Nothing, 0),
+        Ok(written) => live.settle(written, NewRecords::None, 0),
         Err(error) => {
             // The next request of the conversation tries again.
             tracing::warn!(%error, conversation = live.key(), "conversation not written");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all, join3};
 
 use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
+use crate::store::records::Lookup;
 use crate::store::seals::Seals;
 use crate::store::{HandoffFilter, StoreError};
 use baton_core::plan::{AgentCall, Answer, Effect, ListedRecords, Need, Needs, PairsAfter, Plan, Records};
@@ -191,8 +192,10 @@ impl<'a> Reader<'a> {
             Need::Response(id) => Answer::Response(store.response_id(principal, id).await?),
             // Not an answer of its own: the conversation has it.
             Need::Listed => Answer::Ids(Vec::new()),
-            Need::CutPoints(ids) => Answer::CutPoints(store.cut_points(principal, ids).await?),
-            Need::CutPointsAt(places) => Answer::CutPoints(store.cut_points_at(principal, places).await?),
+            Need::CutPoints(ids) => Answer::CutPoints(store.placed(principal, Lookup::Ids(ids)).await?),
+            Need::CutPointsAt(places) => {
+                Answer::CutPoints(store.placed(principal, Lookup::Places(places)).await?)
+            }
             Need::LeftOutIn(key) => {
                 let found = store.conversation(key).await?;
                 Answer::Ids(
@@ -202,9 +205,11 @@ impl<'a> Reader<'a> {
                 )
             }
             Need::PairsAfter { .. } => Answer::PairsAfter(self.pairs_after().await?),
-            Need::Pairs(ids) => Answer::Pairs(store.pairs(principal, ids).await?),
-            Need::PairsBeside(calls) => Answer::Pairs(store.pairs_beside(principal, calls).await?),
-            Need::InsertionsAt(places) => Answer::Insertions(store.insertions_at(principal, places).await?),
+            Need::Pairs(ids) => Answer::Pairs(store.placed(principal, Lookup::Ids(ids)).await?),
+            Need::PairsBeside(calls) => Answer::Pairs(store.placed(principal, Lookup::Places(calls)).await?),
+            Need::InsertionsAt(places) => {
+                Answer::Insertions(store.placed(principal, Lookup::Places(places)).await?)
+            }
             Need::SealKeys => Answer::SealKeys(self.seals.now()),
         })
     }
@@ -213,7 +218,8 @@ impl<'a> Reader<'a> {
     async fn listed(&self, live: &LiveConversation) -> Result<ListedRecords, StoreError> {
         let (sessions, now) = (self.sessions, self.now_ms);
         let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
-        let (pairs, cut_points, insertions) = join3(sessions.pairs_of(live), cut_points, insertions).await;
+        let (pairs, cut_points, insertions) =
+            join3(sessions.pairs_of(live, now), cut_points, insertions).await;
         let (insertions, lost_insertions) = insertions?;
         Ok(ListedRecords {
             pairs: pairs?,
@@ -299,7 +305,9 @@ impl<'a> Reader<'a> {
             None if calls.calls().is_empty() => Vec::new(),
             None => {
                 let store = self.sessions.store();
-                store.pairs_beside(self.principal, calls.calls()).await?
+                store
+                    .placed(self.principal, Lookup::Places(calls.calls()))
+                    .await?
             }
         };
         Ok(PairsAfter {

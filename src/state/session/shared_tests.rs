@@ -94,7 +94,7 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<Re
     wanted.sort_unstable();
     for sessions in &all {
         let live = opened(sessions).await;
-        assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), wanted);
+        assert_eq!(ids(&sessions.pairs_of(&live, 1).await.unwrap()), wanted);
     }
 
     // A handoff fires in one, while another, which does not know of it, writes a pair and follows an older transcript.
@@ -113,7 +113,7 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<Re
         (one, opened(one).await),
     ] {
         assert_eq!(live.active(), Some(fired.id));
-        assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), [late.id]);
+        assert_eq!(ids(&sessions.pairs_of(&live, 1).await.unwrap()), [late.id]);
         let points = sessions.left_out(&live, 5).await.unwrap();
         assert_eq!(
             points.iter().map(|p| (**p).clone()).collect::<Vec<_>>(),

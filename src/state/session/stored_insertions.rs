@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::live::CacheUpdate;
-use super::{LiveConversation, Sessions};
+use super::listed::Listed;
+use super::live::{LiveState, NewRecords};
+use super::{LiveConversation, NO_RECORDS, Sessions};
 use crate::store::StoreResult;
-use crate::store::records::PlacedRecord;
-use baton_core::record::{CutPoint, HiddenPair, Insertion, ReadyDraft, RecordChange, ThinkingOmission};
+use crate::store::records::{Lookup, Placed, PlacedRecord};
+use baton_core::record::{CutPoint, HiddenPair, Insertion, RecordChange};
 
 impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
@@ -27,56 +28,61 @@ impl Sessions {
             return Ok(());
         }
         let change = RecordChange::Paired(pairs.iter().map(|pair| pair.id).collect());
-        let cached = CacheUpdate::Paired(pairs.iter().cloned().map(Arc::new).collect());
+        let new = NewRecords::Pairs(pairs.iter().cloned().map(Arc::new).collect());
         let records = pairs
             .into_iter()
             .map(|pair| PlacedRecord::Pair(Box::new(pair)).into());
         let records = ("write hidden pairs", records.collect());
-        self.write(live, records, change, cached, now_ms).await.map(drop)
+        self.write(live, records, change, new, now_ms).await.map(drop)
     }
 
-    /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
+    /// The records of a list, oldest first, and the ids that are listed. Asks the store once a day at most, and not at all
+    /// where there is none.
+    async fn listed<T: Placed>(
+        &self,
+        live: &LiveConversation,
+        list: fn(&mut LiveState) -> (&mut Listed<T>, &[Uuid]),
+        now_ms: u64,
+    ) -> StoreResult<(Vec<Arc<T>>, Vec<Uuid>)> {
+        let ids = {
+            let mut state = live.state();
+            let (listed, ids) = list(&mut state);
+            if let Some(all) = listed.known(now_ms) {
+                return Ok((all.to_vec(), ids.to_vec()));
+            }
+            ids.to_vec()
+        };
+        let found = self.store.placed(live.principal(), Lookup::Ids(&ids)).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        let (listed, present) = list(&mut state);
+        // Others may have been added or cut meanwhile: then the next call reads again.
+        if present == ids {
+            listed.read(found.clone(), now_ms);
+        }
+        Ok((found, ids))
+    }
+
+    /// The hidden pairs made since the last cut.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn pairs_of(&self, live: &LiveConversation) -> StoreResult<Vec<Arc<HiddenPair>>> {
-        let ids = {
-            let state = live.state();
-            if let Some(pairs) = &state.pairs {
-                return Ok(pairs.clone());
-            }
-            state.record.pairs.clone()
-        };
-        let found = self.store.pairs(live.principal(), &ids).await?;
-        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let mut state = live.state();
-        // Others may have been added or cut meanwhile: then the next call reads again.
-        if state.pairs.is_none() && state.record.pairs == ids {
-            state.pairs = Some(found.clone());
-        }
-        Ok(found)
+    pub async fn pairs_of(&self, live: &LiveConversation, now_ms: u64) -> StoreResult<Vec<Arc<HiddenPair>>> {
+        let listed = self.listed(live, |state| (&mut state.pairs, &state.record.pairs), now_ms);
+        Ok(listed.await?.0)
     }
 
-    /// The cut points of the conversation's handoffs that the agent may have left out, oldest first. Asks the store
-    /// once a day at most, and not at all where there is none.
+    /// The cut points of the conversation's handoffs that the agent may have left out.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn left_out(&self, live: &LiveConversation, now_ms: u64) -> StoreResult<Vec<Arc<CutPoint>>> {
-        let ids = {
-            let state = live.state();
-            if let Some(points) = state.left_out.known(now_ms) {
-                return Ok(points.to_vec());
-            }
-            state.record.left_out.clone()
-        };
-        let found = self.store.cut_points(live.principal(), &ids).await?;
-        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let mut state = live.state();
-        if state.record.left_out == ids {
-            state.left_out.read(found.clone(), now_ms);
-        }
-        Ok(found)
+        let listed = self.listed(
+            live,
+            |state| (&mut state.left_out, &state.record.left_out),
+            now_ms,
+        );
+        Ok(listed.await?.0)
     }
 
     /// Takes over a cut point of the conversation that this one was copied from. Durable.
@@ -90,40 +96,8 @@ impl Sessions {
         now_ms: u64,
     ) -> StoreResult<()> {
         let change = RecordChange::LeftOut(point.handoff);
-        let cached = CacheUpdate::LeftOut(Arc::new(point));
-        self.change(live, change, cached, now_ms).await.map(drop)
-    }
-
-    /// Makes the change of a command, where it makes one. Durable.
-    ///
-    /// # Errors
-    /// The store cannot be written: the answer must not be shown.
-    pub async fn command(
-        &self,
-        live: &Arc<LiveConversation>,
-        change: Option<RecordChange>,
-        now_ms: u64,
-    ) -> StoreResult<()> {
-        let Some(change) = change else { return Ok(()) };
-        self.change(live, change, CacheUpdate::Nothing, now_ms)
-            .await
-            .map(drop)
-    }
-
-    /// Keeps a draft that was written ahead of a handoff. Durable.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn draft_ready(
-        &self,
-        live: &Arc<LiveConversation>,
-        draft: ReadyDraft,
-        now_ms: u64,
-    ) -> StoreResult<()> {
-        let change = RecordChange::DraftReady(Box::new(draft));
-        self.change(live, change, CacheUpdate::Nothing, now_ms)
-            .await
-            .map(drop)
+        let new = NewRecords::LeftOut(vec![Arc::new(point)]);
+        self.write(live, NO_RECORDS, change, new, now_ms).await.map(drop)
     }
 
     /// Writes an insertion. Durable: when this has returned, it may be sent.
@@ -137,28 +111,12 @@ impl Sessions {
         now_ms: u64,
     ) -> StoreResult<()> {
         let change = RecordChange::Inserted(vec![insertion.id]);
-        let cached = CacheUpdate::Inserted(vec![Arc::new(insertion.clone())]);
+        let new = NewRecords::Insertions(vec![Arc::new(insertion.clone())]);
         let records = (
             "write an insertion",
             vec![PlacedRecord::Insertion(insertion).into()],
         );
-        self.write(live, records, change, cached, now_ms).await.map(drop)
-    }
-
-    /// Notes that upstream refused this thinking and took the request without it. Durable.
-    ///
-    /// # Errors
-    /// The store cannot be written: the next request is refused again, and the thinking left out again.
-    pub async fn omit_thinking(
-        &self,
-        live: &Arc<LiveConversation>,
-        omission: ThinkingOmission,
-        now_ms: u64,
-    ) -> StoreResult<()> {
-        let change = RecordChange::ThinkingOmitted(omission);
-        self.change(live, change, CacheUpdate::Nothing, now_ms)
-            .await
-            .map(drop)
+        self.write(live, records, change, new, now_ms).await.map(drop)
     }
 
     /// Takes over insertions of the conversation that this one was copied from, where they have their place. Durable.
@@ -175,12 +133,11 @@ impl Sessions {
             return Ok(());
         }
         let change = RecordChange::Inserted(found.iter().map(|insertion| insertion.id).collect());
-        let cached = CacheUpdate::Inserted(found.into_iter().map(Arc::new).collect());
-        self.change(live, change, cached, now_ms).await.map(drop)
+        let new = NewRecords::Insertions(found.into_iter().map(Arc::new).collect());
+        self.write(live, NO_RECORDS, change, new, now_ms).await.map(drop)
     }
 
-    /// The conversation's insertions, oldest first, and the ids of those that its record lists and the store has lost. Asks
-    /// the store once a day at most, and not at all where there is none.
+    /// The conversation's insertions, and the ids of those that its record lists and the store has lost.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -189,25 +146,14 @@ impl Sessions {
         live: &LiveConversation,
         now_ms: u64,
     ) -> StoreResult<(Vec<Arc<Insertion>>, Vec<Uuid>)> {
-        let missing = |ids: &[Uuid], found: &[Arc<Insertion>]| -> Vec<Uuid> {
-            let known: HashSet<Uuid> = found.iter().map(|insertion| insertion.id).collect();
-            ids.iter().filter(|id| !known.contains(id)).copied().collect()
-        };
-        let ids = {
-            let state = live.state();
-            let ids = &state.record.insertions;
-            if let Some(all) = state.insertions.known(now_ms) {
-                return Ok((all.to_vec(), missing(ids, all)));
-            }
-            ids.clone()
-        };
-        let found = self.store.insertions(live.principal(), &ids).await?;
-        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
-        let mut state = live.state();
-        if state.record.insertions == ids {
-            state.insertions.read(found.clone(), now_ms);
-        }
-        let missing = missing(&ids, &found);
+        let listed = self.listed(
+            live,
+            |state| (&mut state.insertions, &state.record.insertions),
+            now_ms,
+        );
+        let (found, mut missing) = listed.await?;
+        let known: HashSet<Uuid> = found.iter().map(|insertion| insertion.id).collect();
+        missing.retain(|id| !known.contains(id));
         Ok((found, missing))
     }
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::config::StoreKind;
+use crate::store::records::Lookup;
 use crate::store::tests::{cut_point, handoff, pair, put_cut_point};
 use crate::store::{self, Store};
 
@@ -48,21 +49,28 @@ async fn a_restart_loses_nothing() {
     let live = sessions.open("k", "local", 3).await.unwrap();
     assert_eq!(live.tooled(), Some(true));
     sessions.add_pairs(&live, vec![two.clone()], 3).await.unwrap();
-    let pairs = sessions.pairs_of(&live).await.unwrap();
+    let pairs = sessions.pairs_of(&live, 1).await.unwrap();
     assert_eq!(pairs.iter().map(|p| p.id).collect::<Vec<_>>(), [one.id, two.id]);
     sessions.fire(&live, first.clone(), None, None, 4).await.unwrap();
-    assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "cut");
+    assert!(sessions.pairs_of(&live, 1).await.unwrap().is_empty(), "cut");
     drop((live, sessions));
 
     let sessions = open();
     let live = sessions.open("k", "local", 5).await.unwrap();
     assert_eq!((live.tooled(), live.active()), (Some(true), Some(first.id)));
-    assert!(sessions.pairs_of(&live).await.unwrap().is_empty());
+    assert!(sessions.pairs_of(&live, 1).await.unwrap().is_empty());
     let found = sessions.handoff("local", first.id).await.unwrap().unwrap();
     assert_eq!(*found, first);
     assert!(sessions.handoff("other", first.id).await.unwrap().is_none());
     // Pairs from before the cut stay known by themselves: a rewind needs them.
-    assert_eq!(sessions.store().pairs("local", &[one.id]).await.unwrap(), [one]);
+    assert_eq!(
+        sessions
+            .store()
+            .placed::<HiddenPair>("local", Lookup::Ids(&[one.id]))
+            .await
+            .unwrap(),
+        [one]
+    );
 }
 
 #[tokio::test]
@@ -72,7 +80,7 @@ async fn undecided_is_not_written() {
     sessions.follow(&live, None, 2);
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(sessions.store().conversation("k").await.unwrap(), None);
-    assert!(sessions.pairs_of(&live).await.unwrap().is_empty());
+    assert!(sessions.pairs_of(&live, 1).await.unwrap().is_empty());
     sessions.decide_tooled(&live, false, 3).await.unwrap();
     let stored = sessions.store().conversation("k").await.unwrap().unwrap();
     assert_eq!((stored.tooled, stored.updated_ms), (Some(false), 3));
@@ -171,7 +179,7 @@ async fn requests_at_once_share_a_conversation() {
     assert!(sessions.open("k", "other", 1).await.is_err());
     let puts = (0..20).map(|_| sessions.add_pairs(first, vec![pair("local", "k", None)], 1));
     join_all(puts).await.into_iter().for_each(|put| put.unwrap());
-    assert_eq!(sessions.pairs_of(first).await.unwrap().len(), 20);
+    assert_eq!(sessions.pairs_of(first, 1).await.unwrap().len(), 20);
     let stored = sessions.store().conversation("k").await.unwrap().unwrap();
     assert_eq!(stored.pairs.len(), 20, "none lost");
 }
@@ -298,7 +306,7 @@ pub(super) async fn asks(
     let requested = unknown.calls().len();
     let found = sessions
         .store()
-        .pairs_beside("local", unknown.calls())
+        .placed::<HiddenPair>("local", Lookup::Places(unknown.calls()))
         .await
         .unwrap();
     let found: Vec<_> = found.into_iter().map(Arc::new).collect();
@@ -396,7 +404,7 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
     let looked_up = unknown(&live, None, &["a", "b"], 1, || ());
     let found = sessions
         .store()
-        .pairs_beside("local", looked_up.calls())
+        .placed::<HiddenPair>("local", Lookup::Places(looked_up.calls()))
         .await
         .unwrap();
     sessions
@@ -404,7 +412,10 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
         .await
         .unwrap();
     live.record_lookup(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
-    assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "off the list");
+    assert!(
+        sessions.pairs_of(&live, 1).await.unwrap().is_empty(),
+        "off the list"
+    );
     assert_eq!(
         asks(&sessions, &live, None, &["a", "b"], 3).await,
         (1, 0, vec![one.id])

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::copy_and_check::{check, copy};
-use super::records::{RecordKind, Retention, StoredRecord};
+use super::records::{Lookup, RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::{also_over_redis, store_in};
 use super::sqlite::SqliteStore;
 use super::tests::{PutRecords, conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
-use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, HiddenPair, RecordChange, Update};
+use baton_core::record::{
+    CutPoint, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, RecordChange, Update,
+};
 
 /// Makes empty stores of a kind.
 type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
@@ -165,7 +167,10 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
             let checked = check(&*target).await.unwrap();
             assert_eq!(checked.count, 0, "{:?}", checked.problems);
             // It serves: what is found by an index is found.
-            let beside = target.pairs_beside("a", &["call_7".to_owned()]).await.unwrap();
+            let beside = target
+                .placed::<HiddenPair>("a", Lookup::Places(&["call_7".to_owned()]))
+                .await
+                .unwrap();
             assert_eq!(beside.len(), 1);
             assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
             assert_eq!(
@@ -181,7 +186,11 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
                 .await
                 .unwrap();
             assert_eq!(
-                target.cut_points_at("a", &["d9".to_owned()]).await.unwrap().len(),
+                target
+                    .placed::<CutPoint>("a", Lookup::Places(&["d9".to_owned()]))
+                    .await
+                    .unwrap()
+                    .len(),
                 1
             );
             // What is newer there stays.

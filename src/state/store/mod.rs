@@ -21,19 +21,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use uuid::Uuid;
 
 use self::error::foreign_record;
 pub use self::error::{StoreError, StoreResult};
 use self::records::{
-    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
+    Lookup, Placed, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
 use crate::clock::now_ms;
 use crate::config::{self, StoreKind};
 use crate::disk::{self, FileAccess};
 use baton_core::record::{
-    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, UpdateOutcome,
+    Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 
 /// The store in use.
@@ -210,63 +208,16 @@ pub trait Store: Send + Sync + 'static {
         let record = StoredRecord::ResponseId { record, used_ms };
         self.put("write a response id", vec![record]).await
     }
+}
 
-    /// Hidden pairs by id (asides, and the pairs listed by a conversation).
-    async fn pairs(&self, principal: &str, ids: &[Uuid]) -> StoreResult<Vec<HiddenPair>> {
-        let found = self.find(PlacedKind::Pair, principal, Lookup::Ids(ids)).await?;
-        Ok(found.into_iter().filter_map(PlacedRecord::into_pair).collect())
-    }
-
-    /// Hidden pairs next to any of these call ids.
-    async fn pairs_beside(&self, principal: &str, siblings: &[String]) -> StoreResult<Vec<HiddenPair>> {
-        let found = self
-            .find(PlacedKind::Pair, principal, Lookup::Places(siblings))
-            .await?;
-        Ok(found.into_iter().filter_map(PlacedRecord::into_pair).collect())
-    }
-
-    /// Cut points by handoff id.
-    async fn cut_points(&self, principal: &str, handoffs: &[HandoffId]) -> StoreResult<Vec<CutPoint>> {
-        let found = self
-            .find(PlacedKind::CutPoint, principal, Lookup::Ids(handoffs))
-            .await?;
-        Ok(found
-            .into_iter()
-            .filter_map(PlacedRecord::into_cut_point)
-            .collect())
-    }
-
-    /// Cut points with any of these digests.
-    async fn cut_points_at(&self, principal: &str, digests: &[String]) -> StoreResult<Vec<CutPoint>> {
-        let found = self
-            .find(PlacedKind::CutPoint, principal, Lookup::Places(digests))
-            .await?;
-        Ok(found
-            .into_iter()
-            .filter_map(PlacedRecord::into_cut_point)
-            .collect())
-    }
-
-    /// Insertions by id.
-    async fn insertions(&self, principal: &str, ids: &[Uuid]) -> StoreResult<Vec<Insertion>> {
-        let found = self
-            .find(PlacedKind::Insertion, principal, Lookup::Ids(ids))
-            .await?;
-        Ok(found
-            .into_iter()
-            .filter_map(PlacedRecord::into_insertion)
-            .collect())
-    }
-
-    /// Insertions with any of these places.
-    async fn insertions_at(&self, principal: &str, places: &[String]) -> StoreResult<Vec<Insertion>> {
-        let found = self
-            .find(PlacedKind::Insertion, principal, Lookup::Places(places))
-            .await?;
-        Ok(found
-            .into_iter()
-            .filter_map(PlacedRecord::into_insertion)
-            .collect())
+impl dyn Store + '_ {
+    /// Records of one kind that are in a transcript, without unknown ones.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn placed<T: Placed>(&self, principal: &str, by: Lookup<'_>) -> StoreResult<Vec<T>> {
+        let found = self.find(T::KIND, principal, by).await?;
+        Ok(found.into_iter().filter_map(T::of).collect())
     }
 }
 

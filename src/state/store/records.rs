@@ -1,13 +1,17 @@
 //! Records of any kind, for operations on a whole store: copies and checks.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::config::StoreRetention;
 use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
-/// Records read at a time.
+/// Records read or examined by one call; a server does nothing else meanwhile.
 pub(super) const PAGE: usize = 256;
+
+/// What is used is marked as used again when its last use is older than this. One day: exact enough for sweeping by weeks,
+/// and one write a day for a busy conversation.
+pub(crate) const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A kind of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,9 +96,9 @@ pub enum PlacedRecord {
 }
 
 /// What a store keeps besides the JSON of a placed record.
-pub(super) struct PlacedColumns<'a> {
-    pub(super) kind: PlacedKind,
-    pub(super) id: Uuid,
+pub(crate) struct PlacedColumns<'a> {
+    pub(crate) kind: PlacedKind,
+    pub(crate) id: Uuid,
     pub(super) principal: &'a str,
     pub(super) conversation: &'a str,
     /// The key of its place.
@@ -102,33 +106,86 @@ pub(super) struct PlacedColumns<'a> {
     pub(super) created_ms: u64,
 }
 
+/// A record of one kind that is at a place of a transcript.
+pub(crate) trait Placed: Sized {
+    const KIND: PlacedKind;
+    fn columns(&self) -> PlacedColumns<'_>;
+    /// `None` for a record of another kind.
+    fn of(record: PlacedRecord) -> Option<Self>;
+}
+
+impl Placed for HiddenPair {
+    const KIND: PlacedKind = PlacedKind::Pair;
+
+    fn columns(&self) -> PlacedColumns<'_> {
+        PlacedColumns {
+            kind: Self::KIND,
+            id: self.id,
+            principal: &self.principal,
+            conversation: &self.conversation,
+            key: self.place.key(),
+            created_ms: self.created_ms,
+        }
+    }
+
+    fn of(record: PlacedRecord) -> Option<Self> {
+        match record {
+            PlacedRecord::Pair(pair) => Some(*pair),
+            _ => None,
+        }
+    }
+}
+
+impl Placed for CutPoint {
+    const KIND: PlacedKind = PlacedKind::CutPoint;
+
+    fn columns(&self) -> PlacedColumns<'_> {
+        PlacedColumns {
+            kind: Self::KIND,
+            id: self.handoff,
+            principal: &self.principal,
+            conversation: &self.conversation,
+            key: Some(&self.position.digest),
+            created_ms: self.created_ms,
+        }
+    }
+
+    fn of(record: PlacedRecord) -> Option<Self> {
+        match record {
+            PlacedRecord::CutPoint(point) => Some(point),
+            _ => None,
+        }
+    }
+}
+
+impl Placed for Insertion {
+    const KIND: PlacedKind = PlacedKind::Insertion;
+
+    fn columns(&self) -> PlacedColumns<'_> {
+        PlacedColumns {
+            kind: Self::KIND,
+            id: self.id,
+            principal: &self.principal,
+            conversation: &self.conversation,
+            key: self.place.key(),
+            created_ms: self.created_ms,
+        }
+    }
+
+    fn of(record: PlacedRecord) -> Option<Self> {
+        match record {
+            PlacedRecord::Insertion(insertion) => Some(insertion),
+            _ => None,
+        }
+    }
+}
+
 impl PlacedRecord {
     pub(super) fn columns(&self) -> PlacedColumns<'_> {
         match self {
-            Self::Pair(pair) => PlacedColumns {
-                kind: PlacedKind::Pair,
-                id: pair.id,
-                principal: &pair.principal,
-                conversation: &pair.conversation,
-                key: pair.place.key(),
-                created_ms: pair.created_ms,
-            },
-            Self::CutPoint(point) => PlacedColumns {
-                kind: PlacedKind::CutPoint,
-                id: point.handoff,
-                principal: &point.principal,
-                conversation: &point.conversation,
-                key: Some(&point.position.digest),
-                created_ms: point.created_ms,
-            },
-            Self::Insertion(insertion) => PlacedColumns {
-                kind: PlacedKind::Insertion,
-                id: insertion.id,
-                principal: &insertion.principal,
-                conversation: &insertion.conversation,
-                key: insertion.place.key(),
-                created_ms: insertion.created_ms,
-            },
+            Self::Pair(pair) => pair.columns(),
+            Self::CutPoint(point) => point.columns(),
+            Self::Insertion(insertion) => insertion.columns(),
         }
     }
 
@@ -138,27 +195,6 @@ impl PlacedRecord {
             PlacedKind::CutPoint => Self::CutPoint(serde_json::from_str(json)?),
             PlacedKind::Insertion => Self::Insertion(serde_json::from_str(json)?),
         })
-    }
-
-    pub(super) fn into_pair(self) -> Option<HiddenPair> {
-        match self {
-            Self::Pair(pair) => Some(*pair),
-            _ => None,
-        }
-    }
-
-    pub(super) fn into_cut_point(self) -> Option<CutPoint> {
-        match self {
-            Self::CutPoint(point) => Some(point),
-            _ => None,
-        }
-    }
-
-    pub(super) fn into_insertion(self) -> Option<Insertion> {
-        match self {
-            Self::Insertion(insertion) => Some(insertion),
-            _ => None,
-        }
     }
 
     /// Sorts what was looked up by places: oldest first, each once.
@@ -199,7 +235,7 @@ impl From<PlacedRecord> for StoredRecord {
 }
 
 /// A response id of the Responses API, with its upstream id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseId {
     /// The principal that owns it.
     pub principal: String,

@@ -94,9 +94,11 @@ async fn step(
             })
         }
     };
-    let (change, now_ms) = (reply.change.clone(), app.clock.now_ms());
-    app.sessions.command(live()?, change, now_ms).await?;
-    note_topic(ctx, live()?);
+    let live = live()?;
+    if let Some(change) = reply.change.clone() {
+        app.sessions.change(live, change, app.clock.now_ms()).await?;
+    }
+    note_topic(ctx, live);
     Ok(CommandStep::Reply(reply))
 }
 
@@ -151,7 +153,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
     }
     if let Some(active) = offered.active_id().and_then(|id| app.sessions.known_handoff(id)) {
         status.carried = Receipt::of(&active.carried).line();
-        let pairs = app.sessions.pairs_of(live).await?;
+        let pairs = app.sessions.pairs_of(live, app.clock.now_ms()).await?;
         let again = exchange.looked_up_again(active.id, &pairs);
         status.again = again.unwrap_or_default();
     }

@@ -17,7 +17,7 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::course::replaces_refusal;
 use baton_core::plan::{Retry, is_of_the_loop};
-use baton_core::record::ThinkingOmission;
+use baton_core::record::{RecordChange, ThinkingOmission};
 use baton_core::rewrite::positions;
 use baton_core::rewrite::untooled::ToolOmission;
 
@@ -159,14 +159,11 @@ pub(in crate::serve::exchange) async fn remember_omission(exchange: &Exchange) {
     let Some(live) = offered.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };
-    let omission = ThinkingOmission {
+    let omission = RecordChange::ThinkingOmitted(ThinkingOmission {
         handoff: offered.pin.stretch(),
         position: positions::of(view),
-    };
-    let written = app
-        .sessions
-        .omit_thinking(live, omission, app.clock.now_ms())
-        .await;
+    });
+    let written = app.sessions.change(live, omission, app.clock.now_ms()).await;
     if let Err(error) = written {
         tracing::error!(exchange = ctx.id, %error, "omitted thinking not written: the next request will be refused again");
     }

@@ -10,7 +10,7 @@ use crate::serve::exchange::{drafts, resumed, send, value::Exchange};
 use crate::state::config::TranscriptDetail;
 use baton_core::mark::sentinel;
 use baton_core::plan::Unresolved;
-use baton_core::record::{CachedHistory, Handoff, HandoffId, ReadyDraft};
+use baton_core::record::{CachedHistory, Handoff, HandoffId, ReadyDraft, RecordChange};
 use baton_core::rewrite::positions;
 
 const BEFORE: &str = "Mend the importer.";
@@ -161,7 +161,8 @@ async fn ready(stage: &Stage, cut: Option<HandoffId>) {
         last: CachedHistory::default(),
         created_ms: 1,
     };
-    stage.app.sessions.draft_ready(live, draft, 1).await.unwrap();
+    let ready = RecordChange::DraftReady(Box::new(draft));
+    stage.app.sessions.change(live, ready, 1).await.unwrap();
 }
 
 #[tokio::test]

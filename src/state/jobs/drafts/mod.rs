@@ -11,7 +11,6 @@ mod tests;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use uuid::Uuid;
 pub use self::job::DraftJob;
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
 pub use self::restore::DecisionFailure;
-use crate::clock::now_ms;
+use crate::clock::{ago_ms, now_ms};
 use crate::sync::locked;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
 use baton_core::record::HandoffId;
@@ -51,8 +50,6 @@ pub struct DraftQueue {
     all: Mutex<DraftTable>,
     /// How long one waits for a person.
     expires: Duration,
-    /// Open drafts: where there are none, requests do not ask further.
-    open: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -83,20 +80,17 @@ impl DraftQueue {
         Self {
             all: Mutex::default(),
             expires,
-            open: AtomicUsize::new(0),
         }
     }
 
     /// Whether no draft is open.
     pub fn is_idle(&self) -> bool {
-        self.open.load(Ordering::Acquire) == 0
+        self.lock().open.is_empty()
     }
 
     /// Whether a draft of the conversation was requested with this key.
     pub fn was_requested(&self, conversation: &str, key: Option<&str>) -> bool {
-        let all = self.lock();
-        let mut here = all.drafts.values().map(|entry| &entry.draft);
-        key.is_some() && here.any(|draft| draft.key.as_deref() == key && draft.conversation == conversation)
+        self.lock().requested(conversation, key).is_some()
     }
 
     /// Asks for a draft, to be made with the conversation's next request. The same `key` again asks for nothing new: the
@@ -112,12 +106,8 @@ impl DraftQueue {
         key: Option<String>,
     ) -> Result<DraftRecord, OpenDraft> {
         let mut all = self.lock();
-        let same = |entry: &&DraftEntry| {
-            let draft = &entry.draft;
-            key.is_some() && draft.key == key && draft.conversation == conversation
-        };
-        if let Some(entry) = all.drafts.values().find(same) {
-            return Ok(entry.draft.clone());
+        if let Some(same) = all.requested(conversation, key.as_deref()) {
+            return Ok(same.clone());
         }
         let mut draft = DraftRecord::new(conversation, principal, wanted, DraftState::Requested);
         draft.key = key;
@@ -294,13 +284,9 @@ impl DraftQueue {
         first.then_some(id)
     }
 
-    fn expires_ms(&self) -> u64 {
-        u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX)
-    }
-
     /// Ends drafts whose review has taken too long.
     fn expire(&self, all: &mut DraftTable) {
-        let since = now_ms().saturating_sub(self.expires_ms());
+        let since = ago_ms(self.expires);
         let is_old =
             |entry: &DraftEntry| entry.draft.state == DraftState::Review && entry.draft.updated_ms <= since;
         let old = all
@@ -319,9 +305,6 @@ impl DraftQueue {
 
     /// A handoff has taken effect in the conversation: a pending draft was about the old task, and is dropped.
     pub fn handed_over(&self, conversation: &str) {
-        if self.is_idle() {
-            return;
-        }
         let mut all = self.lock();
         let waits = |id: &Uuid| {
             let entry = all.drafts.get(id)?;
@@ -356,7 +339,6 @@ impl DraftQueue {
                 notified: false,
             },
         );
-        self.open.store(all.open.len(), Ordering::Release);
         Ok(cancelled)
     }
 
@@ -383,7 +365,6 @@ impl DraftQueue {
         if !state.is_open() && all.open.get(conversation) == Some(&id) {
             all.open.remove(conversation);
         }
-        self.open.store(all.open.len(), Ordering::Release);
     }
 
     fn lock(&self) -> MutexGuard<'_, DraftTable> {
@@ -401,6 +382,13 @@ struct DraftResult {
 }
 
 impl DraftTable {
+    /// The draft of a conversation that was requested with this key.
+    fn requested(&self, conversation: &str, key: Option<&str>) -> Option<&DraftRecord> {
+        let mut drafts = self.drafts.values().map(|entry| &entry.draft);
+        drafts
+            .find(|draft| key.is_some() && draft.key.as_deref() == key && draft.conversation == conversation)
+    }
+
     /// Makes room among the ended ones: ids sort by time.
     fn forget_oldest(&mut self) {
         let ended = |(id, entry): (&Uuid, &DraftEntry)| (!entry.draft.state.is_open()).then_some(*id);

@@ -3,9 +3,10 @@
 use uuid::Uuid;
 
 use super::{CancelRefusal, DraftQueue, DraftRecord, DraftState};
-use crate::clock::now_ms;
+use crate::clock::ago_ms;
+use crate::store::records::Lookup;
 use crate::store::{HandoffFilter, SharedStore, StoreError, StoreResult};
-use baton_core::record::{Handoff, HandoffOrigin};
+use baton_core::record::{CutPoint, Handoff, HandoffOrigin};
 
 /// Bits of a UUIDv7 that are not its time.
 const RANDOM_BITS: u32 = 80;
@@ -73,13 +74,13 @@ impl DraftQueue {
         if newest.origin == HandoffOrigin::Model {
             return Ok(None);
         }
-        let points = store.cut_points(&newest.principal, &[newest.id]).await?;
+        let points: Vec<CutPoint> = store.placed(&newest.principal, Lookup::Ids(&[newest.id])).await?;
         Ok(points.is_empty().then_some(newest))
     }
 
     /// The least id of a draft that has not expired.
     fn oldest(&self) -> Uuid {
-        let since = u128::from(now_ms().saturating_sub(self.expires_ms()));
+        let since = u128::from(ago_ms(self.expires));
         Uuid::from_u128(since << RANDOM_BITS)
     }
 }

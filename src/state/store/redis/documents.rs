@@ -5,8 +5,8 @@ use redis::Pipeline;
 use super::answers::{ScriptResult, document, document_written, documents_archived, unexpected_reply};
 use super::link::Durable;
 use super::scripts::RedisScript;
-use super::shared::{PAGE, RedisCluster};
-use crate::store::records::StoredRecord;
+use super::shared::RedisCluster;
+use crate::store::records::{PAGE, StoredRecord};
 use crate::store::{DocumentFilter, StoreError, StoreResult, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 

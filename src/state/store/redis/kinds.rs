@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::answers::{RedisResponseId, unexpected_reply};
+use super::answers::unexpected_reply;
 use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
 use crate::store::{StoreError, StoreResult};
 use baton_core::record::{Conversation, Handoff, HandoffId};
@@ -209,12 +209,8 @@ impl RedisRecord {
     }
 
     fn response_id(of: &ResponseId, used_ms: u64) -> StoreResult<Self> {
-        let record = RedisResponseId {
-            shown: of.shown.clone(),
-            upstream: of.upstream.clone(),
-        };
         let id = response(&of.principal, &of.shown);
-        Ok(Self::new(RESPONSE_ID, id, &of.principal, json(&record)?, used_ms))
+        Ok(Self::new(RESPONSE_ID, id, &of.principal, json(of)?, used_ms))
     }
 
     pub(super) fn probe() -> Self {

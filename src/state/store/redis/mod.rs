@@ -28,13 +28,15 @@ use std::sync::atomic::AtomicUsize;
 use async_trait::async_trait;
 use redis::Pipeline;
 
-use self::answers::{RedisResponseId, first_texts, from_json, handoff};
+use self::answers::{first_texts, from_json, handoff};
 use self::dial::Dialer;
 use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord};
 use self::link::{Durable, Link};
 use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
-use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
+use super::records::{
+    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
+};
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult};
 use crate::config::StoreConfig;
 use baton_core::record::{
@@ -153,7 +155,7 @@ impl Store for RedisStore {
             .await?;
         let record = found
             .first()
-            .map(|(_, (_, [record]))| from_json::<RedisResponseId>(record));
+            .map(|(_, (_, [record]))| from_json::<ResponseId>(record));
         Ok(record.transpose()?.map(|record| record.upstream))
     }
 

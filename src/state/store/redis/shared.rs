@@ -15,18 +15,12 @@ use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
 use crate::clock::now_ms;
 use crate::config::ServerDurability;
-use crate::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
+use crate::store::records::{Lookup, PAGE, PlacedKind, PlacedRecord, StoredRecord, TOUCH_AFTER_MS};
 use crate::store::{HandoffFilter, StoreError, StoreResult, foreign_record, random};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
 const MOST_OVERTAKEN: usize = 256;
-
-/// Records read or examined by one call: the server does nothing else meanwhile.
-pub(super) const PAGE: usize = 256;
-
-/// A record that is read is touched again when its last use is older than this: see the SQLite store.
-const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The connections, and the names of keys.
 pub(super) struct RedisCluster {

@@ -33,7 +33,9 @@ use self::places::PlaceSet;
 use self::rows::{RowKeys, TouchedRecord};
 use self::worker::DbWorker;
 use self::writer::{Flush, SqliteWriter, to_disk};
-use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
+use super::records::{
+    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord, TOUCH_AFTER_MS,
+};
 use super::{DocumentFilter, HandoffFilter, Store, StoreResult, make_dir};
 use crate::clock::now_ms;
 use baton_core::record::{
@@ -42,10 +44,6 @@ use baton_core::record::{
 
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";
-
-/// A pair that is read is touched again when its timestamp is older than this. One day: exact enough for sweeping by
-/// weeks, and one write a day for a busy conversation.
-const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The SQLite store. One serving process holds its file; commands may read and archive meanwhile.
 pub struct SqliteStore {

@@ -57,7 +57,13 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert_eq!(now, by_two.record);
     assert_eq!((now.active, &*now.pairs), (Some(fired.id), &[one.id][..]));
     assert_eq!(now.left_out, [fired.id]);
-    assert_eq!(store.cut_points("a", &[fired.id]).await.unwrap(), [point]);
+    assert_eq!(
+        store
+            .placed::<CutPoint>("a", Lookup::Ids(&[fired.id]))
+            .await
+            .unwrap(),
+        [point]
+    );
 
     // Of another principal's update nothing is done.
     let theirs = pair("b", "s", Some("three"));
@@ -69,7 +75,13 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
             .await
             .is_err()
     );
-    assert!(store.pairs("b", &[theirs.id]).await.unwrap().is_empty());
+    assert!(
+        store
+            .placed::<HiddenPair>("b", Lookup::Ids(&[theirs.id]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.conversation("s").await.unwrap(), Some(now));
 }
 
@@ -124,7 +136,14 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         .unwrap();
     // A fork reads a pair of the old conversation; a later write makes sure that it was noted. Writing the pair
     // again, as it was made, does not make its last use an earlier one.
-    assert_eq!(store.pairs("w", &[forked.id]).await.unwrap().len(), 1);
+    assert_eq!(
+        store
+            .placed::<HiddenPair>("w", Lookup::Ids(&[forked.id]))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     store.put_response_id("w", "r", "u").await.unwrap();
     let again = std::slice::from_ref(&forked);
     store
@@ -139,7 +158,14 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     for point in &points {
         put_cut_point(store, &cut_point(point, "d")).await.unwrap();
     }
-    assert_eq!(store.cut_points("w", &[points[1].id]).await.unwrap().len(), 1);
+    assert_eq!(
+        store
+            .placed::<CutPoint>("w", Lookup::Ids(&[points[1].id]))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     put_cut_point(store, &cut_point(&points[1], "d")).await.unwrap();
 
     let texts = ["old", "old", "used"].map(|key| insertion("w", key, "w"));
@@ -148,7 +174,14 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         let after = conversation("w", &text.conversation, at);
         store.put_insertion(text, &update(&after)).await.unwrap();
     }
-    assert_eq!(store.insertions("w", &[texts[1].id]).await.unwrap().len(), 1);
+    assert_eq!(
+        store
+            .placed::<Insertion>("w", Lookup::Ids(&[texts[1].id]))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     let after = conversation("w", "old", 100);
     store.put_insertion(&texts[1], &update(&after)).await.unwrap();
 
@@ -158,23 +191,26 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         "a conversation, a pair, a cut point and an insertion"
     );
     let left = store
-        .insertions("w", &texts.each_ref().map(|t| t.id))
+        .placed::<Insertion>("w", Lookup::Ids(&texts.each_ref().map(|t| t.id)))
         .await
         .unwrap();
     assert_eq!(left, texts[1..]);
     let left = store
-        .cut_points("w", &points.each_ref().map(|h| h.id))
+        .placed::<CutPoint>("w", Lookup::Ids(&points.each_ref().map(|h| h.id)))
         .await
         .unwrap();
     let left: Vec<_> = left.iter().map(|p| p.handoff).collect();
     assert_eq!(left, [points[1].id, points[2].id]);
     assert_eq!(stored(store, "old").await, None);
     assert!(store.conversation("used").await.unwrap().is_some());
-    let left = store.pairs("w", &[gone.id, kept.id, forked.id]).await.unwrap();
+    let left = store
+        .placed::<HiddenPair>("w", Lookup::Ids(&[gone.id, kept.id, forked.id]))
+        .await
+        .unwrap();
     assert_eq!(left, [kept, forked]);
     assert!(
         store
-            .pairs_beside("w", &["gone".into()])
+            .placed::<HiddenPair>("w", Lookup::Places(&["gone".into()]))
             .await
             .unwrap()
             .is_empty()

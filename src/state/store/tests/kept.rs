@@ -109,22 +109,49 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
     assert_eq!(stored(store, "p").await, Some(after.clone()));
 
     let ids = [aside.id, Uuid::now_v7(), one.id, other.id];
-    let found = store.pairs("a", &ids).await.unwrap();
+    let found = store.placed::<HiddenPair>("a", Lookup::Ids(&ids)).await.unwrap();
     assert_eq!(
         found,
         [aside, one.clone()],
         "in the requested order, without the unknown"
     );
-    assert!(store.pairs("a", &[]).await.unwrap().is_empty());
+    assert!(
+        store
+            .placed::<HiddenPair>("a", Lookup::Ids(&[]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 
     let siblings: Vec<String> = ["call_0", "call_1", "call_1"].map(String::from).into();
     assert_eq!(
-        store.pairs_beside("a", &siblings).await.unwrap(),
+        store
+            .placed::<HiddenPair>("a", Lookup::Places(&siblings))
+            .await
+            .unwrap(),
         [one.clone(), two]
     );
-    assert_eq!(store.pairs_beside("b", &siblings).await.unwrap(), [other]);
-    assert!(store.pairs_beside("c", &siblings).await.unwrap().is_empty());
-    assert!(store.pairs_beside("a", &siblings[..1]).await.unwrap().is_empty());
+    assert_eq!(
+        store
+            .placed::<HiddenPair>("b", Lookup::Places(&siblings))
+            .await
+            .unwrap(),
+        [other]
+    );
+    assert!(
+        store
+            .placed::<HiddenPair>("c", Lookup::Places(&siblings))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .placed::<HiddenPair>("a", Lookup::Places(&siblings[..1]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 
     // All or nothing.
     let mut stolen = one;
@@ -138,7 +165,13 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
             .await
             .is_err()
     );
-    assert!(store.pairs("b", &[fresh.id]).await.unwrap().is_empty());
+    assert!(
+        store
+            .placed::<HiddenPair>("b", Lookup::Ids(&[fresh.id]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(stored(store, "q").await, before);
 }
 
@@ -158,33 +191,70 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
     }
     let [one, two, other] = points;
     let ids = [two.handoff, Uuid::now_v7(), other.handoff, one.handoff];
-    let found = store.cut_points("a", &ids).await.unwrap();
+    let found = store.placed::<CutPoint>("a", Lookup::Ids(&ids)).await.unwrap();
     assert_eq!(
         found,
         [two.clone(), one.clone()],
         "in the requested order, without the unknown"
     );
-    assert!(store.cut_points("a", &[]).await.unwrap().is_empty());
+    assert!(
+        store
+            .placed::<CutPoint>("a", Lookup::Ids(&[]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let digests = ["d0", "d1"].map(String::from);
     assert_eq!(
-        store.cut_points_at("a", &digests).await.unwrap(),
+        store
+            .placed::<CutPoint>("a", Lookup::Places(&digests))
+            .await
+            .unwrap(),
         [one.clone(), two]
     );
-    assert_eq!(store.cut_points_at("b", &digests).await.unwrap(), [other]);
-    assert!(store.cut_points_at("a", &digests[..1]).await.unwrap().is_empty());
+    assert_eq!(
+        store
+            .placed::<CutPoint>("b", Lookup::Places(&digests))
+            .await
+            .unwrap(),
+        [other]
+    );
+    assert!(
+        store
+            .placed::<CutPoint>("a", Lookup::Places(&digests[..1]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 
     let mut again = one.clone();
     again.position.digest = "d2".into();
     put_cut_point(store, &again).await.unwrap();
-    assert_eq!(store.cut_points_at("a", &digests).await.unwrap().len(), 1);
     assert_eq!(
-        store.cut_points("a", &[one.handoff]).await.unwrap(),
+        store
+            .placed::<CutPoint>("a", Lookup::Places(&digests))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        store
+            .placed::<CutPoint>("a", Lookup::Ids(&[one.handoff]))
+            .await
+            .unwrap(),
         [again.clone()]
     );
     let mut stolen = again.clone();
     stolen.principal = "b".into();
     assert!(put_cut_point(store, &stolen).await.is_err());
-    assert_eq!(store.cut_points("a", &[one.handoff]).await.unwrap(), [again]);
+    assert_eq!(
+        store
+            .placed::<CutPoint>("a", Lookup::Ids(&[one.handoff]))
+            .await
+            .unwrap(),
+        [again]
+    );
 
     let mut listed = conversation("a", "cut", 9);
     listed.left_out = vec![one.handoff];
@@ -212,21 +282,48 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
     assert!(store.may_have_insertions());
     let [one, two, copied, other] = all;
     let ids = [two.id, Uuid::now_v7(), other.id, one.id];
-    let found = store.insertions("a", &ids).await.unwrap();
+    let found = store.placed::<Insertion>("a", Lookup::Ids(&ids)).await.unwrap();
     assert_eq!(
         found,
         [two, one.clone()],
         "in the requested order, without the unknown"
     );
-    assert!(store.insertions("a", &[]).await.unwrap().is_empty());
+    assert!(
+        store
+            .placed::<Insertion>("a", Lookup::Ids(&[]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let places = ["i0", "i1", "i1"].map(String::from);
     assert_eq!(
-        store.insertions_at("a", &places).await.unwrap(),
+        store
+            .placed::<Insertion>("a", Lookup::Places(&places))
+            .await
+            .unwrap(),
         [one.clone(), copied]
     );
-    assert_eq!(store.insertions_at("b", &places).await.unwrap(), [other]);
-    assert!(store.insertions_at("c", &places).await.unwrap().is_empty());
-    assert!(store.insertions_at("a", &places[..1]).await.unwrap().is_empty());
+    assert_eq!(
+        store
+            .placed::<Insertion>("b", Lookup::Places(&places))
+            .await
+            .unwrap(),
+        [other]
+    );
+    assert!(
+        store
+            .placed::<Insertion>("c", Lookup::Places(&places))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .placed::<Insertion>("a", Lookup::Places(&places[..1]))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 
     // Both or neither.
     let stolen = Insertion {
@@ -237,7 +334,13 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
     let seized = update(&conversation("b", "k", 21));
     assert!(store.put_insertion(&stolen, &seized).await.is_err());
     assert_eq!(store.conversation("k").await.unwrap(), before);
-    assert_eq!(store.insertions("a", &[one.id]).await.unwrap(), [one]);
+    assert_eq!(
+        store
+            .placed::<Insertion>("a", Lookup::Ids(&[one.id]))
+            .await
+            .unwrap(),
+        [one]
+    );
 }
 
 pub(super) async fn small_records_are_kept(store: &dyn Store) {

@@ -12,7 +12,8 @@ use super::sqlite::SqliteStore;
 use super::*;
 use baton_core::record::WireId;
 use baton_core::record::{
-    self, CutPoint, HandoffOrigin, Insertion, InsertionContent, InsertionPlace, Position, RecordChange,
+    self, CutPoint, HandoffOrigin, HiddenPair, Insertion, InsertionContent, InsertionPlace, Position,
+    RecordChange,
 };
 
 /// Writes of records with a change, as sessions make them.

@@ -202,8 +202,11 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
         .unwrap();
     let siblings = ["one\ntwo", "three"].map(String::from);
     assert_eq!(
-        store.pairs_beside("local", &siblings).await.unwrap(),
-        std::slice::from_ref(&beside)
+        store
+            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings))
+            .await
+            .unwrap(),
+        [PlacedRecord::Pair(Box::new(beside.clone()))]
     );
     // Reading updates its time of use after the answer.
     let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
@@ -224,14 +227,17 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
     );
     assert!(
         store
-            .pairs_beside("local", &siblings[..1])
+            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings[..1]))
             .await
             .unwrap()
             .is_empty()
     );
     assert_eq!(
-        store.pairs_beside("local", &siblings[1..]).await.unwrap(),
-        [beside]
+        store
+            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings[1..]))
+            .await
+            .unwrap(),
+        [PlacedRecord::Pair(Box::new(beside))]
     );
     // Nothing has an end of its own, and nothing is outside of the prefix.
     let keys = server.cli(&["KEYS", "*"]);

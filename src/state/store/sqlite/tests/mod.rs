@@ -88,7 +88,11 @@ fn survives_sigkill() {
         }
         assert!(
             !store
-                .pairs_beside("local", std::slice::from_ref(key))
+                .find(
+                    PlacedKind::Pair,
+                    "local",
+                    Lookup::Places(std::slice::from_ref(key))
+                )
                 .await
                 .unwrap()
                 .is_empty()
@@ -374,7 +378,7 @@ async fn misses_ask_no_sql() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let mut siblings: Vec<String> = (0..10_000).map(|n| format!("toolu_01{n:020}")).collect();
     let began = Instant::now();
-    let mut answer = store.pairs_beside("local", &siblings);
+    let mut answer = store.find(PlacedKind::Pair, "local", Lookup::Places(&siblings));
     let waker = futures_util::task::noop_waker();
     let first = answer.as_mut().poll(&mut std::task::Context::from_waker(&waker));
     assert!(first.is_ready(), "answered at once");
@@ -383,7 +387,13 @@ async fn misses_ask_no_sql() {
     assert!(took < Duration::from_millis(200));
     drop(answer);
     siblings.push("call_x".into());
-    assert_eq!(store.pairs_beside("local", &siblings).await.unwrap(), [beside]);
+    assert_eq!(
+        store
+            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings))
+            .await
+            .unwrap(),
+        [PlacedRecord::Pair(Box::new(beside))]
+    );
 }
 
 /// Prints what the durability promise costs on this disk.
