@@ -5,10 +5,9 @@
 
 use redis::{ServerErrorKind, Value};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::settings::{ServerState, WriteWait};
-use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, StoredRecord};
 use crate::store::{StoreError, StoreResult, foreign_record};
 use baton_core::record::{Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal};
 
@@ -213,13 +212,6 @@ pub(super) fn placed(kind: PlacedKind, record: &str) -> StoreResult<PlacedRecord
     PlacedRecord::from_json(kind, record).map_err(unreadable)
 }
 
-/// The upstream id of a response id.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RedisResponseId {
-    pub(super) shown: String,
-    pub(super) upstream: String,
-}
-
 /// A record of any kind: from its owner, its JSON, whether it is archived, its head and its status.
 pub(super) fn record(
     kind: RecordKind,
@@ -231,17 +223,10 @@ pub(super) fn record(
             record: placed(kind, &record)?,
             used_ms,
         },
-        RecordKind::ResponseId => {
-            let id: RedisResponseId = from_json(&record)?;
-            StoredRecord::ResponseId {
-                record: ResponseId {
-                    principal: owner,
-                    shown: id.shown,
-                    upstream: id.upstream,
-                },
-                used_ms,
-            }
-        }
+        RecordKind::ResponseId => StoredRecord::ResponseId {
+            record: from_json(&record)?,
+            used_ms,
+        },
         RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
         RecordKind::Document => StoredRecord::Document(Box::new(document_of(owner, &status, &record)?)),
     })

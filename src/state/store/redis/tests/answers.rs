@@ -88,11 +88,13 @@ async fn call_all(store: &RedisStore) {
     let _ = store.handoff("local", id).await;
     let _ = store.handoffs(&HandoffFilter::default()).await;
     let _ = store.archive("local", id, true).await;
-    let _ = store.pairs("local", &[id]).await;
+    let _ = store.find(PlacedKind::Pair, "local", Lookup::Ids(&[id])).await;
     let _ = store.conversation("c").await;
     let _ = store.change(&update(&record)).await;
     let _ = store.response_id("local", "r").await;
-    let _ = store.insertions("local", &[id]).await;
+    let _ = store
+        .find(PlacedKind::Insertion, "local", Lookup::Ids(&[id]))
+        .await;
     let _ = store.settings_problem().await;
     let _ = store.ping().await;
 }
