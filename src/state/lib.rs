@@ -6,6 +6,7 @@
 pub mod access;
 pub mod clock;
 pub mod config;
+mod database;
 pub mod disk;
 pub mod files;
 pub mod instance;

@@ -3,15 +3,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::Connection;
+
+use crate::database::{DatabaseError, VERSION, connect, create_tables, has_tables};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "journal.db";
-
-/// How long a statement waits for a lock of another process.
-const BUSY: Duration = Duration::from_secs(5);
 
 /// Size in bytes to which the write-ahead log is truncated after a burst, and from which it is checkpointed. Under a small
 /// bound it is this part of the bound.
@@ -23,9 +21,6 @@ const PAGE: u64 = 4096;
 
 /// Bytes of the file that are memory-mapped: a transcript's chunks are scattered over it.
 const MAPPED: u32 = 256 << 20;
-
-/// The version of [`SCHEMA`], which a file has as its `user_version`. An empty file has 0.
-const VERSION: i64 = 1;
 
 /// A body is three rows of chunks (head, messages, tail). A row is the last of a chain of nodes, each of which knows
 /// the one before. Two bodies that begin alike share the chain up to where they differ, so that a turn costs what is
@@ -90,6 +85,18 @@ impl From<rusqlite::Error> for JournalError {
     }
 }
 
+/// The failure to open the file.
+fn unopened(file: &Path, error: DatabaseError) -> JournalError {
+    match error {
+        DatabaseError::Sqlite(error) => error.into(),
+        DatabaseError::OtherVersion(found) => JournalError(format!(
+            "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
+                or move the file away",
+            file.display()
+        )),
+    }
+}
+
 impl From<io::Error> for JournalError {
     fn from(error: io::Error) -> Self {
         Self(format!("the journal cannot be read or written: {error}"))
@@ -122,7 +129,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {LOG};"
     ))?;
-    create_tables(&mut conn, &file)?;
+    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(&file, error))?;
     Ok(conn)
 }
 
@@ -142,7 +149,7 @@ fn fill(temp: &Path) -> Result<(), JournalError> {
     conn.execute_batch(
         "PRAGMA synchronous = OFF; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = OFF;",
     )?;
-    create_tables(&mut conn, temp)?;
+    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(temp, error))?;
     conn.execute_batch("PRAGMA journal_mode = WAL;")?;
     conn.close().map_err(|(_, error)| error.into())
 }
@@ -158,47 +165,8 @@ pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError
     }
     let conn = connect(&file)?;
     conn.execute_batch(&format!("PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};"))?;
-    match version(&conn)? {
-        0 => Ok(None),
-        VERSION => Ok(Some(conn)),
-        found => Err(other_version(&file, found)),
-    }
-}
-
-fn connect(file: &Path) -> Result<Connection, JournalError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(file, flags)?;
-    conn.busy_timeout(BUSY)?;
-    conn.set_prepared_statement_cache_capacity(64);
-    conn.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;")?;
-    Ok(conn)
-}
-
-/// Creates the tables of an empty file.
-fn create_tables(conn: &mut Connection, file: &Path) -> Result<(), JournalError> {
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    match version(&tx)? {
-        0 => {
-            tx.execute_batch(SCHEMA)?;
-            tx.pragma_update(None, "user_version", VERSION)?;
-        }
-        VERSION => {}
-        found => return Err(other_version(file, found)),
-    }
-    tx.commit()?;
-    Ok(())
-}
-
-fn version(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
-fn other_version(file: &Path, found: i64) -> JournalError {
-    JournalError(format!(
-        "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
-             or move the file away",
-        file.display()
-    ))
+    let has_tables = has_tables(&conn).map_err(|error| unopened(&file, error))?;
+    Ok(has_tables.then_some(conn))
 }
 
 #[cfg(test)]

@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::database::{self, BUSY, DatabaseError, VERSION, create_tables, has_tables};
 use crate::store::{StoreError, StoreResult, foreign_record, make_whole};
-
-/// How long a statement waits for a lock of another process (a command that archives).
-const BUSY: Duration = Duration::from_secs(5);
 
 /// Pause between attempts where SQLite does not wait by itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -31,9 +29,6 @@ const WAL_PAGES: u32 = 8 * LOG_PAGES;
 /// Settings under which a power loss cannot corrupt the file; the second one is needed on macOS. The writer flushes
 /// commits itself.
 const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
-
-/// The version of [`SCHEMA`], which a file has as its `user_version`. An empty file has 0.
-const VERSION: i64 = 1;
 
 /// Large texts are the last columns of a row, so that listings do not read their overflow pages.
 const SCHEMA: &str = "
@@ -85,7 +80,7 @@ pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
         make_whole(file, fill, |err| open_error(file, &err))?;
     }
     let mut conn = connect(file)?;
-    create_tables(&mut conn, file)?;
+    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(file, error))?;
     let settled = || {
         write_ahead(&conn)?;
         begin_log(&conn, file)?;
@@ -104,7 +99,7 @@ pub(super) const IN_MEMORY: &str = ":memory:";
 /// SQLite cannot be set up.
 pub(super) fn open_in_memory() -> StoreResult<Connection> {
     let mut conn = connect(Path::new(IN_MEMORY))?;
-    create_tables(&mut conn, Path::new(IN_MEMORY))?;
+    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(Path::new(IN_MEMORY), error))?;
     Ok(conn)
 }
 
@@ -114,10 +109,10 @@ pub(super) fn open_in_memory() -> StoreResult<Connection> {
 /// The database cannot be opened, is damaged, or has another schema version.
 pub(super) fn reopen(file: &Path) -> StoreResult<Connection> {
     let conn = connect(file)?;
-    let found = settle(&conn).and_then(|()| version(&conn));
-    match found.map_err(|err| explain(file, &err))? {
-        VERSION => Ok(conn),
-        found => Err(other_version(file, found)),
+    settle(&conn).map_err(|err| explain(file, &err))?;
+    match has_tables(&conn).map_err(|error| unopened(file, error))? {
+        true => Ok(conn),
+        false => Err(open_error(file, &"it is empty")),
     }
 }
 
@@ -132,7 +127,7 @@ fn fill(temp: &Path) -> StoreResult<()> {
     let mut conn = connect(temp)?;
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         .map_err(|err| explain(temp, &err))?;
-    create_tables(&mut conn, temp)?;
+    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(temp, error))?;
     write_ahead(&conn).map_err(|err| explain(temp, &err))?;
     conn.close().map_err(|(_, err)| explain(temp, &err))
 }
@@ -144,12 +139,11 @@ fn begin_log(conn: &Connection, file: &Path) -> rusqlite::Result<()> {
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN IMMEDIATE;")?;
     // Checked while holding the write lock: nobody else can start a log meanwhile.
     let length = fs::metadata(log_of(file)).map_or(0, |log| log.len());
-    let sql = match length {
+    match length {
         // Any write will do.
-        0 => format!("PRAGMA user_version = {}; COMMIT;", version(conn)?),
-        _ => "ROLLBACK;".to_owned(),
-    };
-    conn.execute_batch(&sql)
+        0 => conn.execute_batch(&format!("PRAGMA user_version = {VERSION}; COMMIT;")),
+        _ => conn.execute_batch("ROLLBACK;"),
+    }
 }
 
 /// Path of the write-ahead log of a database file.
@@ -171,11 +165,8 @@ pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
     }
     let conn = connect(file)?;
     conn.execute_batch(SOUND).map_err(|err| explain(file, &err))?;
-    match version(&conn).map_err(|err| explain(file, &err))? {
-        0 => Ok(None),
-        VERSION => Ok(Some(conn)),
-        found => Err(other_version(file, found)),
-    }
+    let has_tables = has_tables(&conn).map_err(|error| unopened(file, error))?;
+    Ok(has_tables.then_some(conn))
 }
 
 /// Opens a connection that cannot write. (Not with the read-only flag: SQLite could not replay the log of a killed
@@ -203,14 +194,7 @@ pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
 }
 
 fn connect(file: &Path) -> StoreResult<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = || {
-        let conn = Connection::open_with_flags(file, flags)?;
-        conn.busy_timeout(BUSY)?;
-        conn.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;")?;
-        Ok(conn)
-    };
-    open().map_err(|err| explain(file, &err))
+    database::connect(file).map_err(|err| explain(file, &err))
 }
 
 /// Sets the journal mode, which the file keeps. This is the one statement for which SQLite ignores the busy timeout where
@@ -229,35 +213,16 @@ fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Creates the tables of an empty file.
-fn create_tables(conn: &mut Connection, file: &Path) -> StoreResult<()> {
-    let create = |conn: &mut Connection| {
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Read inside the transaction: another process may have been faster.
-        let found = version(&tx)?;
-        if found == 0 {
-            tx.execute_batch(SCHEMA)?;
-            tx.pragma_update(None, "user_version", VERSION)?;
-        }
-        tx.commit()?;
-        Ok(found)
-    };
-    match create(conn).map_err(|err| explain(file, &err))? {
-        0 | VERSION => Ok(()),
-        found => Err(other_version(file, found)),
+/// The error of a failed open or a file of another version.
+fn unopened(file: &Path, error: DatabaseError) -> StoreError {
+    match error {
+        DatabaseError::Sqlite(err) => explain(file, &err),
+        DatabaseError::OtherVersion(found) => StoreError::new(format!(
+            "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
+                 or another directory with --state-dir",
+            file.display()
+        )),
     }
-}
-
-fn version(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
-fn other_version(file: &Path, found: i64) -> StoreError {
-    StoreError::new(format!(
-        "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
-             or another directory with --state-dir",
-        file.display()
-    ))
 }
 
 fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
