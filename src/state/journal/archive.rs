@@ -11,11 +11,9 @@ use rusqlite::{Connection, params};
 
 use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
-use super::note::{JournalNote, ReceivedRequest};
+use super::note::JournalNote;
 use super::queue::MOST_LOST_ENDS;
-use super::summary;
 use baton_core::redact::Redactor;
-use baton_core::wire;
 
 /// Exchanges that are remembered as partial. The proxy never has so many open: more of them mean that ends were lost.
 const MOST_PARTIAL: usize = 8192;
@@ -25,7 +23,8 @@ pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) chunk_store: ChunkStore,
     pub(super) models: HeaderModels,
-    pub(super) titles: TitleWriter,
+    /// How texts of a harness begin.
+    pub(super) tags: Vec<String>,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
     /// The exchanges of this transaction's notes, each with whether the note is its end.
@@ -52,7 +51,7 @@ impl Archive {
             conn,
             chunk_store: ChunkStore::new(redactor, cache_bytes),
             models: HeaderModels::default(),
-            titles: TitleWriter::new(tags),
+            tags,
             last: (0, 0),
             touched: Vec::new(),
             unended: HashSet::new(),
@@ -133,7 +132,6 @@ impl Archive {
     pub(super) fn rolled_back(&mut self) {
         self.chunk_store.forget();
         self.models.forget();
-        self.titles.forget();
         for (id, is_end) in std::mem::take(&mut self.touched) {
             self.lost(Some(id), is_end);
         }
@@ -141,65 +139,9 @@ impl Archive {
 
     /// Forgets deleted rows.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
-        self.titles.forget();
         if !(nodes.is_empty() && chunks.is_empty()) {
             self.chunk_store.collected(nodes, chunks);
             self.models.collected(chunks);
         }
-    }
-}
-
-/// Conversations of which it is remembered that they have a title.
-const MOST_TITLED: usize = 8192;
-
-/// Gives each conversation its title once.
-pub(super) struct TitleWriter {
-    /// Conversations that have one.
-    known: HashSet<String>,
-    /// How texts of a harness begin.
-    tags: Vec<String>,
-}
-
-impl TitleWriter {
-    pub(super) fn new(tags: Vec<String>) -> Self {
-        Self {
-            known: HashSet::new(),
-            tags,
-        }
-    }
-
-    /// Clears the cache, since titles may have been deleted or rolled back.
-    pub(super) fn forget(&mut self) {
-        self.known.clear();
-    }
-
-    /// Writes the title of a conversation that has none, from this request.
-    pub(super) fn add(
-        &mut self,
-        conn: &Connection,
-        redactor: &Redactor,
-        begun: &ReceivedRequest,
-        conversation: &str,
-    ) -> rusqlite::Result<()> {
-        if self.known.contains(conversation) {
-            return Ok(());
-        }
-        let known = conn
-            .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?
-            .exists([conversation])?;
-        if !known {
-            let Ok(view) = wire::wire(begun.wire).read(&begun.received, begun.operation) else {
-                return Ok(());
-            };
-            let title = summary::title(&view, &self.tags);
-            let title = summary::cut(&redactor.text(&title));
-            conn.prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
-                .execute(params![conversation, title])?;
-        }
-        if self.known.len() >= MOST_TITLED {
-            self.known.clear();
-        }
-        self.known.insert(conversation.to_owned());
-        Ok(())
     }
 }

@@ -9,8 +9,9 @@ use super::archive::Archive;
 use super::chunk_bodies::BodyNodes;
 use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::{PackedHeaders, StoredHeaders};
-use super::note::{BodyLayout, CapturedBody, JournalNote, ReceivedRequest, SentLeg};
+use super::note::{BodyLayout, CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
 use super::row::{has_failed, unsent_tokens};
+use super::summary;
 use crate::clock::now_ms;
 use crate::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
@@ -42,15 +43,10 @@ impl Archive {
         self.touched.extend(note.exchange().map(|id| (id, is_end)));
         match note {
             JournalNote::Begin(begun) => self.begin(*begun),
-            JournalNote::Sent { id, leg, at_ms, sent } => self.sent(&id, leg, at_ms, *sent),
-            JournalNote::Answered {
-                id,
-                leg,
-                at_ms,
-                answer,
-            } => self.answered(&id, leg, at_ms, answer),
-            JournalNote::Received { id, leg, at_ms, body } => self.received(&id, leg, at_ms, body),
-            JournalNote::Counted { id, leg, usage, stop } => self.counted(&id, leg, usage, stop),
+            JournalNote::Leg { id, leg, at_ms, what } => match self.open(&id)? {
+                Some(open) => self.leg(&open, leg, at_ms, what),
+                None => Ok(()),
+            },
             JournalNote::Shown { id, headers, body } => self.shown(&id, &headers, body),
             JournalNote::End { event, partial } => self.end(&event, partial),
             JournalNote::Flush(_) => Ok(()),
@@ -68,8 +64,7 @@ impl Archive {
             side: "received",
         };
         if let Some(conversation) = &begun.conversation {
-            self.titles
-                .add(&self.conn, &self.chunk_store.redactor, &begun, conversation)?;
+            self.title(&begun, conversation)?;
         }
         let received = match &begun.transcript {
             layout @ Some(_) => self
@@ -103,6 +98,28 @@ impl Archive {
                 headers.model,
                 headers.own,
             ])?;
+        Ok(())
+    }
+
+    /// Writes the title of a conversation that has none, from this request.
+    fn title(&self, begun: &ReceivedRequest, conversation: &str) -> rusqlite::Result<()> {
+        let mut ask = self
+            .conn
+            .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?;
+        if ask.exists([conversation])? {
+            return Ok(());
+        }
+        let Ok(view) = wire::wire(begun.wire).read(&begun.received, begun.operation) else {
+            return Ok(());
+        };
+        let title = self
+            .chunk_store
+            .redactor
+            .text(&summary::title(&view, &self.tags))
+            .into_owned();
+        self.conn
+            .prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
+            .execute(params![conversation, summary::cut(&title)])?;
         Ok(())
     }
 
@@ -150,10 +167,16 @@ impl Archive {
         self.models.keep(&mut self.chunk_store, &self.conn, headers, seen)
     }
 
-    fn sent(&mut self, id: &str, leg: u32, at_ms: u64, leg_sent: SentLeg) -> rusqlite::Result<()> {
-        let Some(open) = self.open(id)? else {
-            return Ok(());
-        };
+    fn leg(&mut self, open: &OpenExchange, leg: u32, at_ms: u64, what: LegNote) -> rusqlite::Result<()> {
+        match what {
+            LegNote::Sent(sent) => self.sent(open, leg, at_ms, *sent),
+            LegNote::Answered(answer) => self.answered(open, leg, at_ms, answer),
+            LegNote::Received(body) => self.received(open, leg, at_ms, body),
+            LegNote::Counted(usage, stop) => self.counted(open, leg, usage, stop),
+        }
+    }
+
+    fn sent(&mut self, open: &OpenExchange, leg: u32, at_ms: u64, leg_sent: SentLeg) -> rusqlite::Result<()> {
         let seen = open.seen("sent");
         let headers = self.headers(&leg_sent.headers, seen)?;
         let bytes = splice::len(&leg_sent.rope);
@@ -183,14 +206,11 @@ impl Archive {
 
     fn answered(
         &mut self,
-        id: &str,
+        open: &OpenExchange,
         leg: u32,
         at_ms: u64,
         answer: Option<(u16, PackedHeaders)>,
     ) -> rusqlite::Result<()> {
-        let Some(open) = self.open(id)? else {
-            return Ok(());
-        };
         let Some((status, headers)) = answer else {
             self.conn
                 .prepare_cached(
@@ -209,10 +229,13 @@ impl Archive {
         Ok(())
     }
 
-    fn received(&mut self, id: &str, leg: u32, at_ms: u64, body: CapturedBody) -> rusqlite::Result<()> {
-        let Some(open) = self.open(id)? else {
-            return Ok(());
-        };
+    fn received(
+        &mut self,
+        open: &OpenExchange,
+        leg: u32,
+        at_ms: u64,
+        body: CapturedBody,
+    ) -> rusqlite::Result<()> {
         let cut = body.truncated || !body.ended;
         let text = splice::flat(body.chunks);
         let seen = open.seen("response");
@@ -251,13 +274,10 @@ impl Archive {
         Ok(status.flatten())
     }
 
-    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) -> rusqlite::Result<()> {
+    fn counted(&self, open: &OpenExchange, leg: u32, usage: Usage, stop: StopReason) -> rusqlite::Result<()> {
         self.conn
-            .prepare_cached(
-                "UPDATE legs SET usage = ?3, stop = ?4
-                WHERE exchange = (SELECT seq FROM exchanges WHERE id = ?1 AND ended IS NULL) AND n = ?2",
-            )?
-            .execute(params![id, leg, json(&usage), stop.name()])?;
+            .prepare_cached("UPDATE legs SET usage = ?3, stop = ?4 WHERE exchange = ?1 AND n = ?2")?
+            .execute(params![open.seq, leg, json(&usage), stop.name()])?;
         Ok(())
     }
 

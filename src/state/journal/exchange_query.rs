@@ -8,7 +8,7 @@ use super::exchange::{
     MessageSummary,
 };
 use super::headers::{self, StoredHeaders};
-use super::query::JournalReader;
+use super::query::{BodySide, JournalReader};
 use super::row::{CHAIN, json};
 use super::schema::JournalError;
 use super::{envelope, explain, reasons};
@@ -41,6 +41,49 @@ pub(super) struct StoredLeg {
 }
 
 impl JournalReader {
+    /// A body as it was, byte for byte except for what was redacted; `None` where there is none.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn body(&self, id: &str, side: BodySide) -> Result<Option<Vec<u8>>, JournalError> {
+        let nodes = match side {
+            BodySide::Received | BodySide::Sent(_) => self.request_nodes(id, side)?,
+            BodySide::Response(_) | BodySide::Shown => {
+                return match self.answer_chunk(id, side)? {
+                    0 => Ok(None),
+                    chunk => self.text(chunk).map(Some),
+                };
+            }
+        };
+        let Some(nodes) = nodes.filter(|nodes| *nodes != [0; 3]) else {
+            return Ok(None);
+        };
+        let mut body = Vec::new();
+        for node in nodes {
+            self.join(node, &mut body)?;
+        }
+        Ok(Some(body))
+    }
+
+    /// The chunk of an answer; 0 where there is none.
+    fn answer_chunk(&self, id: &str, side: BodySide) -> Result<i64, JournalError> {
+        let Some(stored) = self.stored(id)? else {
+            return Ok(0);
+        };
+        let BodySide::Response(n) = side else {
+            return Ok(stored.shown);
+        };
+        let legs = self.legs(stored.seq)?;
+        // An error that was relayed as it came is kept once: as what the agent was shown.
+        let is_relayed = |leg: &StoredLeg| {
+            leg.answer == 0
+                && legs.last().is_some_and(|last| last.n == n)
+                && leg.response.status.is_none_or(|status| status >= 400)
+        };
+        let leg = legs.iter().find(|leg| leg.n == n);
+        Ok(leg.map_or(0, |leg| if is_relayed(leg) { stored.shown } else { leg.answer }))
+    }
+
     /// One exchange in full.
     ///
     /// # Errors

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rusqlite::Connection;
-use serde::{Serialize, Serializer};
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use crate::keyed_hash::{self, KeyedHash};
@@ -42,14 +41,8 @@ struct ModelValue {
     is_credential: bool,
 }
 
-/// The values that differ from a model, by their index in the list: as JSON an object.
-struct OwnValues<'a>(Vec<(usize, Cow<'a, str>)>);
-
-impl Serialize for OwnValues<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(i, value)| (i, value)))
-    }
-}
+/// The values that differ from a model, by their index in the list.
+type OwnValues<'a> = BTreeMap<usize, Cow<'a, str>>;
 
 impl HeaderModels {
     pub(super) fn forget(&mut self) {
@@ -76,7 +69,7 @@ impl HeaderModels {
             && let Some(own) = own(chunk_store, model, &rows)
         {
             chunk_store.point_to(model.chunk);
-            let own = (!own.0.is_empty()).then(|| serde_json::to_string(&own).unwrap_or_default());
+            let own = (!own.is_empty()).then(|| serde_json::to_string(&own).unwrap_or_default());
             let model = model.chunk;
             return Ok(StoredHeaders { model, own });
         }
@@ -125,7 +118,7 @@ fn own<'a>(
         let value = chunk_store.redactor.header_value(is_credential, value);
         (i, value)
     });
-    Some(OwnValues(own.collect()))
+    Some(own.collect())
 }
 
 /// Names and values, credentials replaced.
@@ -140,12 +133,12 @@ fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, Stri
 /// Restores the list.
 pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = serde_json::from_slice(model).unwrap_or_default();
-    let own: BTreeMap<usize, String> = own
+    let own: OwnValues<'_> = own
         .and_then(|own| serde_json::from_str(own).ok())
         .unwrap_or_default();
     for (i, value) in own {
         if let Some((_, old)) = all.get_mut(i) {
-            *old = value;
+            *old = value.into_owned();
         }
     }
     all

@@ -2,7 +2,6 @@
 //! only while it is polled.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,8 +32,6 @@ pub struct LivePart {
 /// The bodies that are watched.
 #[derive(Default)]
 pub(super) struct LiveBodies {
-    /// How many there are: what the hot path looks at.
-    watching: AtomicUsize,
     bodies: Mutex<HashMap<Arc<str>, WatchedBody>>,
     redactor: ArcSwap<Redactor>,
 }
@@ -57,11 +54,6 @@ impl LiveBodies {
         self.redactor.store(Arc::new(redactor));
     }
 
-    /// Whether any body is watched.
-    pub(super) fn is_watched(&self) -> bool {
-        self.watching.load(Relaxed) > 0
-    }
-
     /// Adds a chunk to a watched body; `so_far` gives all of it with this chunk, where nothing was copied yet.
     pub(super) fn push(&self, id: &str, chunk: &[u8], so_far: impl FnOnce() -> Vec<u8>) {
         if let Some(watched) = locked(&self.bodies).get_mut(id) {
@@ -74,9 +66,7 @@ impl LiveBodies {
 
     /// The body has ended: the journal has it.
     pub(super) fn ended(&self, id: &str) {
-        let mut bodies = locked(&self.bodies);
-        bodies.remove(id);
-        self.watching.store(bodies.len(), Relaxed);
+        locked(&self.bodies).remove(id);
     }
 
     /// What there is of an answer, and from now on more of it.
@@ -92,7 +82,6 @@ impl LiveBodies {
                 });
                 watched.requested = now;
             }
-            self.watching.store(bodies.len(), Relaxed);
             bodies.get(id).and_then(|watched| watched.body.clone())
         };
         self.parts(&body.unwrap_or_default())
@@ -143,9 +132,9 @@ mod tests {
     fn a_viewer_that_comes_late_sees_the_answer_from_its_beginning() {
         let live = LiveBodies::new(Redactor::new(&[]));
         let now = Instant::now();
-        assert!(!live.is_watched());
+        assert!(locked(&live.bodies).is_empty());
         assert_eq!(live.watch("x", now), []);
-        assert!(live.is_watched());
+        assert_eq!(locked(&live.bodies).len(), 1);
         let so_far = [frame("I look "), frame("at ")].concat();
         live.push("x", &frame("at "), || so_far);
         live.push("other", b"never", || unreachable!());
@@ -153,7 +142,7 @@ mod tests {
         live.push("x", &frame("it. Then"), || unreachable!());
         assert_eq!(text(&live.watch("x", now)), "I look at it.");
         live.ended("x");
-        assert!(!live.is_watched());
+        assert!(locked(&live.bodies).is_empty());
     }
 
     #[test]

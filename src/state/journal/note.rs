@@ -17,33 +17,12 @@ use baton_core::wire::{Operation, StopReason, Turn, Usage};
 pub(super) enum JournalNote {
     /// A request with a transcript was read.
     Begin(Box<ReceivedRequest>),
-    /// A leg is sent.
-    Sent {
+    /// Something about a leg.
+    Leg {
         id: Arc<str>,
         leg: u32,
         at_ms: u64,
-        sent: Box<SentLeg>,
-    },
-    /// Upstream has answered a leg, with this status and these headers; `None`: it gave no answer.
-    Answered {
-        id: Arc<str>,
-        leg: u32,
-        at_ms: u64,
-        answer: Option<(u16, PackedHeaders)>,
-    },
-    /// Upstream's body has ended or was abandoned.
-    Received {
-        id: Arc<str>,
-        leg: u32,
-        at_ms: u64,
-        body: CapturedBody,
-    },
-    /// Usage and stop reason of a leg's answer.
-    Counted {
-        id: Arc<str>,
-        leg: u32,
-        usage: Usage,
-        stop: StopReason,
+        what: LegNote,
     },
     /// The response to the agent.
     Shown {
@@ -60,6 +39,19 @@ pub(super) enum JournalNote {
     Flush(mpsc::Sender<()>),
     /// Later notes are redacted by these rules and secrets.
     Redact(Box<Redactor>),
+}
+
+/// What has become of a leg.
+#[derive(Debug)]
+pub(super) enum LegNote {
+    /// It is sent.
+    Sent(Box<SentLeg>),
+    /// Upstream has answered, with this status and these headers; `None`: it gave no answer.
+    Answered(Option<(u16, PackedHeaders)>),
+    /// Upstream's body has ended or was abandoned.
+    Received(CapturedBody),
+    /// Usage and stop reason of its answer.
+    Counted(Usage, StopReason),
 }
 
 /// A leg's request as it is sent.
@@ -144,11 +136,7 @@ impl JournalNote {
     pub(super) fn exchange(&self) -> Option<Arc<str>> {
         match self {
             Self::Begin(begun) => Some(begun.id.as_str().into()),
-            Self::Sent { id, .. }
-            | Self::Answered { id, .. }
-            | Self::Received { id, .. }
-            | Self::Counted { id, .. }
-            | Self::Shown { id, .. } => Some(Arc::clone(id)),
+            Self::Leg { id, .. } | Self::Shown { id, .. } => Some(Arc::clone(id)),
             Self::End { event, .. } => Some(event.id.as_str().into()),
             Self::Flush(_) | Self::Redact(_) => None,
         }
@@ -158,7 +146,11 @@ impl JournalNote {
     pub(super) fn body_bytes(&self) -> usize {
         match self {
             Self::Begin(begun) => begun.received.len(),
-            Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
+            Self::Leg {
+                what: LegNote::Received(body),
+                ..
+            }
+            | Self::Shown { body, .. } => body.len(),
             _ => 0,
         }
     }
@@ -167,7 +159,10 @@ impl JournalNote {
     /// is never too low.
     pub(super) fn weight(&self) -> usize {
         let slices = match self {
-            Self::Sent { sent, .. } => sent.rope.iter().map(Bytes::len).sum(),
+            Self::Leg {
+                what: LegNote::Sent(sent),
+                ..
+            } => sent.rope.iter().map(Bytes::len).sum(),
             _ => 0,
         };
         SMALL + self.body_bytes() + slices

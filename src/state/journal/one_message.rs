@@ -21,7 +21,7 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn message(&self, id: &str, side: BodySide, i: usize) -> Result<Option<FullMessage>, JournalError> {
-        let Some([_, list, _]) = self.sent_body(id, side)? else {
+        let Some([_, list, _]) = self.request_nodes(id, side)? else {
             return Ok(None);
         };
         let messages = self.messages(list)?;
@@ -46,7 +46,7 @@ impl JournalReader {
         side: BodySide,
         i: usize,
     ) -> Result<Option<FullMessage>, JournalError> {
-        let Some(body) = self.sent_body(id, side)? else {
+        let Some(body) = self.request_nodes(id, side)? else {
             return Ok(None);
         };
         let found = envelope::parts(&self.envelope(body)?, i);
@@ -56,8 +56,8 @@ impl JournalReader {
         }))
     }
 
-    /// The chunks of a request.
-    fn sent_body(&self, id: &str, side: BodySide) -> Result<Option<[i64; 3]>, JournalError> {
+    /// The last nodes of a request's three rows.
+    pub(super) fn request_nodes(&self, id: &str, side: BodySide) -> Result<Option<[i64; 3]>, JournalError> {
         let Some(stored) = self.stored(id)? else {
             return Ok(None);
         };

@@ -317,56 +317,6 @@ impl JournalReader {
         Ok(JournalTotals { bytes, ..totals })
     }
 
-    /// A body as it was, byte for byte except for what was redacted; `None` where there is none.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub fn body(&self, id: &str, side: BodySide) -> Result<Option<Vec<u8>>, JournalError> {
-        let rows = match side {
-            BodySide::Received => self.nodes("SELECT head, list, tail FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0)?,
-            BodySide::Sent(leg) => self.nodes(
-                "SELECT l.head, l.list, l.tail FROM legs l JOIN exchanges e ON e.seq = l.exchange
-                 WHERE e.id = ?1 AND l.n = ?2",
-                id,
-                leg,
-            )?,
-            // An error that was relayed as it came is kept once: as what the agent was shown.
-            BodySide::Response(leg) => return self.blob_at(
-                "SELECT CASE WHEN l.response <> 0 OR l.status < 400
-                 OR EXISTS (SELECT 1 FROM legs m WHERE m.exchange = l.exchange AND m.n > l.n) THEN l.response ELSE e.shown END
-                 FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
-                id,
-                leg,
-            ),
-            BodySide::Shown => return self.blob_at("SELECT shown FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0),
-        };
-        let Some(rows) = rows.filter(|rows| *rows != [0; 3]) else {
-            return Ok(None);
-        };
-        let mut body = Vec::new();
-        for node in rows {
-            self.join(node, &mut body)?;
-        }
-        Ok(Some(body))
-    }
-
-    fn nodes(&self, sql: &str, id: &str, leg: u32) -> Result<Option<[i64; 3]>, JournalError> {
-        let mut ask = self.conn.prepare_cached(sql)?;
-        let found = ask.query_row(params![id, leg], |row| {
-            Ok([row.get(0)?, row.get(1)?, row.get(2)?])
-        });
-        Ok(found.optional()?)
-    }
-
-    fn blob_at(&self, sql: &str, id: &str, leg: u32) -> Result<Option<Vec<u8>>, JournalError> {
-        let mut ask = self.conn.prepare_cached(sql)?;
-        let chunk: Option<i64> = ask.query_row(params![id, leg], |row| row.get(0)).optional()?;
-        match chunk {
-            None | Some(0) => Ok(None),
-            Some(chunk) => self.text(chunk).map(Some),
-        }
-    }
-
     /// Appends a row of chunks.
     pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> Result<(), JournalError> {
         let sql = format!(

@@ -8,9 +8,8 @@ use std::thread::Thread;
 
 use tokio::sync::broadcast;
 
-use super::headers::PackedHeaders;
 use super::live_bodies::LiveBodies;
-use super::note::JournalNote;
+use super::note::{JournalNote, LegNote};
 use crate::clock::now_ms;
 use crate::sync::locked;
 use crate::telemetry::HandoffEvent;
@@ -188,18 +187,17 @@ impl RecordedExchange {
             self.queue.lock_partial().insert(Arc::clone(&self.id));
         }
     }
-}
 
-impl RecordedExchange {
-    pub(super) fn answered(&self, answer: Option<(u16, PackedHeaders)>) {
-        self.send(JournalNote::Answered {
+    pub(super) fn send_of_leg(&self, leg: u32, what: LegNote) {
+        self.send(JournalNote::Leg {
             id: self.id.clone(),
-            leg: self.leg(),
+            leg,
             at_ms: now_ms(),
-            answer,
+            what,
         });
     }
 
+    /// The leg that went out last.
     pub(super) fn leg(&self) -> u32 {
         self.legs.load(Relaxed).saturating_sub(1)
     }

@@ -11,9 +11,8 @@ use tokio::sync::broadcast;
 
 use super::headers::PackedHeaders;
 use super::live_bodies::{LiveBodies, LivePart};
-use super::note::{CapturedBody, JournalNote, ReceivedRequest, SentLeg};
+use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange};
-use crate::clock::now_ms;
 use crate::telemetry::ExchangeEvent;
 use baton_core::redact::Redactor;
 use baton_core::wire::{StopReason, Usage};
@@ -168,37 +167,30 @@ impl Recording {
     /// A leg is sent.
     pub fn sent(&self, leg: impl FnOnce() -> SentLeg) {
         let Some(open) = self.begun() else { return };
-        open.send(JournalNote::Sent {
-            id: open.id.clone(),
-            leg: open.legs.fetch_add(1, Relaxed),
-            at_ms: now_ms(),
-            sent: Box::new(leg()),
-        });
+        let sent = LegNote::Sent(Box::new(leg()));
+        open.send_of_leg(open.legs.fetch_add(1, Relaxed), sent);
     }
 
     /// Upstream has answered the leg that went out last.
     pub fn answered(&self, status: u16, headers: &HeaderMap) {
         if let Some(open) = self.begun() {
-            open.answered(Some((status, PackedHeaders::new(headers))));
+            let answer = Some((status, PackedHeaders::new(headers)));
+            open.send_of_leg(open.leg(), LegNote::Answered(answer));
         }
     }
 
     /// Upstream gave no answer to the leg that went out last.
     pub fn unanswered(&self) {
         if let Some(open) = self.begun() {
-            open.answered(None);
+            open.send_of_leg(open.leg(), LegNote::Answered(None));
         }
     }
 
     /// Usage and stop reason of the leg that went out last.
     pub fn counted(&self, usage: Usage, stop: StopReason) {
-        let Some(open) = self.begun() else { return };
-        open.send(JournalNote::Counted {
-            id: open.id.clone(),
-            leg: open.leg(),
-            usage,
-            stop,
-        });
+        if let Some(open) = self.begun() {
+            open.send_of_leg(open.leg(), LegNote::Counted(usage, stop));
+        }
     }
 
     /// Captures upstream's body of the leg that went out last.
@@ -279,13 +271,10 @@ impl BodyCapture {
         let Some((open, CapturedSide::Shown(_))) = &self.to else {
             return;
         };
-        let live = &open.queue.live_bodies;
-        if live.is_watched() {
-            live.push(&open.id, chunk, || {
-                let chunks = self.body.chunks.iter().map(|chunk| &chunk[..]);
-                chunks.chain([&self.small[..]]).collect::<Vec<_>>().concat()
-            });
-        }
+        open.queue.live_bodies.push(&open.id, chunk, || {
+            let chunks = self.body.chunks.iter().map(|chunk| &chunk[..]);
+            chunks.chain([&self.small[..]]).collect::<Vec<_>>().concat()
+        });
     }
 
     /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all together.
@@ -324,17 +313,12 @@ impl Drop for BodyCapture {
         };
         open.queue.load.capturing.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
-        if matches!(side, CapturedSide::Shown(_)) && open.queue.live_bodies.is_watched() {
+        if matches!(side, CapturedSide::Shown(_)) {
             open.queue.live_bodies.ended(&id);
         }
-        open.send(match side {
-            CapturedSide::Leg(leg) => JournalNote::Received {
-                id,
-                leg,
-                at_ms: now_ms(),
-                body,
-            },
-            CapturedSide::Shown(headers) => JournalNote::Shown { id, headers, body },
-        });
+        match side {
+            CapturedSide::Leg(leg) => open.send_of_leg(leg, LegNote::Received(body)),
+            CapturedSide::Shown(headers) => open.send(JournalNote::Shown { id, headers, body }),
+        }
     }
 }

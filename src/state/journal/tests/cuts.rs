@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::journal::note::JournalNote;
+use crate::journal::note::{JournalNote, LegNote};
 use crate::journal::retention;
 use baton_core::text::Span;
 use baton_core::text::splice::{Edit, splice};
@@ -233,7 +233,7 @@ proptest! {
             let rope = drawn.rope(&received);
             let id = id(n as u32);
             let begun = ReceivedRequest { wire: drawn.wire, ..begun(&id, "c", &received) };
-            let sent = JournalNote::Sent { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, sent: Box::new(leg_of(&rope, &[])) };
+            let sent = JournalNote::Leg { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, what: LegNote::Sent(Box::new(leg_of(&rope, &[]))) };
             let event = Box::new(over(&id, "c", received.len(), &[1]));
             archive.begin_writing().unwrap();
             for note in [JournalNote::Begin(Box::new(begun)), sent, JournalNote::End { event, partial: false }] {
