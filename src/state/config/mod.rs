@@ -35,8 +35,8 @@ use std::path::{Path, PathBuf};
 use baton_core::handoffs::draft;
 use baton_core::redact::Redactor;
 
-/// A config that has passed every check.
-#[derive(Debug, Clone)]
+/// A config that has passed every check; the default is none, and is only read into.
+#[derive(Debug, Clone, Default)]
 pub struct Config {
     /// The data listener.
     pub server: ListenerConfig,

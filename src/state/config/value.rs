@@ -88,23 +88,24 @@ impl LocatedValue {
 
     /// Seconds from `min` to `max`, fractions allowed.
     pub(super) fn secs(&self, min: f64, max: f64) -> ValueResult<Duration> {
-        let help = format!("write seconds from {min} to {max}, without quotes and unit");
-        match self.number(&help)?.parse::<f64>() {
-            Ok(secs) if (min..=max).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
-            _ => value_error(
-                format!("{} is not a number of seconds in range", self.shown()),
-                help,
-            ),
-        }
+        self.amount(min, max, "seconds").map(Duration::from_secs_f64)
     }
 
     /// Days from `min` to `max`, fractions allowed.
     pub(super) fn days(&self, min: f64, max: f64) -> ValueResult<Duration> {
         const DAY: f64 = 24.0 * 60.0 * 60.0;
-        let help = format!("write days from {min} to {max}, without quotes and unit");
+        let days = self.amount(min, max, "days")?;
+        Ok(Duration::from_secs_f64(days * DAY))
+    }
+
+    fn amount(&self, min: f64, max: f64, unit: &str) -> ValueResult<f64> {
+        let help = format!("write {unit} from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
-            Ok(days) if (min..=max).contains(&days) => Ok(Duration::from_secs_f64(days * DAY)),
-            _ => value_error(format!("{} is not a number of days in range", self.shown()), help),
+            Ok(amount) if (min..=max).contains(&amount) => Ok(amount),
+            _ => value_error(
+                format!("{} is not a number of {unit} in range", self.shown()),
+                help,
+            ),
         }
     }
 

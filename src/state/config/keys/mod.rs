@@ -11,9 +11,6 @@ mod server;
 mod store;
 mod upstreams;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 pub use self::draft::{ChatCommandPolicy, DraftPolicy, RecallPolicy};
 pub use self::handoff::{
     DocumentPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode, SubagentThresholds,
@@ -93,25 +90,7 @@ impl Config {
 /// The config that the built-in default is read into. The default sets every key that is not optional (a test checks it),
 /// so none of these values is ever used.
 pub(super) fn blank() -> Config {
-    Config {
-        server: ListenerConfig::default(),
-        admin: Admin::default(),
-        state_dir: PathBuf::new(),
-        store: StoreKind::Memory.into(),
-        upstreams: BTreeMap::new(),
-        clients: Vec::new(),
-        handoff: HandoffPolicy::default(),
-        commands: ChatCommandPolicy::default(),
-        draft: DraftPolicy::default(),
-        documents: DocumentPolicy::default(),
-        recall: RecallPolicy::default(),
-        log: Log::default(),
-        telemetry: Telemetry::default(),
-        journal: Journal::default(),
-        bill: Bill::default(),
-        limits: LimitConfig {
-            upstream_idle: limits::UPSTREAM_IDLE,
-            ..LimitConfig::default()
-        },
-    }
+    let mut config = Config::default();
+    config.limits.upstream_idle = limits::UPSTREAM_IDLE;
+    config
 }

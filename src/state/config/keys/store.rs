@@ -76,6 +76,12 @@ impl Default for StoreRetention {
     }
 }
 
+impl Default for StoreConfig {
+    fn default() -> Self {
+        StoreKind::Memory.into()
+    }
+}
+
 /// A store of that kind; the kinds on this machine need no more.
 impl From<StoreKind> for StoreConfig {
     fn from(kind: StoreKind) -> Self {
