@@ -1,7 +1,5 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
-use std::fmt::Write;
-
 use super::facts::{BRIEF, brief};
 use super::{ExchangeEvent, FACTS, HandoffEvent};
 use baton_core::text::visible::acts;
@@ -25,29 +23,17 @@ impl ExchangeEvent {
             Some(("POST", path)) => path,
             _ => &self.route,
         };
-        let mut line = String::with_capacity(LINE_LENGTH + 1);
-        push_cut(&mut line, brief(&self.id), BRIEF);
-        line.push(' ');
-        line.push_str(itoa::Buffer::new().format(self.status));
-        line.push(' ');
-        push_cut(&mut line, route, PATH);
+        let (id, status) = (cut(brief(&self.id), BRIEF), self.status);
+        let mut line = format!("{id} {status} {}", cut(route, PATH));
         if let Some(model) = &self.model {
-            line.push(' ');
-            push_cut(&mut line, model, MODEL);
+            line += &format!(" {}", cut(model, MODEL));
         }
-        line.push(' ');
-        push_size(&mut line, self.received_bytes);
-        if let Some(sent) = self
-            .sent_bytes
-            .last()
-            .filter(|sent| **sent != self.received_bytes)
-        {
-            line.push_str(" > ");
-            push_size(&mut line, *sent);
+        line += &format!(" {}", size(self.received_bytes));
+        let sent = self.sent_bytes.last();
+        if let Some(sent) = sent.filter(|sent| **sent != self.received_bytes) {
+            line += &format!(" > {}", size(*sent));
         }
-        line.push(' ');
-        line.push_str(itoa::Buffer::new().format(self.total_ms.round() as u64));
-        line.push_str(" ms");
+        line += &format!(" {:.0} ms", self.total_ms.round());
         for note in FACTS.iter().flat_map(|fact| (fact.notes)(self)) {
             line.push_str(", ");
             line.push_str(&note);
@@ -80,44 +66,22 @@ impl HandoffEvent {
 
 /// Untrusted text cut to one line of at most `most` characters, control characters replaced.
 fn cut(text: &str, most: usize) -> String {
-    let mut kept = String::new();
-    push_cut(&mut kept, text, most);
-    kept
-}
-
-/// Appends untrusted text as [`cut`] leaves it. Most texts are short and plain and are appended as they are.
-fn push_cut(line: &mut String, text: &str, most: usize) {
-    if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
-        line.push_str(text);
-        return;
-    }
     let plain = |c: char| if acts(c) { ' ' } else { c };
-    line.extend(text.chars().take(most).map(plain));
+    let mut kept: String = text.chars().take(most).map(plain).collect();
     if text.chars().nth(most).is_some() {
-        line.pop();
-        line.push('…');
+        kept.pop();
+        kept.push('…');
     }
+    kept
 }
 
 /// `512 B`, `34 KiB`, `3.4 MiB`.
 pub fn size(bytes: u64) -> String {
-    let mut size = String::new();
-    push_size(&mut size, bytes);
-    size
-}
-
-/// Appends a size as [`size`] writes it.
-fn push_size(line: &mut String, bytes: u64) {
-    let (whole, unit) = match bytes {
-        0..1024 => (bytes, " B"),
-        1024..1_048_576 => (bytes / 1024, " KiB"),
-        _ => {
-            let _ = write!(line, "{:.1} MiB", bytes as f64 / 1_048_576.0);
-            return;
-        }
-    };
-    line.push_str(itoa::Buffer::new().format(whole));
-    line.push_str(unit);
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
 }
 
 #[cfg(test)]

@@ -127,24 +127,14 @@ impl Attributes {
         self.0.push(KeyValue::new(name, value));
     }
 
-    fn count(&mut self, name: &'static str, count: u64) {
-        self.put(name, i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
-    fn text(&mut self, name: &'static str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.put(name, shortened(text).to_owned());
-        }
-    }
-
     /// A fact; an unknown one is left out.
-    fn fact(&mut self, name: &'static str, value: FactValue<'_>) {
-        match value {
+    fn fact<'v>(&mut self, name: &'static str, value: impl Into<FactValue<'v>>) {
+        match value.into() {
             FactValue::Unknown => {}
             FactValue::Flag(flag) => self.put(name, flag),
-            FactValue::Count(count) => self.count(name, count),
+            FactValue::Count(count) => self.put(name, i64::try_from(count).unwrap_or(i64::MAX)),
             FactValue::Number(number) => self.put(name, number),
-            FactValue::Text(text) => self.text(name, Some(&text)),
+            FactValue::Text(text) => self.put(name, shortened(&text).to_owned()),
         }
     }
 
@@ -154,20 +144,20 @@ impl Attributes {
             self.put("gen_ai.operation.name", "chat");
         }
         if let Some(server) = &event.server {
-            self.text("server.address", Some(&server.host));
-            self.count("server.port", server.port.into());
+            self.fact("server.address", &*server.host);
+            self.fact("server.port", server.port);
         }
     }
 
     /// What upstream reported of the leg's answer.
     fn answer(&mut self, event: &ExchangeEvent, index: usize) {
         if let Some(Some(served)) = event.served.get(index) {
-            self.text("gen_ai.response.model", some(&served.model));
+            self.fact("gen_ai.response.model", some(&served.model));
         }
         let Some(Some(end)) = event.ends.get(index) else {
             return;
         };
-        self.text("gen_ai.response.id", some(&end.id));
+        self.fact("gen_ai.response.id", some(&end.id));
         if let Some(reason) = finish_reason(end.stop) {
             let reasons = Array::String(vec![StringValue::from(reason)]);
             self.put("gen_ai.response.finish_reasons", Value::Array(reasons));
@@ -184,12 +174,12 @@ impl Attributes {
     }
 
     fn tokens(&mut self, tokens: Usage) {
-        self.count("gen_ai.usage.input_tokens", tokens.all_input());
-        self.count("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
-        self.count("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);
-        self.count("gen_ai.usage.output_tokens", tokens.output);
+        self.fact("gen_ai.usage.input_tokens", tokens.all_input());
+        self.fact("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
+        self.fact("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);
+        self.fact("gen_ai.usage.output_tokens", tokens.output);
         if tokens.reasoning > 0 {
-            self.count("gen_ai.usage.reasoning.output_tokens", tokens.reasoning);
+            self.fact("gen_ai.usage.reasoning.output_tokens", tokens.reasoning);
         }
     }
 }
@@ -224,13 +214,13 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
 
 fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
     let mut a = Attributes::default();
-    a.count("baton.leg", index as u64 + 1);
+    a.fact("baton.leg", index as u64 + 1);
     for (name, value) in CONVERSATION {
         a.fact(name, value(event));
     }
     a.operation(event);
     if let Some(bytes) = event.sent_bytes.get(index) {
-        a.count("baton.sent_bytes", *bytes);
+        a.fact("baton.sent_bytes", *bytes);
     }
     if let Some(Some(tokens)) = event.tokens.get(index) {
         a.tokens(*tokens);
