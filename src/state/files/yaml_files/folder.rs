@@ -64,15 +64,18 @@ impl HandoffFolder {
     /// # Errors
     /// The folder cannot be read.
     pub fn sessions(&self) -> Result<Vec<String>, FileError> {
-        let mut sessions = Vec::new();
-        for (name, kind) in entries(&self.dir)? {
-            // Other programs may keep other things here.
-            if kind.is_dir() && names::is_session(&name) && has_files(&self.dir.join(&name)) {
-                sessions.push(name);
-            }
-        }
+        let mut sessions = self.folders(has_files)?;
         sessions.sort();
         Ok(sessions)
+    }
+
+    /// The names of the sessions whose folder has something.
+    pub(super) fn folders(&self, has_some: impl Fn(&Path) -> bool) -> Result<Vec<String>, FileError> {
+        // Other programs may keep other things here.
+        let folders = entries(&self.dir)?.into_iter().filter(|(name, kind)| {
+            kind.is_dir() && names::is_session(name) && has_some(&self.dir.join(name))
+        });
+        Ok(folders.map(|(name, _)| name).collect())
     }
 
     /// Whether a session has files.

@@ -107,19 +107,9 @@ impl HandoffFolder {
     /// The folders of all sessions, also those that have files in the archive alone.
     pub(super) fn session_dirs(&self) -> Result<Vec<PathBuf>, FileError> {
         no_links(self.dir())?;
-        let read = match fs::read_dir(self.dir()) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            read => read.map_err(FileError::at(self.dir()))?,
-        };
-        let dirs = read.flatten().filter(|entry| {
-            let name = entry.file_name();
-            name.to_str().is_some_and(names::is_session) && entry.file_type().is_ok_and(|kind| kind.is_dir())
-        });
-        let ours = dirs.map(|entry| entry.path()).filter(|dir| {
-            let some = |dir: &Path| files_in(dir).is_ok_and(|files| !files.is_empty());
-            some(dir) || some(&dir.join(ARCHIVE))
-        });
-        Ok(ours.collect())
+        let some = |dir: &Path| files_in(dir).is_ok_and(|files| !files.is_empty());
+        let sessions = self.folders(|dir| some(dir) || some(&dir.join(ARCHIVE)))?;
+        Ok(sessions.iter().map(|session| self.dir().join(session)).collect())
     }
 
     /// The file at a path, if it is one of ours.
