@@ -12,14 +12,9 @@ use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, Usage, View};
 
-/// The journal, if there is one.
-pub(super) fn open(dir: &Path) -> CliResult<Option<JournalReader>> {
-    Ok(JournalReader::open(dir)?)
-}
-
 /// The journal of a command that needs one.
 pub(super) fn open_existing(dir: &Path) -> CliResult<JournalReader> {
-    open(dir)?.ok_or_else(|| Exit::NO_INPUT.with_help(nothing_yet(dir), FIRST_RUN))
+    JournalReader::open(dir)?.ok_or_else(|| Exit::NO_INPUT.with_help(nothing_yet(dir), FIRST_RUN))
 }
 
 /// What to do where the journal has nothing.

@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use anstyle::{AnsiColor, Style};
 
 use super::exit::{CliResult, Exit};
-use super::journal::{full_key, nothing_yet, open};
+use super::journal::{full_key, nothing_yet};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::{self, ListFormat, StateArgs};
@@ -86,7 +86,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
         command_prefix: &config.commands.prefix,
         now_ms: now_ms(),
     };
-    let query = open(&dir)?;
+    let query = JournalReader::open(&dir)?;
     // An array that continues has no end.
     let format = ListFormat {
         json: args.format.json && !args.follow,
@@ -150,7 +150,7 @@ fn follow(
     loop {
         std::thread::sleep(LOOK);
         if query.is_none() {
-            query = open(dir)?;
+            query = JournalReader::open(dir)?;
         }
         let Some(query) = &query else { continue };
         wanted.now_ms = now_ms();

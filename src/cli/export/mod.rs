@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use self::work::{ConversationExport, ExportHead, ExportedHandoff, ExportedTurn};
 use super::exit::{CliResult, Exit};
-use super::journal::{JournalRequest, RequestForm, newest, newest_rows, open};
+use super::journal::{JournalRequest, RequestForm, newest, newest_rows};
 use super::output::{Out, visible};
 use super::state_args::StateArgs;
 use super::stored::{self, bare_id, only};
@@ -121,7 +121,7 @@ impl Sources {
             handoffs = opened.handoffs(&HandoffFilter::everything()).await?;
             store = Some(opened);
         }
-        let journal = open(&config.state_dir)?;
+        let journal = JournalReader::open(&config.state_dir)?;
         Ok(Self {
             config,
             store,

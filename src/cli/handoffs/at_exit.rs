@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use super::args::CreateArgs;
 use super::draft::{self as drafting, Work};
 use crate::cli::exit::{CliResult, CommandFailure};
-use crate::cli::journal::{JournalRequest, open};
+use crate::cli::journal::JournalRequest;
 use crate::cli::output::{Out, shown};
 use crate::cli::runtime;
 use crate::cli::sharing::JournalState;
@@ -62,7 +62,7 @@ fn tell_failure(failure: &CommandFailure) {
 }
 
 fn write_all(config: &Config, run: &str, journal: JournalState) -> CliResult {
-    let Some(query) = open(&config.state_dir)? else {
+    let Some(query) = JournalReader::open(&config.state_dir)? else {
         return Ok(());
     };
     if journal == JournalState::InUse {
