@@ -37,6 +37,7 @@ mod uninstall;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -195,6 +196,12 @@ fn prices(file: Option<&Path>) -> CliResult<Prices> {
 fn runtime() -> CliResult<Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))
+}
+
+/// Runs a command's future to its end. As one type of future: a runtime is compiled anew for each.
+fn block_on<T>(future: impl Future<Output = CliResult<T>>) -> CliResult<T> {
+    let future: Pin<Box<dyn Future<Output = _>>> = Box::pin(future);
+    runtime()?.block_on(future)
 }
 
 /// Loads the config for commands that only read the state.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::exit::{CliResult, Exit};
 use super::output::{Out, plural, shown, size, visible};
 use super::state_args::StateArgs;
-use super::{load_state, runtime};
+use super::{block_on, load_state};
 use crate::state::config::{Config, StoreConfig, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
@@ -107,10 +107,9 @@ struct StoreReport {
 }
 
 pub(super) fn run(args: &StoreArgs, out: &mut Out) -> CliResult {
-    let runtime = runtime()?;
     let (report, json) = match &args.command {
-        StoreCommand::Copy(args) => (runtime.block_on(copy(args))?, args.json),
-        StoreCommand::Check(args) => (runtime.block_on(check(args))?, args.json),
+        StoreCommand::Copy(args) => (block_on(copy(args))?, args.json),
+        StoreCommand::Check(args) => (block_on(check(args))?, args.json),
     };
     match json {
         true => out.json(&report)?,

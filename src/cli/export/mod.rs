@@ -15,7 +15,7 @@ use super::journal::{JournalRequest, RequestForm, newest, newest_rows};
 use super::output::{Out, visible};
 use super::state_args::StateArgs;
 use super::stored::{self, bare_id, only};
-use super::{load_state, runtime};
+use super::{block_on, load_state};
 use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -70,7 +70,7 @@ enum Wanted {
 }
 
 pub(super) fn run(args: &ExportArgs, out: &mut Out) -> CliResult {
-    runtime()?.block_on(async {
+    block_on(async {
         let sources = Sources::open(load_state(&args.state)?).await?;
         let wanted = sources.wanted(&args.conversation)?;
         if args.format == ExportFormat::Har {

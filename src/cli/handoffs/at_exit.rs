@@ -12,7 +12,7 @@ use super::draft::{self as drafting, Work};
 use crate::cli::exit::{CliResult, CommandFailure};
 use crate::cli::journal::JournalRequest;
 use crate::cli::output::{Out, shown};
-use crate::cli::runtime;
+use crate::cli::{block_on, runtime};
 use crate::cli::sharing::JournalState;
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
@@ -73,7 +73,7 @@ fn write_all(config: &Config, run: &str, journal: JournalState) -> CliResult {
         return Ok(());
     }
     let store = drafting::for_writing(config)?;
-    runtime()?.block_on(async {
+    block_on(async {
         for key in conversations {
             match write(config, &query, &store, &key).await {
                 Ok(None) => {}

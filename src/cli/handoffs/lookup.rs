@@ -9,7 +9,7 @@ use super::args::FolderArgs;
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{Out, plural, shown, visible};
 use crate::cli::stored::{find_id, is_id, open};
-use crate::cli::{load_state, runtime};
+use crate::cli::{block_on, load_state};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
 use crate::state::files::yaml_files::{HandoffFolder, HandoffYaml, read_file};
@@ -250,5 +250,5 @@ pub(super) fn blocking<T>(
     ask: impl AsyncFnOnce(SharedStore) -> CliResult<T>,
 ) -> CliResult<T> {
     // Within the runtime: a client of a server starts its tasks there.
-    runtime()?.block_on(async { ask(open(config)?).await })
+    block_on(async { ask(open(config)?).await })
 }

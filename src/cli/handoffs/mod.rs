@@ -22,13 +22,13 @@ pub(super) use self::record::named;
 pub(super) use self::sources::{LineRead, next_line};
 use super::exit::CliResult;
 use super::output::Out;
-use super::runtime;
+use super::block_on;
 
 pub(super) fn run(args: &HandoffsArgs, out: &mut Out) -> CliResult {
     match &args.command {
         HandoffsCommand::List(args) => list::run(args, out),
         HandoffsCommand::Show(args) => show::run(args, out),
-        HandoffsCommand::Draft(args) => runtime()?.block_on(draft::run(args, out)),
+        HandoffsCommand::Draft(args) => block_on(draft::run(args, out)),
         HandoffsCommand::Create(args) => create::run(args, out),
         HandoffsCommand::Check(args) if args.syntax => check::syntax(args, out),
         HandoffsCommand::Check(args) => check::run(args, out),

@@ -12,7 +12,7 @@ use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, visible};
 use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
-use crate::cli::{agents, env, load_state, run, runtime, stored};
+use crate::cli::{agents, block_on, env, load_state, run, stored};
 use crate::state::files::documents::{self, DriftReport};
 use crate::state::store::SharedStore;
 use baton_core::mark::sentinel;
@@ -83,7 +83,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
 fn wanted(args: &ResumeArgs) -> CliResult<(Handoff, Option<DriftReport>)> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
-    runtime()?.block_on(async {
+    block_on(async {
         let handoff = stored::wanted(&store, &args.id).await;
         let handoff = handoff.map_err(|failure| only_stored(&config, &args.id, failure))?;
         if args.run {
