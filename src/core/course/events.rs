@@ -59,8 +59,6 @@ pub enum CourseEvent {
         /// The pause that upstream asked for.
         pause: Option<Duration>,
     },
-    /// The agent has left.
-    AgentGone,
 }
 
 /// What is to be done.

@@ -124,10 +124,6 @@ impl Course {
     /// Handles an event. An event without a pending effect is ignored.
     pub fn handle_event(&mut self, event: CourseEvent) {
         match (&self.state, event) {
-            (_, CourseEvent::AgentGone) => {
-                self.actions.clear();
-                self.state = CourseState::Over;
-            }
             (CourseState::Reading, CourseEvent::LegEnded(report)) => self.leg_ended(report),
             (
                 CourseState::Reading,

@@ -73,7 +73,6 @@ fn events() -> impl Strategy<Value = CourseEvent> {
         1 => Just(CourseEvent::NotWritten),
         6 => Just(CourseEvent::LegBegun),
         2 => any::<bool>().prop_map(|retry| CourseEvent::LegRefused { retry, pause: None }),
-        1 => Just(CourseEvent::AgentGone),
     ]
 }
 
@@ -113,7 +112,6 @@ struct Watcher {
     texts: Vec<String>,
     sent: u32,
     over: Option<Action>,
-    gone: bool,
 }
 
 impl Watcher {
@@ -126,15 +124,13 @@ impl Watcher {
             texts: Vec::new(),
             sent: 0,
             over: None,
-            gone: false,
         }
     }
 
     /// Whether the effect that this event ends was under way.
     fn fits(&self, event: &CourseEvent) -> bool {
         match (&self.doing, event) {
-            _ if self.over.is_some() || self.gone => false,
-            (_, CourseEvent::AgentGone) => true,
+            _ if self.over.is_some() => false,
             (
                 None,
                 CourseEvent::LegEnded(_) | CourseEvent::LegTruncated { .. } | CourseEvent::LegBroken { .. },
@@ -161,14 +157,12 @@ impl Watcher {
         match &event {
             CourseEvent::HandoffWritten { sentinel, .. } if fits => self.written.push(sentinel.clone()),
             CourseEvent::CallAnswered { mark, .. } if fits => self.written.push(mark.clone()),
-            CourseEvent::AgentGone => self.gone = true,
             _ => {}
         }
         self.course.handle_event(event);
         let mut acted = false;
         while let Some(action) = self.course.poll_action() {
             acted = true;
-            assert!(!self.gone, "the agent has gone, and {action:?} is asked for");
             assert!(self.over.is_none(), "it is over, and {action:?} is asked for");
             assert!(self.doing.is_none(), "two things at once: {action:?}");
             self.act(action);
@@ -176,7 +170,7 @@ impl Watcher {
         assert!(fits || !acted, "nothing was done that this could be the end of");
         let waits = self.doing.is_some() || self.reading;
         assert!(
-            waits || self.over.is_some() || self.gone,
+            waits || self.over.is_some(),
             "nothing is awaited, and it is not over"
         );
     }
@@ -237,7 +231,7 @@ proptest! {
             if watcher.over.is_some() {
                 break;
             }
-            let event = drawn.next().filter(|e| step % 3 == 0 && watcher.fits(e) && !matches!(e, CourseEvent::AgentGone));
+            let event = drawn.next().filter(|e| step % 3 == 0 && watcher.fits(e));
             let event = event.cloned().unwrap_or_else(|| likely(&watcher));
             watcher.happens(event);
         }

@@ -59,7 +59,7 @@ impl Choices<'_> {
     }
 
     fn event(&mut self) -> CourseEvent {
-        match self.below(10) {
+        match self.below(9) {
             0 => CourseEvent::LegEnded(self.report()),
             1 => CourseEvent::LegTruncated {
                 report: self.report(),
@@ -89,11 +89,10 @@ impl Choices<'_> {
             5 => CourseEvent::Written,
             6 => CourseEvent::NotWritten,
             7 => CourseEvent::LegBegun,
-            8 => CourseEvent::LegRefused {
+            _ => CourseEvent::LegRefused {
                 retry: self.flag(),
                 pause: None,
             },
-            _ => CourseEvent::AgentGone,
         }
     }
 
@@ -128,14 +127,12 @@ struct Driver {
     /// Texts that may be shown, since their records are written.
     written: Vec<String>,
     over: bool,
-    gone: bool,
 }
 
 impl Driver {
     /// Whether the event may follow: what it ends is under way.
     fn expects(&self, event: &CourseEvent) -> bool {
         match (&self.pending, event) {
-            (_, CourseEvent::AgentGone) => true,
             (
                 None,
                 CourseEvent::LegEnded(_) | CourseEvent::LegTruncated { .. } | CourseEvent::LegBroken { .. },
@@ -154,7 +151,7 @@ impl Driver {
     }
 
     fn step(&mut self, course: &mut Course, event: CourseEvent) {
-        let expected = !self.over && !self.gone && self.expects(&event);
+        let expected = !self.over && self.expects(&event);
         if expected {
             self.reading = matches!(event, CourseEvent::LegBegun);
             self.pending = None;
@@ -162,13 +159,12 @@ impl Driver {
         match &event {
             CourseEvent::HandoffWritten { sentinel, .. } if expected => self.written.push(sentinel.clone()),
             CourseEvent::CallAnswered { mark, .. } if expected => self.written.push(mark.clone()),
-            CourseEvent::AgentGone => self.gone = true,
             _ => {}
         }
         course.handle_event(event);
         while let Some(action) = course.poll_action() {
             assert!(expected, "nothing ended, and {action:?} follows");
-            assert!(!self.gone && !self.over, "it is over, and {action:?} follows");
+            assert!(!self.over, "it is over, and {action:?} follows");
             assert!(self.pending.is_none(), "a second effect: {action:?}");
             match action {
                 Action::Say(text) => assert!(
@@ -183,7 +179,7 @@ impl Driver {
             }
         }
         assert!(
-            self.pending.is_some() || self.reading || self.over || self.gone,
+            self.pending.is_some() || self.reading || self.over,
             "nothing is under way, and the response has not ended"
         );
     }
@@ -197,7 +193,6 @@ pub fn check(input: &[u8]) {
         reading: true,
         written: vec![EMPTY_TURN.to_owned()],
         over: false,
-        gone: false,
     };
     while !choices.0.is_empty() {
         driver.step(&mut course, choices.event());
