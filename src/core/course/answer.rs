@@ -3,28 +3,11 @@
 
 use bytes::Bytes;
 
-use super::events::{Action, CourseEvent, Effect, ResponseEnd};
+use super::events::{Action, CourseEvent, Effect};
 use super::machine::Course;
 use super::merge::StreamMerge;
 use crate::tools::ToolNames;
 use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View};
-
-/// What whoever drives an answer does next.
-#[derive(Debug)]
-pub enum AnswerStep {
-    /// Perform this effect, and report it.
-    Perform {
-        effect: Effect,
-        /// The model's output in the leg that has ended, where the model is to be asked again; `None`: too large to keep.
-        spoken: Option<LegOutput>,
-    },
-    /// Close the response.
-    End(ResponseEnd),
-    /// End the response without adding anything to upstream's bytes.
-    EndAsItIs,
-    /// Abort the connection.
-    BreakOff,
-}
 
 /// How far a leg has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,23 +110,19 @@ impl StreamedAnswer {
         self.course.handle_event(CourseEvent::LegBegun);
     }
 
-    /// What is to be done before the next event; texts of ours are shown on the way.
-    pub fn step(&mut self) -> Option<AnswerStep> {
-        loop {
-            return Some(match self.course.poll_action()? {
-                Action::Say(text) => {
-                    self.merge.say(&text, &mut self.out);
-                    continue;
-                }
-                Action::Perform(effect) => {
-                    let spoken = effect.asks_again().then(|| self.merge.spoken()).flatten();
-                    AnswerStep::Perform { effect, spoken }
-                }
-                Action::End(close) => AnswerStep::End(close),
-                Action::EndAsItIs => AnswerStep::EndAsItIs,
-                Action::BreakOff => AnswerStep::BreakOff,
-            });
-        }
+    /// What is to be done next, if there is anything before the next event.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.course.poll_action()
+    }
+
+    /// The model's output in the leg that has ended, where this effect asks the model again. `None`: too large to keep.
+    pub fn spoken(&self, effect: &Effect) -> Option<LegOutput> {
+        effect.asks_again().then(|| self.merge.spoken()).flatten()
+    }
+
+    /// Shows a text of ours.
+    pub fn say(&mut self, text: &str) {
+        self.merge.say(text, &mut self.out);
     }
 
     /// The response's end.
@@ -224,25 +203,21 @@ impl JoinedAnswer {
         self.course.handle_event(event);
     }
 
-    /// What is to be done next: an effect, or the end. Nothing of a leg is shown before its end, so nothing is ever broken off.
-    pub fn step(&mut self) -> AnswerStep {
-        loop {
-            match self.course.poll_action() {
-                Some(Action::Say(text)) => {
-                    if let Some(last) = self.legs.last_mut() {
-                        last.then = Some(text);
-                    }
-                }
-                Some(Action::Perform(effect)) => {
-                    let last = self.legs.last().filter(|_| effect.asks_again());
-                    let spoken = last.map(|leg| LegOutput::Reply(leg.body.clone()));
-                    return AnswerStep::Perform { effect, spoken };
-                }
-                Some(Action::End(close)) => return AnswerStep::End(close),
-                Some(Action::EndAsItIs | Action::BreakOff) | None => {
-                    return AnswerStep::End(ResponseEnd::Own);
-                }
-            }
+    /// What is to be done next. Nothing of a leg is shown before its end, so nothing is ever broken off.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.course.poll_action()
+    }
+
+    /// The model's output in the leg that has ended, where this effect asks the model again.
+    pub fn spoken(&self, effect: &Effect) -> Option<LegOutput> {
+        let last = self.legs.last().filter(|_| effect.asks_again());
+        last.map(|leg| LegOutput::Reply(leg.body.clone()))
+    }
+
+    /// Shows a text of ours behind the last leg.
+    pub fn say(&mut self, text: String) {
+        if let Some(last) = self.legs.last_mut() {
+            last.then = Some(text);
         }
     }
 

@@ -20,7 +20,7 @@ mod tests;
 mod verdict;
 mod written_call;
 
-pub use answer::{AnswerStep, JoinedAnswer, LegProgress, StreamedAnswer};
+pub use answer::{JoinedAnswer, LegProgress, StreamedAnswer};
 pub use events::{Action, CourseEvent, Effect, ResponseEnd};
 pub use machine::{Course, CourseTerms};
 pub use merge::StreamMerge;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use baton_core::course::{
-    AnswerStep, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress,
-    StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
+    Action, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress,
+    ResponseEnd, StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
 };
 use baton_core::handoffs::carry::{self, CarryPolicy};
 use baton_core::handoffs::recall::RecallIndexSettings;
@@ -305,22 +305,26 @@ impl Answering<'_> {
         let mut answer = StreamedAnswer::new(self.course(verdict, handoff.as_deref()), merge);
         let mut response = whole(200, Vec::new());
         read(&mut answer, first, &mut response.raw);
-        while let Some(step) = answer.step() {
-            match step {
-                AnswerStep::Perform { effect, spoken } => match self.perform(effect, spoken).await {
-                    Done::Event(event) => answer.performed(event),
-                    Done::Leg(leg) => {
-                        answer.leg_begun(self.plan.offered(self.tooled, self.fresh));
-                        read(&mut answer, leg, &mut response.raw);
+        while let Some(action) = answer.poll_action() {
+            match action {
+                Action::Say(text) => answer.say(&text),
+                Action::Perform(effect) => {
+                    let spoken = answer.spoken(&effect);
+                    match self.perform(effect, spoken).await {
+                        Done::Event(event) => answer.performed(event),
+                        Done::Leg(leg) => {
+                            answer.leg_begun(self.plan.offered(self.tooled, self.fresh));
+                            read(&mut answer, leg, &mut response.raw);
+                        }
                     }
-                },
-                AnswerStep::End(close) => {
+                }
+                Action::End(close) => {
                     let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
                     answer.close(close.ending(size));
                     self.ended(close.is_ours(), answer.report().stop);
                 }
-                AnswerStep::EndAsItIs => self.ended(false, answer.report().stop),
-                AnswerStep::BreakOff => response.broken = true,
+                Action::EndAsItIs => self.ended(false, answer.report().stop),
+                Action::BreakOff => response.broken = true,
             }
             while let Some(piece) = answer.take() {
                 response.raw.extend_from_slice(&piece);
@@ -345,33 +349,38 @@ impl Answering<'_> {
         };
         let mut answer = JoinedAnswer::new(self.course(verdict, handoff.as_deref()));
         answer.leg_over(body, report);
-        loop {
-            match answer.step() {
-                AnswerStep::Perform { effect, spoken } => match self.perform(effect, spoken).await {
-                    Done::Event(event) => answer.performed(event),
-                    Done::Leg(leg) => {
-                        answer.performed(CourseEvent::LegBegun);
-                        let body: Bytes = leg.pieces.concat().into();
-                        match view
-                            .wire()
-                            .reply(view, &body, self.watch())
-                            .filter(|_| !leg.broken)
-                        {
-                            Some(report) if report.stop != StopReason::Error => answer.leg_over(body, report),
-                            _ => answer.leg_broken(true),
-                        }
-                    }
-                },
-                AnswerStep::End(close) => {
-                    self.ended(close.is_ours(), answer.stop());
-                    let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
-                    let opening = handoff.as_deref().map(|handoff| self.sentinel(handoff));
-                    let raw = answer.joined(view, opening.as_deref(), close.ending(size));
-                    return whole(200, raw.to_vec());
+        let close = loop {
+            let effect = match answer.poll_action() {
+                Some(Action::Say(text)) => {
+                    answer.say(text);
+                    continue;
                 }
-                other => panic!("{other:?}"),
+                Some(Action::Perform(effect)) => effect,
+                Some(Action::End(close)) => break close,
+                Some(Action::EndAsItIs | Action::BreakOff) | None => break ResponseEnd::Own,
+            };
+            let spoken = answer.spoken(&effect);
+            match self.perform(effect, spoken).await {
+                Done::Event(event) => answer.performed(event),
+                Done::Leg(leg) => {
+                    answer.performed(CourseEvent::LegBegun);
+                    let body: Bytes = leg.pieces.concat().into();
+                    match view
+                        .wire()
+                        .reply(view, &body, self.watch())
+                        .filter(|_| !leg.broken)
+                    {
+                        Some(report) if report.stop != StopReason::Error => answer.leg_over(body, report),
+                        _ => answer.leg_broken(true),
+                    }
+                }
             }
-        }
+        };
+        self.ended(close.is_ours(), answer.stop());
+        let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
+        let opening = handoff.as_deref().map(|handoff| self.sentinel(handoff));
+        let raw = answer.joined(view, opening.as_deref(), close.ending(size));
+        whole(200, raw.to_vec())
     }
 
     /// The agent has read the answer's end.

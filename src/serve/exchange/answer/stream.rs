@@ -16,8 +16,8 @@ use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnswerStep, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer};
-use baton_core::wire::{LegOutput, StopReason};
+use baton_core::course::{Action, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer};
+use baton_core::wire::StopReason;
 
 /// An effect in progress: the exchange after it, and its outcome.
 type EffectWork = heavy::OffloadedFuture<(Box<Exchange>, EffectResult)>;
@@ -83,12 +83,13 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 impl Driver {
     /// Does what follows from the last event.
     fn go_on(&mut self) {
-        while let Some(step) = self.answer.step() {
-            match step {
-                AnswerStep::Perform { effect, spoken } => self.perform(effect, spoken),
-                AnswerStep::End(close) => self.end(&close),
-                AnswerStep::EndAsItIs => self.end_as_it_is(),
-                AnswerStep::BreakOff => {
+        while let Some(action) = self.answer.poll_action() {
+            match action {
+                Action::Say(text) => self.answer.say(&text),
+                Action::Perform(effect) => self.perform(effect),
+                Action::End(close) => self.end(&close),
+                Action::EndAsItIs => self.end_as_it_is(),
+                Action::BreakOff => {
                     // Ending here in silence would look complete to some agents.
                     let silent = || StreamFault::Closed("the stream ended before its last event".to_owned());
                     self.phase = DriverPhase::Broken(self.fault.take().unwrap_or_else(silent));
@@ -113,7 +114,8 @@ impl Driver {
     }
 
     /// Begins an effect.
-    fn perform(&mut self, effect: Effect, spoken: Option<LegOutput>) {
+    fn perform(&mut self, effect: Effect) {
+        let spoken = self.answer.spoken(&effect);
         let mut exchange = Box::new(self.exchange.clone());
         let weight = exchange.offered.weight;
         let work = async move {

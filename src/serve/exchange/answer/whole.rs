@@ -10,7 +10,7 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnswerStep, CourseEvent, JoinedAnswer, ResponseEnd, writes_call};
+use baton_core::course::{Action, CourseEvent, JoinedAnswer, ResponseEnd, writes_call};
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, StopReason};
 
@@ -72,11 +72,16 @@ impl Exchange {
     /// Performs effect after effect. Returns how the reply ends.
     async fn run(&mut self, answer: &mut JoinedAnswer) -> ResponseEnd {
         loop {
-            let (effect, spoken) = match answer.step() {
-                AnswerStep::Perform { effect, spoken } => (effect, spoken),
-                AnswerStep::End(close) => return close,
-                AnswerStep::EndAsItIs | AnswerStep::BreakOff => return ResponseEnd::Own,
+            let effect = match answer.poll_action() {
+                Some(Action::Say(text)) => {
+                    answer.say(text);
+                    continue;
+                }
+                Some(Action::Perform(effect)) => effect,
+                Some(Action::End(close)) => return close,
+                Some(Action::EndAsItIs | Action::BreakOff) | None => return ResponseEnd::Own,
             };
+            let spoken = answer.spoken(&effect);
             // In boxes: nearly all replies end with their first leg.
             match Box::pin(self.perform(effect, spoken, false)).await {
                 EffectResult::Event(event) => answer.performed(event),
