@@ -1,6 +1,6 @@
 //! What answers a request: the model, or baton in its place.
 
-use super::moment::{DraftAtHand, DueStep, FreeMoment, ThreadState};
+use super::moment::{DueStep, FreeMoment, ThreadState};
 use super::{Pin, Planned, Unresolved};
 use crate::bill::{DraftCost, FreeCut};
 use crate::handoffs::draft::{DraftMethod, open_message};
@@ -77,7 +77,6 @@ pub struct Situation<'a> {
     /// The thread, where the request is new in it.
     pub thread: Option<&'a ThreadState<'a>>,
     pub draft: Option<OpenDraft>,
-    pub at_hand: DraftAtHand<'a>,
     pub free: FreeCutPolicy,
     pub now_ms: u64,
 }
@@ -132,7 +131,7 @@ impl Planned<'_> {
         if now.free == FreeCutPolicy::Off {
             return None;
         }
-        let FreeMoment { cut, ready } = self.free_moment(thread, now.at_hand)?;
+        let FreeMoment { cut, ready } = self.free_moment(thread)?;
         if now.free == FreeCutPolicy::Ask {
             let offer = self.offer_of(&cut).filter(|_| !thread.costs.offered);
             return offer.map(AnsweredBy::Offer);

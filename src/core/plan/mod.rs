@@ -36,7 +36,7 @@ pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, Ope
 pub use self::call::{AgentCall, CallFacts, is_model_call, is_of_the_loop, opening, resends};
 pub use self::commands::{OriginalTranscript, TakenOut};
 pub use self::legs::{HandoffSource, NewHandoff, NextLeg, RuleQuery};
-pub use self::moment::{DraftAtHand, DueStep, FreeMoment, ThreadCosts, ThreadState, WatchedMoment};
+pub use self::moment::{DueStep, FreeMoment, ThreadCosts, ThreadState, WatchedMoment};
 pub use self::offer::{ToolDecision, ToolOffer};
 pub use self::pin::Pin;
 pub use self::places::Places;

@@ -22,6 +22,8 @@ pub struct ThreadState<'a> {
     /// By what the request is billed; `None` where no cut depends on it.
     pub bill: Option<&'a RequestCosts>,
     pub costs: ThreadCosts,
+    /// The draft that was written ahead of a cut.
+    pub ready: Option<Box<ReadyDraft>>,
 }
 
 /// What a thread has cost.
@@ -64,15 +66,6 @@ pub struct WatchedMoment {
     pub notice: Option<String>,
     /// Dollars that a handoff is expected to save; `None` without a price.
     pub saved: Option<f64>,
-}
-
-/// A draft that is written already, or what one costs.
-#[derive(Debug, Clone, Copy)]
-pub struct DraftAtHand<'a> {
-    /// Written ahead of this cut.
-    pub ready: Option<&'a ReadyDraft>,
-    /// What another one costs by the config.
-    pub cost: DraftCost,
 }
 
 impl ThreadState<'_> {
@@ -118,12 +111,7 @@ impl Planned<'_> {
     }
 
     /// What would be done with a new request of a thread that is only watched.
-    pub fn watched_moment(
-        &self,
-        thread: &ThreadState<'_>,
-        draft: DraftAtHand<'_>,
-        now_ms: u64,
-    ) -> Option<WatchedMoment> {
+    pub fn watched_moment(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<WatchedMoment> {
         let expected = |bill: &RequestCosts| thread.costs.ledger.expected(&bill.rates);
         let saved = thread.bill.and_then(expected);
         let (outcome, notice, saved) = match self.due(thread, now_ms) {
@@ -132,7 +120,7 @@ impl Planned<'_> {
             Some(DueStep::HandOff { .. }) => (NudgeOutcome::WouldHandOver, None, saved),
             None if nudge::plan_accepted(&self.reading.view) => (NudgeOutcome::WouldFollowPlan, None, saved),
             None => {
-                let cut = self.free_moment(thread, draft)?.cut;
+                let cut = self.free_moment(thread)?.cut;
                 (NudgeOutcome::WouldCutFree, None, Some(cut.saved))
             }
         };
@@ -178,11 +166,16 @@ impl Planned<'_> {
     }
 
     /// Whether a new request of this thread is a moment at which a cut costs nothing.
-    pub fn free_moment(&self, thread: &ThreadState<'_>, draft: DraftAtHand<'_>) -> Option<FreeMoment> {
+    pub fn free_moment(&self, thread: &ThreadState<'_>) -> Option<FreeMoment> {
         let bill = thread.bill?;
-        let ready = draft.ready.filter(|ready| ready.cut == self.pin.active_id());
+        let ready = thread.ready.as_deref();
+        let ready = ready.filter(|ready| ready.cut == self.pin.active_id());
         let decide = |is_ready| {
-            let cost = if is_ready { DraftCost::Nothing } else { draft.cost };
+            let cost = if is_ready {
+                DraftCost::Nothing
+            } else {
+                self.policy.draft_cost
+            };
             thread.costs.ledger.moment(&bill.next(cost), &bill.rates)
         };
         decide(ready.is_some())?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bill::DraftCost;
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::{RequestReading, preamble};
 use crate::tools::OurTools;
@@ -23,6 +24,8 @@ pub struct Policy<'a> {
     /// Whether the store may have texts of ours at all.
     pub may_have_insertions: bool,
     pub refused_models: &'a dyn RefusedModels,
+    /// What a draft costs that is not written yet.
+    pub draft_cost: DraftCost,
 }
 
 /// The models that upstream does not know, or does not give to this account.

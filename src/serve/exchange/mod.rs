@@ -41,9 +41,8 @@ use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
-use crate::state::session::ContextThread;
 use baton_core::mark::note;
-use baton_core::plan::{AnsweredBy, Decision, DraftAtHand, Situation, is_model_call};
+use baton_core::plan::{AnsweredBy, Decision, Situation, is_model_call};
 use baton_core::record::HandoffId;
 
 pub use self::app::App;
@@ -64,17 +63,11 @@ impl Exchange {
     fn decide(&mut self) -> Decision {
         let repeated = self.repeated();
         let thread = context::enter(self);
-        let costs = thread.as_ref().and_then(ContextThread::costs);
-        let ready = costs.and_then(|_| self.kept_draft());
-        let state = thread.as_ref().and_then(|thread| thread.state(ready.as_deref()));
+        let state = thread.as_ref().and_then(|t| t.state(self.offered.active_id()));
         self.plan().answered_by(&Situation {
             repeated,
             thread: state.as_ref(),
             draft: drafts::open_draft(self),
-            at_hand: DraftAtHand {
-                ready: ready.as_deref(),
-                cost: self.app.config.draft.cost(),
-            },
             free: self.app.config.handoff.free,
             now_ms: self.app.clock.now_ms(),
         })

@@ -14,7 +14,7 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
-use baton_core::plan::{DraftAtHand, Plan, WatchedMoment};
+use baton_core::plan::{Plan, WatchedMoment};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
@@ -41,17 +41,9 @@ fn note_moment(exchange: &mut Exchange) {
     let Some(thread) = context::enter(exchange) else {
         return;
     };
-    let ready = exchange.kept_draft();
-    let Some(state) = thread.state(ready.as_deref()) else {
-        return;
-    };
-    let at_hand = DraftAtHand {
-        ready: ready.as_deref(),
-        cost: exchange.app.config.draft.cost(),
-    };
-    let moment = exchange
-        .plan()
-        .watched_moment(&state, at_hand, exchange.app.clock.now_ms());
+    let now_ms = exchange.app.clock.now_ms();
+    let state = thread.state(exchange.offered.active_id());
+    let moment = state.and_then(|state| exchange.plan().watched_moment(&state, now_ms));
     let Some(WatchedMoment {
         outcome,
         notice,

@@ -16,7 +16,7 @@ use crate::state::session::{ContextThread, LiveAnswer};
 use crate::state::sync::locked;
 use baton_core::course::{AnswerOpening, ShownLine};
 use baton_core::plan::Planned;
-use baton_core::record::{Handoff, ReadyDraft};
+use baton_core::record::Handoff;
 
 /// One agent request from its offer on, and what its legs share.
 #[derive(Clone)]
@@ -105,12 +105,6 @@ impl Exchange {
     /// The sentinel of a handoff as it is shown.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
         self.plan().sentinel(handoff, || self.app.seals.now())
-    }
-
-    /// The draft that was written ahead of the request's own cut.
-    pub(super) fn kept_draft(&self) -> Option<Box<ReadyDraft>> {
-        let live = self.offered.live.as_ref()?;
-        live.ready_draft(self.offered.active_id())
     }
 
     /// The plan, under the present policy.

@@ -60,6 +60,7 @@ impl Config {
             agents_reset: self.handoff.inject == InjectPolicy::Auto,
             may_have_insertions,
             refused_models,
+            draft_cost: self.draft.cost(),
         }
     }
 

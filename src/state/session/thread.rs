@@ -10,7 +10,7 @@ use baton_core::nudge::{
     self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeOutcome, NudgeWording,
 };
 use baton_core::plan::{RequestCosts, ThreadState};
-use baton_core::record::{HandoffId, ReadyDraft};
+use baton_core::record::HandoffId;
 use baton_core::wire::{LegReport, Usage};
 
 /// The thread of an exchange, and its thresholds.
@@ -26,11 +26,14 @@ pub struct ContextThread {
 }
 
 impl ContextThread {
-    /// The thread as it is now. `ready`: a draft by which another process knew what it has cost.
-    pub fn state(&self, ready: Option<&ReadyDraft>) -> Option<ThreadState<'_>> {
+    /// The thread as it is now, in requests that are cut at `cut`. By a draft that was written ahead, another process knew what
+    /// the thread has cost.
+    pub fn state(&self, cut: Option<HandoffId>) -> Option<ThreadState<'_>> {
         let context = self.with(|context| context.clone())?;
+        let bill = self.costs();
+        let ready = bill.and_then(|_| self.live.ready_draft(cut));
         let costs = self.live.costs(self.thread, |costs| {
-            if let Some(draft) = ready.filter(|_| costs.ledger.history().is_none()) {
+            if let Some(draft) = ready.as_ref().filter(|_| costs.ledger.history().is_none()) {
                 costs.ledger = CutLedger::resumed(&draft.last);
             }
             costs.clone()
@@ -41,8 +44,9 @@ impl ContextThread {
             window: self.window,
             wording: self.wording,
             nudge_pays: self.nudge_pays,
-            bill: self.costs(),
+            bill,
             costs,
+            ready,
         })
     }
 

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use baton_core::course::{
-    Action, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress,
-    ResponseEnd, StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
+    Action, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress, ResponseEnd,
+    StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
 };
 use baton_core::handoffs::carry::{self, CarryPolicy};
 use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::mark::aside;
 use baton_core::plan::{
-    self, AgentCall, AnsweredBy, DraftAtHand, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned,
-    Planning, Policy, RefusedModels, RuleQuery, Situation, is_model_call, resends,
+    self, AgentCall, AnsweredBy, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned, Planning,
+    Policy, RefusedModels, RuleQuery, Situation, is_model_call, resends,
 };
 use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace, RecordChange};
 use baton_core::rewrite::notes::NoteSearch;
@@ -103,6 +103,7 @@ impl Sim {
             agents_reset: false,
             may_have_insertions: false,
             refused_models: &NoneRefused,
+            draft_cost: self.config.draft.cost(),
         }
     }
 
@@ -212,10 +213,6 @@ impl Answering<'_> {
             repeated,
             thread: None,
             draft: None,
-            at_hand: DraftAtHand {
-                ready: None,
-                cost: baton_core::bill::DraftCost::Nothing,
-            },
             free: FreeCutPolicy::Off,
             now_ms: 0,
         };

@@ -1,24 +1,18 @@
 //! What answers a request.
 
 use super::*;
-use crate::bill::{DraftCost, PriceQuery, PriceTable};
+use crate::bill::{PriceQuery, PriceTable};
 use crate::handoffs::draft::DraftMethod;
 use crate::nudge::{AnswerUsage, ContextUse, Thresholds};
 use crate::record::{CachedHistory, ReadyDraft};
 
 const HOUR: u64 = 3_600_000;
 
-const AT_HAND: DraftAtHand<'static> = DraftAtHand {
-    ready: None,
-    cost: DraftCost::Cheapest(9_000),
-};
-
 /// A request that nothing is known of.
 const PLAIN: Situation<'static> = Situation {
     repeated: None,
     thread: None,
     draft: None,
-    at_hand: AT_HAND,
     free: FreeCutPolicy::Off,
     now_ms: HOUR,
 };
@@ -220,14 +214,12 @@ fn a_draft_written_ahead_is_taken_where_it_is_of_this_transcript_and_cut() {
         created_ms: 1,
     };
     script.plan(&next()).with(|plan| {
-        let thread = cold(&bill);
         for (cut, taken) in [(None, true), (Some(Uuid::now_v7()), false)] {
-            let draft = draft(cut);
-            let at_hand = DraftAtHand {
-                ready: Some(&draft),
-                ..AT_HAND
+            let thread = ThreadState {
+                ready: Some(Box::new(draft(cut))),
+                ..cold(&bill)
             };
-            let moment = plan.free_moment(&thread, at_hand).unwrap();
+            let moment = plan.free_moment(&thread).unwrap();
             assert_eq!(moment.ready.is_some(), taken);
             assert_eq!(moment.cut.draft == DraftCost::Nothing, taken);
         }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::bill::DraftCost;
 use crate::mark::seal::{SealKey, SealKeys};
 use crate::mark::{note, sentinel};
 use crate::record::{
@@ -162,6 +163,7 @@ impl Script {
             agents_reset: self.agents_reset,
             may_have_insertions: true,
             refused_models: &NoneRefused,
+            draft_cost: DraftCost::Cheapest(9_000),
         }
     }
 

@@ -41,7 +41,8 @@ pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHan
 
 /// The draft that was written ahead, for this request's transcript, where there is one.
 pub(in crate::serve::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
-    let draft = exchange.kept_draft()?;
+    let (offered, live) = (&exchange.offered, exchange.offered.live.as_ref()?);
+    let draft = live.ready_draft(offered.active_id())?;
     let document = exchange.plan().ready_document(&draft)?;
     Some(accepted(exchange, &document))
 }
