@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::tools::NAMES;
-use crate::wire::view::{ToolChoice, View};
+use crate::wire::view::{ToolChoice, UnreadReason, View};
 
 macro_rules! reasons {
     ($($id:ident = $name:literal, $about:literal;)*) => {
@@ -59,6 +59,16 @@ reasons! {
     UnreadShape = "unread_shape", "the body does not have the API's shape, so it is relayed unchanged";
     UnreadRepeatedKey = "unread_repeated_key", "a key occurs twice in the body, so it is relayed unchanged";
     Signed = "signed", "the body is signed or has a digest, or is of an API that is not read, so it is relayed unchanged";
+}
+
+impl From<UnreadReason> for ToolOmission {
+    fn from(why: UnreadReason) -> Self {
+        match why {
+            UnreadReason::NotJson(_) => Self::UnreadJson,
+            UnreadReason::OtherShape => Self::UnreadShape,
+            UnreadReason::RepeatedKey => Self::UnreadRepeatedKey,
+        }
+    }
 }
 
 /// Maximum tools that any known provider accepts.

@@ -6,10 +6,11 @@ pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKin
 use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json, lossy};
-use crate::tools::{ToolNames, ToolTable};
+use crate::tools::{TOOL_NAME, ToolNames, ToolTable};
 use bytes::Bytes;
 use memchr::memmem;
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 named! {
@@ -34,6 +35,16 @@ pub enum UnreadReason {
     OtherShape,
     /// A key that a rewrite would touch occurs twice: parsers disagree on which one counts.
     RepeatedKey,
+}
+
+impl fmt::Display for UnreadReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(at) => write!(f, "not JSON at byte {at}"),
+            Self::OtherShape => f.write_str("JSON of another shape"),
+            Self::RepeatedKey => f.write_str("a key occurs twice"),
+        }
+    }
 }
 
 /// An agent's request, indexed.
@@ -135,8 +146,17 @@ impl View {
             || self.has_in_changes(value)
     }
 
+    /// Whether a tool of the agent's has the name of one of these.
+    pub fn has_tool_named(&self, ours: ToolNames) -> bool {
+        self.tools.is_some_and(|tools| tools.taken)
+            || ours.iter().any(|name| match name {
+                TOOL_NAME => self.has_in_changes(name),
+                _ => self.has_beside_transcript(name),
+            })
+    }
+
     /// Whether this string is a value in a turn that may change which tools exist.
-    pub fn has_in_changes(&self, value: &str) -> bool {
+    fn has_in_changes(&self, value: &str) -> bool {
         let mut changes = self.turns.iter().filter(|turn| !turn.role.is_spoken()).peekable();
         if changes.peek().is_none() {
             return false;

@@ -11,8 +11,7 @@ use baton_core::mark;
 use baton_core::plan::{self, AgentCall};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::tools::TOOL_NAME;
-use baton_core::wire::{Operation, UnreadReason, Wire, wire};
+use baton_core::wire::{Operation, Wire, wire};
 
 /// The body of a request that is not read yet.
 pub(super) struct SearchedBody {
@@ -82,37 +81,24 @@ fn read(
     let text = searched.body.text().ok_or(ToolOmission::UnreadCoding)?;
     let operation = ctx.operation.unwrap_or(Operation::Generate);
     let reading = RequestReading::searched(wire, text, operation, &searched.stems);
-    let mut reading = reading.map_err(|why| {
-        let (omission, why) = match why {
-            UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),
-            UnreadReason::OtherShape => (ToolOmission::UnreadShape, "JSON of another shape".to_owned()),
-            UnreadReason::RepeatedKey => (ToolOmission::UnreadRepeatedKey, "a key occurs twice".to_owned()),
-        };
-        let wire = wire.id().name();
+    let mut reading = reading.map_err(|unread| {
+        let (wire, why) = (wire.id().name(), unread.to_string());
         tracing::warn!(exchange = ctx.id, wire, why, "request relayed unchanged");
-        omission
+        ToolOmission::from(unread)
     })?;
-    // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
-    if is_taken(app, &reading) {
+    let ours = app.tools.plain.names();
+    // Another proxy of this kind, mostly, and calls are that one's.
+    if reading.view.has_tool_named(ours) {
         return Err(ToolOmission::NameTaken);
     }
     // Some wires have in the path what others have in the body.
     let facts = &mut reading.view.facts;
     facts.stream |= route::streams(&ctx.target);
-    facts.ours = app.tools.plain.names();
+    facts.ours = ours;
     if facts.model.is_none() {
         facts.model = route::model(&ctx.target).map(str::to_owned);
     }
     Ok(reading)
-}
-
-/// Whether a tool of the agent's has the name of one of ours.
-fn is_taken(app: &App, reading: &RequestReading) -> bool {
-    let view = &reading.view;
-    let others = app.tools.plain.names().iter().filter(|name| *name != TOOL_NAME);
-    view.tools.is_some_and(|t| t.taken)
-        || view.has_in_changes(TOOL_NAME)
-        || others.into_iter().any(|name| view.has_beside_transcript(name))
 }
 
 /// The key by the agent's name for its session, else by the conversation's opening.
