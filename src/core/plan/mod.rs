@@ -26,6 +26,7 @@ mod policy;
 mod records;
 mod remedy;
 mod request_costs;
+mod resume;
 #[cfg(test)]
 mod tests;
 mod undo;
@@ -46,4 +47,5 @@ pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};
 pub use self::remedy::Retry;
 pub use self::request_costs::RequestCosts;
+pub use self::resume::{handoff_to_resume, resumed_text};
 pub use self::undo::UndoQuery;

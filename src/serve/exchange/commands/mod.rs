@@ -9,9 +9,10 @@ use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use super::context::window_of;
 use super::local_answer::unanswered;
 use super::recording::{declared_topic, note_topic};
-use super::resumed::resume;
+use super::resumed::drift;
 use super::value::Exchange;
 use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::files::documents;
 use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreError;
@@ -21,7 +22,8 @@ use baton_core::commands::{
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::plan::UndoQuery;
+use baton_core::plan::{Needs, Records, UndoQuery, handoff_to_resume, resumed_text};
+use baton_core::record::HandoffStatus;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::splice;
 
@@ -104,26 +106,61 @@ async fn step(
 
 /// Undoes a handoff, or reverts its undo.
 async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, StoreError> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
-    let model = offered.view().facts.model.as_deref();
-    let window = window_of(app, ctx, model.unwrap_or_default());
-    let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
-    let reply = loop {
-        let query = UndoQuery {
+    let (ctx, plan) = (&exchange.ctx, exchange.plan());
+    let model = plan.reading.view.facts.model.as_deref();
+    let window = window_of(&exchange.app, ctx, model.unwrap_or_default());
+    let undo = |records: &Records| {
+        plan.undo(&UndoQuery {
             id,
             principal: &ctx.principal,
-            records: &reader.records,
+            records,
             window,
-        };
-        match exchange.plan().undo(&query) {
-            Ok(reply) => break reply,
-            Err(needs) => reader.read(needs).await?,
-        }
+        })
     };
+    let reply = by_records(exchange, undo).await?;
     ctx.recorder.note(|e| e.undo = reply.undo);
     Ok(reply)
+}
+
+/// Continues after the handoff that a person names, which makes it active again. The model is notified of what has changed in the
+/// repository with its next request.
+async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let found = by_records(exchange, |records| handoff_to_resume(id, records)).await?;
+    let handoff = match found {
+        Ok(handoff) => handoff,
+        Err(why) => return Ok(CommandReply::new(why)),
+    };
+    let (store, id) = (app.sessions.store(), handoff.id);
+    let mut before = None;
+    if app.documents.is_on() {
+        let changed = documents::set_status(store, &ctx.principal, id, HandoffStatus::Active).await;
+        let changed = changed.inspect_err(
+            |error| tracing::warn!(exchange = ctx.id, handoff = %id, %error, "document not made active"),
+        );
+        before = changed.ok().flatten().map(|changed| changed.before);
+    }
+    let drift = drift(app, &ctx.principal, id).await;
+    if let (Some(drift), Some(live)) = (&drift, &exchange.offered.live) {
+        live.set_notice(id, drift.for_the_model());
+    }
+    let text = resumed_text(&handoff, before, drift.as_ref());
+    Ok(CommandReply::of_handoff(&text, id, exchange.sentinel(&handoff)))
+}
+
+/// Decides by records, which are read as far as they are lacking.
+async fn by_records<T>(
+    exchange: &Exchange,
+    decide: impl Fn(&Records) -> Result<T, Needs>,
+) -> Result<T, StoreError> {
+    let (app, principal) = (&exchange.app, &exchange.ctx.principal);
+    let mut reader = Reader::new(&app.sessions, &app.seals, principal, app.clock.now_ms());
+    loop {
+        match decide(&reader.records) {
+            Ok(decided) => return Ok(decided),
+            Err(needs) => reader.read(needs).await?,
+        }
+    }
 }
 
 /// What later handoffs carry.
@@ -136,9 +173,7 @@ fn carried_texts(exchange: &Exchange, live: &LiveConversation) -> CarriedTexts {
 }
 
 async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandReply, StoreError> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
+    let (app, offered) = (&exchange.app, &exchange.offered);
     let mut status = Status {
         tokens: offered.len() as u64 / BYTES_PER_TOKEN,
         untooled: offered.offer.untooled.map(ToolOmission::name),
@@ -146,16 +181,16 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         ..Status::default()
     };
     if let Some(id) = offered.active_id() {
-        let handoff = app.sessions.handoff(&ctx.principal, id).await?;
+        let handoff = app.sessions.handoff(&exchange.ctx.principal, id).await?;
         let about = handoff.as_ref().map(|handoff| handoff.about());
         let sent = splice::len(&exchange.plan().first(offered.offer.tooled).rope) as u64;
         status.sees = Some((id, about.unwrap_or_default(), sent / BYTES_PER_TOKEN));
-    }
-    if let Some(active) = offered.active_id().and_then(|id| app.sessions.known_handoff(id)) {
-        status.carried = Receipt::of(&active.carried).line();
-        let pairs = app.sessions.pairs_of(live, app.clock.now_ms()).await?;
-        let again = exchange.looked_up_again(active.id, &pairs);
-        status.again = again.unwrap_or_default();
+        if let Some(active) = handoff {
+            status.carried = Receipt::of(&active.carried).line();
+            let pairs = app.sessions.pairs_of(live, app.clock.now_ms()).await?;
+            let again = exchange.looked_up_again(id, &pairs);
+            status.again = again.unwrap_or_default();
+        }
     }
     let draft = restored_draft(exchange).await?;
     status.draft = draft.map(|draft| (draft.state.in_words(), draft.id));
