@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::mark::note::BEGINS;
+
 /// The text of baton's own that an answer begins with. One answer begins with one at most.
 #[derive(Clone, Default)]
 pub enum AnswerOpening {
@@ -26,8 +28,7 @@ impl AnswerOpening {
     /// The sentinel that begins the answer, with the report in front of it.
     pub fn with_sentinel(&self, sentinel: &str) -> String {
         match self {
-            Self::Report(report) if sentinel.starts_with('\n') => format!("{report}{sentinel}"),
-            Self::Report(report) => format!("{report}\n\n{sentinel}"),
+            Self::Report(report) => format!("{BEGINS}{report}\n\n{}", sentinel.trim_start_matches('\n')),
             Self::None | Self::Notice(_) => sentinel.to_owned(),
         }
     }
@@ -42,9 +43,9 @@ mod tests {
         let report = AnswerOpening::Report("handed over".into());
         assert_eq!(
             (&*report.with_sentinel("[[s]]"), report.before_model()),
-            ("handed over\n\n[[s]]", None)
+            ("baton: handed over\n\n[[s]]", None)
         );
-        assert_eq!(report.with_sentinel("\n\n[[s]]"), "handed over\n\n[[s]]");
+        assert_eq!(report.with_sentinel("\n\n[[s]]"), "baton: handed over\n\n[[s]]");
         let notice = AnswerOpening::Notice("a draft is open".into());
         assert_eq!(
             (&*notice.with_sentinel("[[s]]"), notice.before_model()),

@@ -20,7 +20,7 @@ impl HandoffReport {
             prefix => format!("To undo it: `{prefix}handoff undo`."),
         };
         format!(
-            "baton: handed over ({}), {} before, {} now, {}. {undo}",
+            "handed over ({}), {} before, {} now, {}. {undo}",
             how(self.origin),
             self.before,
             self.after,
@@ -74,7 +74,7 @@ mod tests {
         };
         assert_eq!(
             report.text("::"),
-            "baton: handed over (by a threshold), 1.5 MiB before, 1023 B now, 00000000-0000-0000-0000-000000000007. To undo it: \
+            "handed over (by a threshold), 1.5 MiB before, 1023 B now, 00000000-0000-0000-0000-000000000007. To undo it: \
              `::handoff undo`."
         );
         assert!(

@@ -8,11 +8,10 @@ use crate::serve::exchange::local_answer::unanswered;
 use crate::serve::exchange::{drafts, slow_answer, value::Exchange};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftQueue, DraftRecord, DraftState};
-use crate::state::session::LiveConversation;
+use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;
-use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -69,18 +68,25 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         ));
     }
     restored_draft(exchange).await?;
-    let ready = match &trigger {
-        HandoffTrigger::Draft(ask) if ask.is_plain() => drafts::ready(&before),
-        _ => None,
+    let (drafting, key) = (&app.drafting, live.key());
+    let job = match trigger {
+        HandoffTrigger::Draft(ask) => {
+            let ready = ask.is_plain().then(|| drafts::ready(&before)).flatten();
+            let begun = drafting.begin(key, live.principal(), ask.into(), ready);
+            begun.map_err(|open| open.to_string())
+        }
+        HandoffTrigger::Approval(edited) => {
+            drafting.approve(key, edited).ok_or_else(|| NONE_WAITS.to_owned())
+        }
     };
-    let job = match job(&app.drafting, live, trigger, ready) {
+    let job = match job {
         Ok(job) => job,
         Err(why) => return Ok(CommandReply::new(why)),
     };
     Ok(match drafts::hand_over(&before, job).await {
         Ok(handoff) => reported(exchange, &before, &handoff),
         Err(DraftEnd::Review) => {
-            let draft = app.drafting.open_in(live.key());
+            let draft = drafting.open_in(key);
             let document = draft.and_then(|draft| draft.document).unwrap_or_default();
             let waits = waits_for_approval(&app.config.commands.prefix);
             CommandReply::new(format!("{waits}\n\n{}", note::quoted(&document)))
@@ -110,8 +116,7 @@ async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreE
 /// The report of a handoff that was made of the request `before` the command.
 fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> CommandReply {
     let report = drafts::handoff_report(before, handoff);
-    let text = report.strip_prefix(note::BEGINS).unwrap_or(&report);
-    CommandReply::of_handoff(text, handoff.id, exchange.sentinel(handoff))
+    CommandReply::of_handoff(&report, handoff.id, exchange.sentinel(handoff))
 }
 
 /// The same exchange without the command that it ends with.
@@ -129,31 +134,4 @@ fn without_command(exchange: &Exchange) -> Option<Exchange> {
     offered.pin.command = None;
     offered.original_hash = Some(hash);
     Some(before)
-}
-
-/// The draft to be made, of a `ready` document where there is one, or the one that waits.
-///
-/// # Errors
-/// Why there is none, for the person.
-fn job(
-    drafting: &Arc<DraftQueue>,
-    live: &LiveConversation,
-    trigger: HandoffTrigger,
-    ready: Option<AcceptedDraft>,
-) -> Result<DraftJob, String> {
-    match trigger {
-        HandoffTrigger::Draft(ask) => {
-            let begun = drafting.begin(live.key(), live.principal(), ask.into(), ready);
-            begun.map_err(|busy| match busy.state {
-                DraftState::Review => format!("a draft already waits for your approval ({}).", busy.id),
-                _ => format!("a handoff is already being written ({}).", busy.id),
-            })
-        }
-        HandoffTrigger::Approval(edited) => {
-            let open = drafting.open_in(live.key());
-            let accepted = open.and_then(|draft| drafting.accept(draft.id, edited).ok());
-            let job = accepted.and_then(|_| drafting.take(live.key()));
-            job.ok_or_else(|| NONE_WAITS.to_owned())
-        }
-    }
 }

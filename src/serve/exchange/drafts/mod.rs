@@ -38,7 +38,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 automatic::save(&exchange, id, &handoff);
                 let report = handoff_report(&exchange, &handoff);
                 if let Some(shown) = exchange.begun_draft() {
-                    shown.end(report.strip_prefix(note::BEGINS).unwrap_or(&report), "");
+                    shown.end(&report, "");
                     shown.line().say(&exchange.sentinel(&handoff));
                     return after_handoff(exchange, &handoff).await;
                 }
@@ -72,10 +72,8 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
 
 /// The conversation's draft that is not done yet.
 fn open(exchange: &Exchange) -> Option<DraftRecord> {
-    let drafting = &exchange.app.drafting;
-    let live = exchange.offered.live.as_ref();
-    let live = live.filter(|_| !drafting.is_idle())?;
-    drafting.open_in(live.key())
+    let live = exchange.offered.live.as_ref()?;
+    exchange.app.drafting.open_in(live.key())
 }
 
 /// Whether the conversation's open draft waits for a person, or is being written.

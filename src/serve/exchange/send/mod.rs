@@ -17,15 +17,13 @@ pub(super) use self::sender::{LegKind, Sent, later_or_own, once, readable};
 /// # Errors
 /// The agent's answer, where it is known already.
 pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBody>> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = &exchange;
+    let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let make = || exchange.plan().first(offered.offer.tooled);
     let (request, answered) = sender::or_own(&exchange, make, LegKind::First).await;
     let response = answered.map_err(|fault| ctx.refuse(fault.into()))?;
     ctx.recorder.first_byte();
     let may_retry = exchange.plan().may_be_retried() || retry::lacks_pairs(offered);
-    let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !app.is_shadow(ctx);
+    let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !exchange.app.is_shadow(ctx);
     let sent = Sent {
         exchange,
         request,

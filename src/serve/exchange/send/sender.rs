@@ -92,9 +92,7 @@ pub(in crate::serve::exchange) async fn once(
     leg: &RewriteOutcome,
     kind: LegKind<'_>,
 ) -> UpstreamResult {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
+    let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let (raw, target, sending) = match kind {
         LegKind::First => {
             // A body without edits is sent as it came, in the same compression.
@@ -118,7 +116,7 @@ pub(in crate::serve::exchange) async fn once(
         }
     };
     let rope = raw.map_or_else(|| leg.rope.clone(), |raw| vec![raw.clone()]);
-    if app.config.log.requests {
+    if exchange.app.config.log.requests {
         let body = rope.concat();
         tracing::info!(exchange = ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
     }

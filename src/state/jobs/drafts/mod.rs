@@ -10,6 +10,7 @@ mod restore;
 mod tests;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -43,6 +44,15 @@ pub enum CancelRefusal {
     Unknown,
     /// It has ended.
     Ended,
+}
+
+impl fmt::Display for OpenDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.state {
+            DraftState::Review => write!(f, "a draft already waits for your approval ({}).", self.id),
+            _ => write!(f, "a handoff is already being written ({}).", self.id),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -167,6 +177,9 @@ impl DraftQueue {
 
     /// The open draft of a conversation.
     pub fn open_in(&self, conversation: &str) -> Option<DraftRecord> {
+        if self.is_idle() {
+            return None;
+        }
         let mut all = self.lock();
         self.expire(&mut all);
         let id = all.open.get(conversation)?;
@@ -241,6 +254,14 @@ impl DraftQueue {
                 draft.document = Some(edited);
             }
         })
+    }
+
+    /// A person accepts the draft that waits in this conversation, as [`accept`](Self::accept), and it is being written now.
+    /// `None`: none waits.
+    pub fn approve(self: &Arc<Self>, conversation: &str, edited: Option<String>) -> Option<DraftJob> {
+        let open = self.open_in(conversation)?;
+        self.accept(open.id, edited).ok()?;
+        self.take(conversation)
     }
 
     /// A person rejects a draft.
