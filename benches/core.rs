@@ -521,7 +521,7 @@ mod recall {
     use super::planted::{Planted, Score};
     use super::sessions::{Event, Session, Tool};
     use super::*;
-    use baton_core::handoffs::recall::{CutPart, QueryExpansion, Question, RecallIndex, RecallIndexSettings};
+    use baton_core::handoffs::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::{View, WIRES};
@@ -602,11 +602,10 @@ mod recall {
         }
     }
 
-    fn question(query: &str, expand: QueryExpansion) -> Question {
+    fn question(query: &str) -> Question {
         Question {
             query: query.to_owned(),
             limit: 5,
-            expand,
         }
     }
 
@@ -621,53 +620,19 @@ mod recall {
         let (view, settings) = (session(name), settings());
         bencher.counter(BytesCount::new(view.body.len())).bench_local(|| {
             let index = RecallIndex::of(&whole(&view), &settings);
-            index
-                .answer(&whole(&view), &settings, &question(ASKED, QueryExpansion::ALL))
-                .excerpts
+            index.answer(&whole(&view), &settings, &question(ASKED)).excerpts
         });
     }
 
-    /// What is found, by wire and by size, and the contribution of each way of finding other words.
+    /// What is found, by wire and by size.
     #[allow(clippy::print_stdout)]
     fn told() {
-        let off = QueryExpansion {
-            stems: false,
-            meanings: false,
-            parts: false,
-        };
         for turns in [200, 600, 2_000] {
             for wire in WIRES {
-                let (score, held) = scores(wire.id(), turns, QueryExpansion::ALL);
+                let (score, held) = scores(wire.id(), turns);
                 shown(&format!("{} of {turns} turns", wire.id().name()), &score);
                 shown("  questions that were held back", &held);
             }
-        }
-        for (what, expand) in [
-            ("all", QueryExpansion::ALL),
-            (
-                "without stems",
-                QueryExpansion {
-                    stems: false,
-                    ..QueryExpansion::ALL
-                },
-            ),
-            (
-                "without meanings",
-                QueryExpansion {
-                    meanings: false,
-                    ..QueryExpansion::ALL
-                },
-            ),
-            (
-                "without parts",
-                QueryExpansion {
-                    parts: false,
-                    ..QueryExpansion::ALL
-                },
-            ),
-            ("the words alone", off),
-        ] {
-            shown(what, &scores(WireId::Anthropic, 600, expand).0);
         }
     }
 
@@ -680,7 +645,7 @@ mod recall {
         );
     }
 
-    fn scores(wire: WireId, turns: usize, expand: QueryExpansion) -> (Score, Score) {
+    fn scores(wire: WireId, turns: usize) -> (Score, Score) {
         let settings = settings();
         let (mut score, mut held) = (Score::default(), Score::default());
         for seed in 1..=3 {
@@ -688,7 +653,7 @@ mod recall {
             let (view, end) = planted.request(wire);
             let cut = CutPart { end, ..whole(&view) };
             let index = RecallIndex::of(&cut, &settings);
-            let answer = |query: &str| index.answer(&cut, &settings, &question(query, expand)).text;
+            let answer = |query: &str| index.answer(&cut, &settings, &question(query)).text;
             for fact in &planted.facts {
                 for query in &fact.questions {
                     score.count(fact, &answer(query), &planted.session.secrets);

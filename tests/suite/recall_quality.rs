@@ -1,7 +1,7 @@
 //! What recall finds of facts that were planted in seeded sessions five handoffs deep, asked for in other words, on every
-//! wire. The bench (`cargo bench --bench core -- recall`) measures larger ones, and what each way of finding other words brings.
+//! wire. The bench (`cargo bench --bench core -- recall`) measures larger ones.
 
-use baton_core::handoffs::recall::{CutPart, QueryExpansion, Question, RecallIndex, RecallIndexSettings};
+use baton_core::handoffs::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::WIRES;
@@ -34,7 +34,6 @@ fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
                 let question = Question {
                     query: query.to_owned(),
                     limit: 5,
-                    expand: QueryExpansion::ALL,
                 };
                 index.answer(&cut, &settings, &question).text
             };

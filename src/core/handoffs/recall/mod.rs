@@ -26,5 +26,5 @@ pub use answer::RecallAnswer;
 pub(in crate::handoffs) use answer::found_nothing;
 pub use index::RecallIndex;
 pub(in crate::handoffs) use question::is_empty_word;
-pub use question::{QueryExpansion, Question, QuestionError};
+pub use question::{Question, QuestionError};
 pub use sections::{CutPart, RecallIndexSettings};

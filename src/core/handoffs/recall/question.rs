@@ -35,33 +35,12 @@ pub(in crate::handoffs) fn is_empty_word(word: &str) -> bool {
     EMPTY.contains(word)
 }
 
-/// What of a question's words is looked for besides the words themselves; all of it, except for measurements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueryExpansion {
-    /// Other forms of a word.
-    pub stems: bool,
-    /// Other words of like meaning.
-    pub meanings: bool,
-    /// Parts of identifiers, and identifiers of parts.
-    pub parts: bool,
-}
-
-impl QueryExpansion {
-    pub const ALL: Self = Self {
-        stems: true,
-        meanings: true,
-        parts: true,
-    };
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The model's words.
     pub query: String,
     /// Most excerpts, 1 to 8.
     pub limit: usize,
-    /// What is looked for besides the words.
-    pub expand: QueryExpansion,
 }
 
 /// A call without a valid question.
@@ -98,7 +77,6 @@ impl Question {
         Ok(Self {
             query: query.to_owned(),
             limit,
-            expand: QueryExpansion::ALL,
         })
     }
 
@@ -111,8 +89,7 @@ impl Question {
         words::each(&self.query, &mut |kind, word| {
             let counts = match kind {
                 WordKind::Whole | WordKind::Path => ITSELF,
-                WordKind::Part if self.expand.parts => PART,
-                WordKind::Part => return,
+                WordKind::Part => PART,
             };
             let word = word.to_lowercase();
             if kind == WordKind::Whole {
@@ -127,11 +104,9 @@ impl Question {
         if all.iter().any(has_weight) {
             all.retain(has_weight);
         }
-        if self.expand.parts {
-            joined.retain(|word| all.iter().all(|(known, _)| known != word));
-            all.extend(joined.into_iter().map(|word| (word, JOINED)));
-            all.truncate(MOST_WORDS);
-        }
+        joined.retain(|word| all.iter().all(|(known, _)| known != word));
+        all.extend(joined.into_iter().map(|word| (word, JOINED)));
+        all.truncate(MOST_WORDS);
         all
     }
 
@@ -141,12 +116,8 @@ impl Question {
         let stems: Vec<String> = words.iter().map(|(word, _)| stem(word)).collect();
         let mut wanted: Vec<(usize, &str, f32)> = Vec::new();
         for (at, stem) in stems.iter().enumerate() {
-            if self.expand.stems {
-                wanted.push((at, stem, FORM));
-            }
-            if self.expand.meanings {
-                wanted.extend(meanings::like(stem).map(|like| (at, like, MEANING)));
-            }
+            wanted.push((at, stem, FORM));
+            wanted.extend(meanings::like(stem).map(|like| (at, like, MEANING)));
         }
         let mut looked_up: Vec<&str> = wanted.iter().map(|(_, stem, _)| *stem).collect();
         looked_up.sort_unstable();

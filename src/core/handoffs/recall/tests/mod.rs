@@ -5,7 +5,7 @@ mod linear;
 
 use serde_json::{Value, json};
 
-use super::{CutPart, QueryExpansion, Question, RecallIndex, RecallIndexSettings};
+use super::{CutPart, Question, RecallIndex, RecallIndexSettings};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -37,7 +37,6 @@ fn question(query: &str) -> Question {
     Question {
         query: query.to_owned(),
         limit: 8,
-        expand: QueryExpansion::ALL,
     }
 }
 
