@@ -8,8 +8,8 @@ use crate::mark::{gap, paste_tag, sentinel};
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::MadeTurn;
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, View};
+use crate::wire::{MadeTurn, SplitTurn, TurnRest};
 
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
@@ -84,23 +84,8 @@ fn orphaned(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
 }
 
 /// What is left of the sentinel's own turn.
-struct SentinelTail {
-    /// The bytes that reopen the turn.
-    prefix: String,
-    /// Offset from which its own bytes are kept.
-    from: usize,
-    /// First part that is kept.
-    part: usize,
-}
-
-fn tail(
-    view: &View,
-    candidate: &Candidate,
-    prompt: Option<&str>,
-    content: &TurnContent,
-) -> Option<SentinelTail> {
-    let here = content.parts.get(candidate.part)?;
-    let inside = here.text?;
+fn tail(view: &View, candidate: &Candidate, prompt: Option<&str>, content: &TurnContent) -> Option<TurnRest> {
+    let inside = content.parts.get(candidate.part)?.text?;
     let text: &[u8] = &view.body;
     let unclosed = candidate.sentinel.sealed.is_none();
     let known = candidate.sentinel.rest;
@@ -114,34 +99,5 @@ fn tail(
         Some(prompt) => sentinel::after_unclosed(text, known, inside.end, prompt),
         None => known,
     };
-    let turn = view.turns[candidate.turn].span;
-    let left = Span::new(rest, inside.end);
-    let next = content.parts.get(candidate.part + 1);
-    // A blank message counts as empty, also where blank text is allowed next to calls.
-    let empty = if view.wire().facts().drops_blank_text || next.is_none() {
-        json::unescape(left.of(text)).trim().is_empty()
-    } else {
-        left.is_empty()
-    };
-    let until = |end: usize| view.str(Span::new(turn.start, end)).into_owned();
-    let (prefix, from) = match (content.list, empty) {
-        (Some(list), false) => {
-            let block = view.str(Span::new(here.span.start, inside.start));
-            (until(list.start + 1) + &block, rest)
-        }
-        (None, false) => (until(inside.start), rest),
-        (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
-            (until(list.start + 1), next?.span.start)
-        }
-        (list, true) => {
-            next?;
-            let content = list.unwrap_or(here.span);
-            (
-                until(content.start) + view.wire().facts().absent_content?,
-                content.end,
-            )
-        }
-    };
-    let part = candidate.part + usize::from(empty);
-    Some(SentinelTail { prefix, from, part })
+    SplitTurn::from(view, candidate.turn, content, candidate.part, rest)?.rest()
 }

@@ -39,6 +39,16 @@ impl MadeTurn {
     }
 }
 
+/// What is left of a turn after a line.
+pub struct TurnRest {
+    /// The bytes that reopen the turn.
+    pub prefix: String,
+    /// Offset from which its own bytes are kept.
+    pub from: usize,
+    /// First part that is kept.
+    pub part: usize,
+}
+
 /// What a part that is in the place of a list gets around it when the turn is rewritten.
 #[derive(Default)]
 pub(super) struct LonePart {
@@ -73,18 +83,59 @@ impl<'v> SplitTurn<'v> {
         line: Span,
     ) -> Option<Self> {
         let text = view.text_of(turn);
-        let here = *content.parts.get(part)?;
-        let inside = here.text?;
+        let inside = content.parts.get(part)?.text?;
         let before = gap::before(text, inside.start, line.start).max(inside.start);
         let after = gap::after(text, line.end, inside.end);
+        Some(Self {
+            before: Span::new(inside.start, before),
+            ..Self::from(view, turn, content, part, after)?
+        })
+    }
+
+    /// A turn from an offset in the text of a part on; `None` where the part has none.
+    pub fn from(
+        view: &'v View,
+        turn: usize,
+        content: &'v TurnContent,
+        part: usize,
+        rest: usize,
+    ) -> Option<Self> {
+        let here = *content.parts.get(part)?;
+        let inside = here.text?;
         Some(Self {
             part,
             here,
             inside,
-            before: Span::new(inside.start, before),
-            after: Span::new(after, inside.end),
+            after: Span::new(rest, inside.end),
             ..Self::whole(view, turn, content)
         })
+    }
+
+    /// The turn without what is before the text after the line; `None` where nothing is left of it.
+    pub fn rest(&self) -> Option<TurnRest> {
+        let facts = self.view.wire().facts();
+        let next = self.content.parts.get(self.part + 1);
+        // A blank message counts as empty, also where blank text is allowed next to calls.
+        let drops_blank = facts.drops_blank_text || next.is_none();
+        let is_empty = self.after.is_empty() || drops_blank && self.is_blank(self.after);
+        let until = |end: usize| self.str(Span::new(self.whole.start, end)).into_owned();
+        let (prefix, from) = match (self.content.list, is_empty) {
+            (Some(list), false) => {
+                let block = self.str(Span::new(self.here.span.start, self.inside.start));
+                (until(list.start + 1) + &block, self.after.start)
+            }
+            (None, false) => (until(self.inside.start), self.after.start),
+            (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
+                (until(list.start + 1), next?.span.start)
+            }
+            (list, true) => {
+                next?;
+                let content = list.unwrap_or(self.here.span);
+                (until(content.start) + facts.absent_content?, content.end)
+            }
+        };
+        let part = self.part + usize::from(is_empty);
+        Some(TurnRest { prefix, from, part })
     }
 
     /// A piece of the turn.

@@ -39,7 +39,7 @@ mod walk;
 mod wires;
 
 pub use api::{AnswerShape, AskAgain, Compose, LocalAnswer, Pairs, Requests, StreamOpening, Wire};
-pub use aside::{MadeTurn, SplitTurn};
+pub use aside::{MadeTurn, SplitTurn, TurnRest};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
 pub use error::{OwnError, is_error};

@@ -47,31 +47,6 @@ fn text_before(split: &SplitTurn<'_>) -> String {
     }
 }
 
-/// The message with the second half; `None` where nothing is left of it.
-fn rest(split: &SplitTurn<'_>) -> Option<String> {
-    let (content, here, whole, after) = (split.content, split.here.span, split.whole, split.after);
-    let next = content.parts.get(split.part + 1);
-    let until = |end: usize| split.str(Span::new(whole.start, end));
-    let from = |start: usize| split.str(Span::new(start, whole.end));
-    let null = |content: Span| until(content.start) + "null" + from(content.end);
-    // A blank message counts as empty, as behind a sentinel.
-    let empty = after.is_empty() || next.is_none() && split.is_blank(after);
-    Some(
-        match (content.list, empty) {
-            (None, false) => until(split.inside.start) + from(after.start),
-            (Some(list), false) => {
-                let block = split.str(Span::new(here.start, split.inside.start));
-                until(list.start + 1) + block + from(after.start)
-            }
-            (Some(list), true) if list.holds(next?.span.start) => {
-                until(list.start + 1) + from(next?.span.start)
-            }
-            (list, true) => next.map(|_| null(list.unwrap_or(here)))?,
-        }
-        .into_owned(),
-    )
-}
-
 impl Pairs for OpenaiChat {
     /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and its other
     /// members (a thought signature).
@@ -99,7 +74,10 @@ impl Pairs for OpenaiChat {
             text_before(split),
             pair.call
         );
-        let rest = rest(split).map(|rest| MadeTurn::new(Role::Assistant, rest));
+        let rest = split.rest().map(|rest| {
+            let own = split.str(Span::new(rest.from, split.whole.end));
+            MadeTurn::new(Role::Assistant, rest.prefix + &own)
+        });
         let pair = [
             MadeTurn::new(Role::Assistant, first),
             MadeTurn::new(Role::Tool, result(pair)),
