@@ -144,17 +144,23 @@ impl OpenaiUsage {
 
 /// Chat's usage of a response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped_chat(legs: &[OpenaiUsage], next_input: u64) -> String {
-    let (output, _) = OpenaiUsage::spent(legs);
-    let total = next_input + output;
-    format!(r#"{{"prompt_tokens":{next_input},"completion_tokens":{output},"total_tokens":{total}}}"#)
+    chat_usage(next_input, OpenaiUsage::spent(legs).0)
+}
+
+pub(super) fn chat_usage(input: u64, output: u64) -> String {
+    let total = input + output;
+    format!(r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}}}"#)
 }
 
 /// The Responses API's usage of a response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped_response(legs: &[OpenaiUsage], next_input: u64) -> String {
-    let (output, reasoning) = OpenaiUsage::spent(legs);
-    let total = next_input + output;
+    response_usage(next_input, OpenaiUsage::spent(legs))
+}
+
+pub(super) fn response_usage(input: u64, (output, reasoning): (u64, u64)) -> String {
+    let total = input + output;
     format!(
-        r#"{{"input_tokens":{next_input},"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":{reasoning}}},"total_tokens":{total}}}"#
+        r#"{{"input_tokens":{input},"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":{reasoning}}},"total_tokens":{total}}}"#
     )
 }
 

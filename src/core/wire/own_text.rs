@@ -8,6 +8,14 @@ use crate::text::splice::Edit;
 /// it is refused.
 pub const EMPTY_TURN: &str = "(The session goes on.)";
 
+/// The member with an id in front of others; nothing without one.
+pub(super) fn id_member(id: &str) -> String {
+    match id {
+        "" => String::new(),
+        id => format!(r#""id":{},"#, json::quote(id)),
+    }
+}
+
 /// A block of plain text.
 pub(super) fn block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
@@ -29,21 +37,13 @@ pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edi
     Some(vec![Edit::insert(list.end - 1, format!("{comma}{block}"))])
 }
 
-/// A string made a block, which opens with `open`, with the other block after it.
-pub(super) fn as_blocks(content: &TurnContent, open: &str, block: &str) -> Option<Vec<Edit>> {
-    let literal = content.parts.first().filter(|part| part.text.is_some())?.span;
-    Some(vec![
-        Edit::insert(literal.start, format!("[{open}")),
-        Edit::insert(literal.end, format!("}},{block}]")),
-    ])
-}
-
-/// The block after one that is in the place of a list.
-pub(super) fn after_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
+/// The block after what is in the place of a list, which gets `around` around it.
+pub(super) fn after_lone(content: &TurnContent, around: [&str; 2], block: &str) -> Option<Vec<Edit>> {
     let only = content.parts.first()?.span;
+    let [open, close] = around;
     Some(vec![
-        Edit::insert(only.start, "["),
-        Edit::insert(only.end, format!(",{block}]")),
+        Edit::insert(only.start, format!("[{open}")),
+        Edit::insert(only.end, format!("{close},{block}]")),
     ])
 }
 

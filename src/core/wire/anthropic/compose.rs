@@ -3,6 +3,7 @@
 
 use super::Anthropic;
 use super::answer::said;
+use super::usage::counted;
 use bytes::Bytes;
 
 use crate::text::json;
@@ -16,7 +17,7 @@ impl Compose for Anthropic {
                 message(answer, &content, r#""end_turn""#, answer.output()).into()
             }
             AnswerShape::Stream(_) => {
-                let usage = usage(answer, answer.output());
+                let usage = counted(answer.input(), answer.output());
                 let end =
                     format!(r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{usage}"#);
                 let mut frames = vec![start(answer, 1)];
@@ -38,14 +39,7 @@ fn message(answer: &LocalAnswer<'_>, content: &str, stop: &str, output: u64) -> 
         r#"{{"id":"{}","type":"message","role":"assistant","model":{},"content":[{content}],"stop_reason":{stop},"stop_sequence":null,"usage":{}}}"#,
         answer.id("msg_"),
         json::quote(answer.model),
-        usage(answer, output)
-    )
-}
-
-fn usage(answer: &LocalAnswer<'_>, output: u64) -> String {
-    format!(
-        r#"{{"input_tokens":{},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output}}}"#,
-        answer.input()
+        counted(answer.input(), output)
     )
 }
 

@@ -50,7 +50,7 @@ impl Requests for Anthropic {
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         let block = own_text::block(text);
         own_text::among_blocks(content, &block)
-            .or_else(|| own_text::as_blocks(content, r#"{"type":"text","text":"#, &block))
+            .or_else(|| own_text::after_lone(content, [r#"{"type":"text","text":"#, "}"], &block))
             .or_else(|| Some(Vec::new()))
     }
 }

@@ -100,6 +100,10 @@ fn four(values: &[u64; 4]) -> String {
 
 /// A response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped(legs: &[AnthropicUsage], next_input: u64) -> String {
-    let output = legs.iter().map(|l| l.four[3]).sum();
-    format!("{{{}}}", four(&[next_input, 0, 0, output]))
+    counted(next_input, legs.iter().map(|l| l.four[3]).sum())
+}
+
+/// The usage of an answer that no cache has a part in.
+pub(super) fn counted(input: u64, output: u64) -> String {
+    format!("{{{}}}", four(&[input, 0, 0, output]))
 }

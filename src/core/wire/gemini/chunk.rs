@@ -1,10 +1,12 @@
 //! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
 
 use super::part::{self, PartMembers};
+use super::request::in_envelope;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::LocalAnswer;
 use crate::wire::leg::StopReason;
-use crate::wire::view;
+use crate::wire::view::{self, View};
 
 /// A list with one empty part: clients drop a turn that has a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
@@ -146,6 +148,17 @@ pub(super) struct GeminiIdentity {
 }
 
 impl GeminiIdentity {
+    /// That of an answer of our own.
+    pub(super) fn of(view: &View, answer: &LocalAnswer<'_>) -> Self {
+        Self {
+            known: true,
+            id: Some(json::quote(&answer.id(""))),
+            version: Some(json::quote(answer.model)),
+            envelope: in_envelope(view),
+            trace: None,
+        }
+    }
+
     /// Takes the first candidate's; a chunk before it (a refused prompt) may have none.
     pub(super) fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if self.known {

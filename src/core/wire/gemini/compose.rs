@@ -3,19 +3,17 @@
 use super::Gemini;
 use bytes::Bytes;
 
-use super::request::{in_envelope, text_part};
-use crate::text::json;
+use super::chunk::GeminiIdentity;
+use super::request::text_part;
+use super::usage::counted;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
 
 impl Compose for Gemini {
     fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let (input, output) = (answer.input(), answer.output());
-        let usage = format!(
-            r#","usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output},"totalTokenCount":{}}}"#,
-            input + output
-        );
+        let usage = counted(answer.input(), answer.output(), None);
+        let usage = format!(r#","usageMetadata":{usage}"#);
         let parts = format!("[{}]", text_part(answer.text));
-        let json = chunk(view, answer, (&parts, r#","finishReason":"STOP""#, &usage));
+        let json = GeminiIdentity::of(view, answer).chunk(&parts, r#","finishReason":"STOP""#, &usage);
         match shape {
             AnswerShape::Whole => json.into(),
             AnswerShape::Stream(Framing::JsonArray) => format!("[{json}]").into(),
@@ -25,7 +23,7 @@ impl Compose for Gemini {
 
     /// Agents take a chunk without text for a broken one.
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening {
-        let json = chunk(view, answer, ("[]", "", ""));
+        let json = GeminiIdentity::of(view, answer).chunk("[]", "", "");
         StreamOpening {
             frames: match framing {
                 Framing::JsonArray => format!("[{json}").into(),
@@ -33,19 +31,6 @@ impl Compose for Gemini {
             },
             is_shown: false,
         }
-    }
-}
-
-/// A chunk: its parts, what else the candidate has, and its usage.
-fn chunk(view: &View, answer: &LocalAnswer<'_>, (parts, finish, usage): (&str, &str, &str)) -> String {
-    let json = format!(
-        r#"{{"candidates":[{{"content":{{"parts":{parts},"role":"model"}}{finish},"index":0}}]{usage},"modelVersion":{},"responseId":"{}"}}"#,
-        json::quote(answer.model),
-        answer.id("")
-    );
-    match in_envelope(view) {
-        true => format!(r#"{{"response":{json}}}"#),
-        false => json,
     }
 }
 

@@ -16,19 +16,12 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::fingerprints::message;
+use crate::wire::own_text::id_member;
 use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
 /// Models that do not sign, or do not require signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
-
-fn id_member(id: &str) -> String {
-    if id.is_empty() {
-        String::new()
-    } else {
-        format!(r#""id":{},"#, json::quote(id))
-    }
-}
 
 /// The result of a hidden call, as a part.
 pub(super) fn result(pair: &HiddenPair) -> String {

@@ -68,7 +68,7 @@ impl Requests for Gemini {
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         let part = text_part(text);
         own_text::among_blocks(content, &part)
-            .or_else(|| own_text::after_lone_block(content, &part))
+            .or_else(|| own_text::after_lone(content, ["", ""], &part))
             .or_else(|| Some(Vec::new()))
     }
 }

@@ -96,11 +96,14 @@ fn summed(legs: &[GeminiUsage], i: usize) -> Option<u64> {
 /// A response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped(legs: &[GeminiUsage], next_input: u64) -> String {
     let candidates = summed(legs, CANDIDATES).unwrap_or_default();
-    let thoughts = summed(legs, THOUGHTS);
+    counted(next_input, candidates, summed(legs, THOUGHTS))
+}
+
+pub(super) fn counted(prompt: u64, candidates: u64, thoughts: Option<u64>) -> String {
     let thoughts_member = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
-    let total = next_input + candidates + thoughts.unwrap_or_default();
+    let total = prompt + candidates + thoughts.unwrap_or_default();
     format!(
-        r#"{{"{}":{next_input},"{}":{candidates},{thoughts_member}"{TOTAL}":{total}}}"#,
+        r#"{{"{}":{prompt},"{}":{candidates},{thoughts_member}"{TOTAL}":{total}}}"#,
         COUNTERS[PROMPT], COUNTERS[CANDIDATES]
     )
 }

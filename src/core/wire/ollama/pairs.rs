@@ -6,6 +6,7 @@ use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::Pairs;
 use crate::wire::aside::{MadeTurn, SplitTurn};
+use crate::wire::own_text::id_member;
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
 
@@ -16,12 +17,7 @@ impl Pairs for Ollama {
         if let Some(raw) = &call.raw {
             return raw.clone();
         }
-        let id = if call.id.is_empty() {
-            String::new()
-        } else {
-            format!(r#""id":{},"#, json::quote(&call.id))
-        };
-        let (name, arguments) = (call.name(), call.object());
+        let (id, name, arguments) = (id_member(&call.id), call.name(), call.object());
         format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
     }
 

@@ -5,6 +5,7 @@ use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::json;
+use crate::wire::openai::chat_usage;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 impl Compose for OpenaiChat {
@@ -15,7 +16,7 @@ impl Compose for OpenaiChat {
                 let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
                 let choice =
                     format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
-                let usage = format!(r#","usage":{}"#, usage(answer));
+                let usage = format!(r#","usage":{}"#, chat_usage(answer.input(), answer.output()));
                 object(answer, "chat.completion", &choice, &usage).into()
             }
             AnswerShape::Stream(_) => stream(view.facts.wants_usage, answer, &text).concat().into(),
@@ -33,14 +34,6 @@ fn object(answer: &LocalAnswer<'_>, kind: &str, choice: &str, usage: &str) -> St
         answer.id("chatcmpl-"),
         answer.seconds(),
         json::quote(answer.model)
-    )
-}
-
-fn usage(answer: &LocalAnswer<'_>) -> String {
-    let (input, output) = (answer.input(), answer.output());
-    format!(
-        r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{}}}"#,
-        input + output
     )
 }
 
@@ -62,7 +55,7 @@ fn stream(wants_usage: bool, answer: &LocalAnswer<'_>, text: &str) -> Vec<Bytes>
         chunk("", r#""stop""#),
     ];
     if wants_usage {
-        let usage = format!(r#","usage":{}"#, usage(answer));
+        let usage = format!(r#","usage":{}"#, chat_usage(answer.input(), answer.output()));
         all.push(sse::unnamed(&object(answer, "chat.completion.chunk", "", &usage)));
     }
     all.push(sse::unnamed("[DONE]"));

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::item::SENTINEL_ITEM;
 use super::own_message::OwnMessage;
 use crate::text::json;
+use crate::wire::openai::response_usage;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 /// Members of a response object that repeat the request's, and their values where the request has none
@@ -43,7 +44,8 @@ impl Compose for OpenaiResponses {
             None => answer.id("msg_"),
         };
         let message = OwnMessage::named(id, answer.text);
-        let done = object(view, answer, "completed", (&message.done(), &usage(answer)));
+        let usage = response_usage(answer.input(), (answer.output(), 0));
+        let done = object(view, answer, "completed", (&message.done(), &usage));
         match shape {
             AnswerShape::Whole => done.into(),
             AnswerShape::Stream(_) => {
@@ -109,12 +111,4 @@ fn echoed(view: &View) -> String {
         format!(r#""{name}":{value}"#)
     });
     members.collect::<Vec<_>>().join(",")
-}
-
-fn usage(answer: &LocalAnswer<'_>) -> String {
-    let (input, output) = (answer.input(), answer.output());
-    format!(
-        r#"{{"input_tokens":{input},"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":0}},"total_tokens":{}}}"#,
-        input + output
-    )
 }
