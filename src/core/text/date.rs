@@ -4,27 +4,28 @@ use std::time::Duration;
 
 use time::{Date, Month, UtcDateTime};
 
+/// Date and time of day of seconds since the Unix epoch; the calendar's bounds for a time beyond them.
+pub fn utc(seconds: i64) -> UtcDateTime {
+    let bound = match seconds {
+        ..0 => UtcDateTime::MIN,
+        _ => UtcDateTime::MAX,
+    };
+    UtcDateTime::from_unix_timestamp(seconds).unwrap_or(bound)
+}
+
 /// Seconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30Z`.
 pub fn rfc3339(seconds: u64) -> String {
-    let mut date = date_and_time(seconds);
-    date.push('Z');
-    date
+    date_and_time(seconds) + "Z"
 }
 
 /// Time since the Unix epoch as RFC 3339 has it, with microseconds: `2026-11-23T08:15:30.123456Z`.
 pub fn rfc3339_micros(since: Duration) -> String {
-    let mut date = date_and_time(since.as_secs());
-    push(&mut date, '.', since.subsec_micros().into(), 6);
-    date.push('Z');
-    date
+    format!("{}.{:06}Z", date_and_time(since.as_secs()), since.subsec_micros())
 }
 
 /// Milliseconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30.123Z`.
 pub fn rfc3339_millis(ms: u64) -> String {
-    let mut date = date_and_time(ms / 1000);
-    push(&mut date, '.', ms % 1000, 3);
-    date.push('Z');
-    date
+    format!("{}.{:03}Z", date_and_time(ms / 1000), ms % 1000)
 }
 
 /// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
@@ -49,33 +50,19 @@ pub fn day_number(text: &str) -> Option<u64> {
     u64::try_from(since).ok()
 }
 
-/// Times beyond the calendar's last year are written as its last second.
 fn date_and_time(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let at = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::MAX);
-    let mut date = String::with_capacity(32);
-    match at.year() {
-        year @ 0..10_000 => digits(&mut date, year.unsigned_abs().into(), 4),
-        year => date.push_str(&year.to_string()),
-    }
-    push(&mut date, '-', u8::from(at.month()).into(), 2);
-    push(&mut date, '-', at.day().into(), 2);
-    push(&mut date, 'T', at.hour().into(), 2);
-    push(&mut date, ':', at.minute().into(), 2);
-    push(&mut date, ':', at.second().into(), 2);
-    date
+    let at = utc(i64::try_from(seconds).unwrap_or(i64::MAX));
+    format!("{}T{}", date(at), clock(at))
 }
 
-fn push(date: &mut String, separator: char, number: u64, count: u32) {
-    date.push(separator);
-    digits(date, number, count);
+/// `2026-11-23`
+pub fn date(at: UtcDateTime) -> String {
+    format!("{:04}-{:02}-{:02}", at.year(), u8::from(at.month()), at.day())
 }
 
-/// Appends the last `count` digits of a number. Each exchange logs a time; `fmt` takes longer for it.
-fn digits(date: &mut String, number: u64, count: u32) {
-    for n in (0..count).rev() {
-        date.push(char::from(b'0' + (number / 10_u64.pow(n) % 10) as u8));
-    }
+/// `08:15:30`
+pub fn clock(at: UtcDateTime) -> String {
+    format!("{:02}:{:02}:{:02}", at.hour(), at.minute(), at.second())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::cache_miss::CacheMiss;
 use super::cost::TokenCounts;
 use super::prices::Rates;
 use crate::record::CachedHistory;
+use crate::text::words::plural;
 
 use self::worlds::TwoWorlds;
 pub(super) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
@@ -385,13 +386,9 @@ impl FreeCutReason {
 }
 
 fn time(ms: u64) -> String {
-    let unit = |count: u64, name| match count {
-        1 => format!("1 {name}"),
-        count => format!("{count} {name}s"),
-    };
     match ms / 1_000 {
-        seconds @ 0..=119 => unit(seconds, "second"),
-        seconds @ 120..=7_199 => unit(seconds / 60, "minute"),
-        seconds => unit(seconds / 3_600, "hour"),
+        seconds @ 0..=119 => plural(seconds, "second"),
+        seconds @ 120..=7_199 => plural(seconds / 60, "minute"),
+        seconds => plural(seconds / 3_600, "hour"),
     }
 }

@@ -3,6 +3,7 @@
 use super::model::HandoffFile;
 use super::text::listed;
 use super::time::Time;
+use crate::text::words::plural;
 
 /// Files that the line names.
 const NAMED: usize = 3;
@@ -87,8 +88,7 @@ impl Drift {
         let mut parts = Vec::new();
         parts.extend(self.age());
         if self.commits > 0 {
-            let s = if self.commits == 1 { "" } else { "s" };
-            parts.push(format!("{} commit{s} since", self.commits));
+            parts.push(plural(self.commits as u64, "commit") + " since");
         }
         if let Some((then, now)) = &self.branch {
             parts.push(format!("branch was {then}, is {now}"));

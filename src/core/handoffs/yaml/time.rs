@@ -37,23 +37,17 @@ impl Time {
 
     /// As RFC 3339 in UTC, without a fraction.
     pub fn rfc3339(self) -> String {
-        let (date, at) = (self.date(), self.utc());
-        format!("{date}T{:02}:{:02}:{:02}Z", at.hour(), at.minute(), at.second())
+        format!("{}T{}Z", self.date(), date::clock(self.utc()))
     }
 
     /// The date alone, in UTC.
     pub fn date(self) -> String {
-        let at = self.utc();
-        format!("{:04}-{:02}-{:02}", at.year(), u8::from(at.month()), at.day())
+        date::date(self.utc())
     }
 
-    /// Date and time of day in UTC; the calendar's bounds for a time beyond them.
+    /// Date and time of day in UTC.
     pub(super) fn utc(self) -> UtcDateTime {
-        let bound = match self.seconds {
-            ..0 => UtcDateTime::MIN,
-            _ => UtcDateTime::MAX,
-        };
-        UtcDateTime::from_unix_timestamp(self.seconds).unwrap_or(bound)
+        date::utc(self.seconds)
     }
 
     /// Seconds from an earlier time to this one; negative where the other is later.
