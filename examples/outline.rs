@@ -6,6 +6,7 @@
 
 use std::error::Error;
 
+use baton_core::agents::may_run_commands;
 use baton_core::record::WireId;
 use baton_core::transcript::{AgentKind, JsonText, Transcript, TranscriptPart, TranscriptPartKind};
 use baton_core::wire::{Operation, wire};
@@ -31,9 +32,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let agent = transcript.agent();
     println!("\nagent: {}", agent.map_or("not known", AgentKind::name));
-    for tool in transcript.tool_uses().iter().filter(|tool| tool.is_command()) {
+    let uses = transcript.tool_uses();
+    for tool in uses.iter().filter(|tool| may_run_commands(&tool.call.named())) {
         let command = tool.call.arguments.map(|arguments| arguments.get());
-        let exit = tool.exit(agent).map_or("?".to_owned(), |code| code.to_string());
+        let exit = tool
+            .end(agent)
+            .code
+            .map_or("?".to_owned(), |code| code.to_string());
         println!("exit {exit:>3}  {}", command.unwrap_or_default());
     }
     Ok(())

@@ -118,18 +118,16 @@ fn takes_command(arguments: &Value) -> bool {
     command.is_some_and(is_line) && !PATHS.iter().any(|key| arguments.get(key).is_some())
 }
 
-/// The tool of a call and its arguments, also where another tool's name and arguments carry them.
+/// The tool of a call and its arguments, also where another tool's name and arguments carry them: Qwen Code calls those
+/// tools that it lists only on demand through `tool_call`.
 pub fn called(name: String, arguments: &str) -> (String, Value) {
     let arguments = self::arguments(arguments);
-    through(&name, &arguments).unwrap_or((name, arguments))
-}
-
-/// The tool that a call is of, and its arguments, where the call goes through another tool: Qwen Code calls those tools
-/// that it lists only on demand through `tool_call`.
-pub fn through(name: &str, arguments: &Value) -> Option<(String, Value)> {
-    let inner = arguments.get("name").and_then(Value::as_str)?;
-    let given = arguments.get("arguments").filter(|given| given.is_object())?;
-    calls_through(name).then(|| (inner.to_owned(), given.clone()))
+    let inner = arguments.get("name").and_then(Value::as_str);
+    let given = arguments.get("arguments").filter(|given| given.is_object());
+    match (inner, given) {
+        (Some(inner), Some(given)) if calls_through(&name) => (inner.to_owned(), given.clone()),
+        _ => (name, arguments),
+    }
 }
 
 /// Whether calls of this tool may be calls of another one.
@@ -304,10 +302,14 @@ mod tests {
     #[test]
     fn a_call_through_another_tool_is_of_the_tool_that_it_names() {
         let call = json!({"name": "todo_write", "arguments": {"todos": []}});
-        let (name, arguments) = through("tool_call", &call).unwrap();
-        assert_eq!((&*name, arguments), ("todo_write", json!({"todos": []})));
-        assert_eq!(through("deploy", &call), None);
-        assert_eq!(through("tool_call", &json!({"name": "todo_write"})), None);
+        let called = |tool: &str, given: &Value| called(tool.to_owned(), &given.to_string());
+        assert_eq!(
+            called("tool_call", &call),
+            ("todo_write".to_owned(), json!({"todos": []}))
+        );
+        assert_eq!(called("deploy", &call), ("deploy".to_owned(), call));
+        let nameless = json!({"name": "todo_write"});
+        assert_eq!(called("tool_call", &nameless), ("tool_call".to_owned(), nameless));
     }
 
     #[test]

@@ -122,11 +122,8 @@ fn todo_arguments(call: &ToolCall<'_>) -> Option<Value> {
     if !is_todo(&name) && !tools::calls_through(&name) {
         return None;
     }
-    let arguments = tools::arguments(&call.arguments?.get());
-    match tools::through(&name, &arguments) {
-        Some((name, arguments)) => is_todo(&name).then_some(arguments),
-        None => Some(arguments),
-    }
+    let (name, arguments) = tools::called(name.into_owned(), &call.arguments?.get());
+    is_todo(&name).then_some(arguments)
 }
 
 fn done_in(call: &ToolCall<'_>) -> Option<FinishedItems> {

@@ -89,11 +89,6 @@ const fn shell(
     }
 }
 
-/// Whether a tool of this name runs commands, at any agent that is known.
-pub(super) fn is_shell(tool: &str) -> bool {
-    SHELLS.iter().any(|shell| shell.tools.contains(&tool))
-}
-
 /// How a call ended, from the call and the part that answers it.
 pub(super) fn end(
     agent: Option<AgentKind>,
@@ -162,11 +157,7 @@ fn ran(name: &str, call: &ToolCall<'_>) -> CallCommand {
     if !may_run_commands(name) {
         return CallCommand::Nothing;
     }
-    let arguments = call
-        .arguments
-        .map(|all| tools::arguments(&all.get()))
-        .unwrap_or_default();
-    let (inner, arguments) = tools::through(name, &arguments).unwrap_or((name.to_owned(), arguments));
+    let (inner, arguments) = tools::called(name.to_owned(), &call.given());
     match ToolKind::of(&inner, &arguments) {
         ToolKind::Shell => CallCommand::Command(tools::command(&arguments).unwrap_or_default()),
         ToolKind::Other if may_run_commands(&inner) => CallCommand::Unknown,

@@ -29,11 +29,6 @@ impl<'a> ToolUse<'a> {
         }
     }
 
-    /// Whether the tool runs commands, at any agent that is known.
-    pub fn is_command(&self) -> bool {
-        self.call.name.is_some_and(|name| exits::is_shell(&name.get()))
-    }
-
     /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since tools of one name differ in wording.
     /// Nothing is known where it has no result.
     pub fn end(&self, agent: Option<AgentKind>) -> LineEnd {
@@ -41,16 +36,6 @@ impl<'a> ToolUse<'a> {
             (Some((_, answer)), Some(result)) => exits::end(agent, &self.call, &answer, &result),
             _ => LineEnd::default(),
         }
-    }
-
-    /// The exit code of the command that it ran, where it is known.
-    pub fn exit(&self, agent: Option<AgentKind>) -> Option<i32> {
-        self.end(agent).code
-    }
-
-    /// Whether it failed, where that is known: a command's result without the error flag may still be a failure.
-    pub fn failed(&self, agent: Option<AgentKind>) -> Option<bool> {
-        self.end(agent).failed
     }
 }
 

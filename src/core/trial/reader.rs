@@ -255,10 +255,7 @@ impl Thread {
     }
 
     fn call(&mut self, call: &ToolCall<'_>) {
-        let (mut name, mut arguments) = (call.named(), tools::arguments(&call.given()));
-        if let Some(inner) = tools::through(&name, &arguments) {
-            (name, arguments) = inner;
-        }
+        let (name, arguments) = tools::called(call.named(), &call.given());
         let id = call.id.map_or(0, |id| hash(&id.get()));
         let kind = ToolKind::of(&name, &arguments);
         if tools::PLANS.contains(&name.as_str()) {
@@ -297,7 +294,7 @@ impl Thread {
 
     fn todos(&mut self, name: &str, arguments: &Json) {
         let list = todo::list(arguments);
-        let is_open = |item: &&TodoItem| matches!(item.state, TodoState::Active | TodoState::Pending);
+        let is_open = |item: &&TodoItem| item.state.is_open();
         self.open = match todo::state_of_one(arguments) {
             Some(TodoState::Done | TodoState::Cancelled) => self.open.map(|open| open.saturating_sub(1)),
             None if !list.is_empty() => Some(list.iter().filter(is_open).count()),

@@ -35,7 +35,7 @@ fn read_all(view: &View) -> usize {
     let agent = transcript.agent();
     read += transcript.tool_names().len() + transcript.marks().len();
     for tool in transcript.tool_uses() {
-        read += usize::from(tool.exit(agent).is_some());
+        read += usize::from(tool.end(agent).code.is_some());
     }
     read
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::agents::may_run_commands;
 use crate::rewrite::preamble::{self, Preamble};
 
 /// What Claude Code, Codex, Gemini CLI and Qwen Code put before a person's words.
@@ -92,7 +93,8 @@ fn outline(view: &View) -> String {
         let answered = tool
             .answer
             .map_or("nowhere".to_owned(), |(turn, _)| turn.to_string());
-        let (name, exit, failed) = (text_of(tool.call.name), tool.exit(agent), tool.failed(agent));
+        let (name, end) = (text_of(tool.call.name), tool.end(agent));
+        let (exit, failed) = (end.code, end.failed);
         let _ = writeln!(
             out,
             "{name} of {} answered in {answered}: exit {exit:?}, failed {failed:?}",
@@ -155,8 +157,11 @@ fn recorded_commands_tell_how_they_ended() {
         let agent = transcript.agent();
         assert!(agent.is_some(), "{file}");
         let uses = transcript.tool_uses();
-        assert!(uses.iter().all(ToolUse::is_command), "{file}");
-        uses.iter().map(|tool| tool.exit(agent)).collect()
+        assert!(
+            uses.iter().all(|tool| may_run_commands(&tool.call.named())),
+            "{file}"
+        );
+        uses.iter().map(|tool| tool.end(agent).code).collect()
     };
     let (zero, unknown) = (Some(0), None);
     // exit 3; echo; ls of nothing; grep of nothing; true; diff of two; echo into a file.

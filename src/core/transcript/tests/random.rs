@@ -140,7 +140,7 @@ fn read(body: &[u8]) {
         let transcript = Transcript::of(&view);
         let agent = transcript.agent();
         for tool in transcript.tool_uses() {
-            let _ = (tool.exit(agent), tool.exit(None), tool.failed(agent));
+            let _ = (tool.end(agent), tool.end(None));
         }
         let _ = (transcript.tool_names(), transcript.marks());
     }
