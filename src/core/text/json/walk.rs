@@ -133,22 +133,15 @@ pub fn root(text: &[u8]) -> Span {
 
 /// The value of `key` in the object at `object`, the last one where the key is repeated.
 pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
-    let mut found = None;
-    object(text, object_at.start, |k, at| {
-        let end = value_end(text, at)?;
-        if k.of(text) == key.as_bytes() {
-            found = Some(Span::new(at, end));
-        }
-        Ok(end)
-    })
-    .ok()?;
+    let [found] = pick(text, object_at, [key]);
     found
 }
 
 /// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
 /// key is repeated. None at all where it is no object.
 pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
-    pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
+    let mut found = [None; N];
+    pick_into(text, object_at.start, keys, &mut found).map_or([None; N], |_| found)
 }
 
 /// The values of these keys in a text that is an object and may be broken: those in front of the break.
@@ -163,9 +156,10 @@ pub fn pick_begun<const N: usize>(text: &[u8], keys: [&str; N]) -> [Option<Span>
 pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
     let mut all = Vec::new();
     let walked = array(text, list.start, |at| {
-        let (found, end) = match text.get(at) {
-            Some(b'{') => pick_at(text, at, keys)?,
-            _ => ([None; N], value_end(text, at)?),
+        let mut found = [None; N];
+        let end = match text.get(at) {
+            Some(b'{') => pick_into(text, at, keys, &mut found)?,
+            _ => value_end(text, at)?,
         };
         all.push(found);
         Ok(end)
@@ -177,16 +171,6 @@ pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Ve
 }
 
 /// Picks from the object that begins at `at`, and returns its end.
-fn pick_at<const N: usize>(
-    text: &[u8],
-    at: usize,
-    keys: [&str; N],
-) -> Result<([Option<Span>; N], usize), InvalidJson> {
-    let mut found = [None; N];
-    let end = pick_into(text, at, keys, &mut found)?;
-    Ok((found, end))
-}
-
 fn pick_into<const N: usize>(
     text: &[u8],
     at: usize,
