@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::text::table;
 
 /// What a command is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandPurpose {
     /// Runs tests.
@@ -30,6 +30,7 @@ pub enum CommandPurpose {
     /// A script or target of the project that changes something else: data, a deployment.
     Change,
     /// A script or target of the project of which it is unknown what it does.
+    #[default]
     Script,
 }
 

@@ -7,7 +7,7 @@ use super::risks::{self, is_review};
 use super::value::HandoffSource;
 use super::{
     FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, Prerequisite, PrerequisiteKind, VERSION,
-    VerdictPointer, Verification, next_action,
+    VerdictPointer, next_action,
 };
 use crate::handoffs::carry;
 use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
@@ -102,13 +102,11 @@ fn summary(sections: &[PromptSection<'_>]) -> String {
     one_line(&stated.unwrap_or_default(), SUMMARY)
 }
 
-fn verification(run: &seen::SeenVerification) -> Verification {
-    Verification {
-        command: run.command.clone(),
-        exit: run.exit,
+/// Whether it passed is said only where its exit code does not say so.
+fn verification(run: &seen::SeenVerification) -> seen::SeenVerification {
+    seen::SeenVerification {
         passed: run.passed.filter(|_| run.exit.is_none()),
-        turn: run.turn,
-        stale: run.stale,
+        ..run.clone()
     }
 }
 

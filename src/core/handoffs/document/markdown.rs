@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::{
     ContextTokens, FailedAttempt, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Prerequisite, Risk,
-    VerdictPointer, Verification,
+    VerdictPointer,
 };
 use crate::agents::todo::TodoItem;
-use crate::handoffs::draft::seen::{SeenChange, SeenClaim, SeenStatement};
+use crate::handoffs::draft::seen::{SeenChange, SeenClaim, SeenStatement, SeenVerification};
 use crate::text::prose::joined as line;
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
@@ -69,7 +69,7 @@ fn risk(risk: &Risk) -> String {
     format!("**{}** {}", risk.severity.name(), line(&risk.detail))
 }
 
-fn verification(run: &Verification) -> String {
+fn verification(run: &SeenVerification) -> String {
     let since = match run.stale {
         Some(true) => "; files changed after it",
         Some(false) => "",
@@ -112,7 +112,7 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
     lines
 }
 
-fn verified(run: &Verification) -> String {
+fn verified(run: &SeenVerification) -> String {
     match (run.has_passed(), run.exit) {
         (Some(true), _) => "passed".to_owned(),
         (Some(false), None) => "**failed**, exit code unknown".to_owned(),

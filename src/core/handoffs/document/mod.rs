@@ -24,7 +24,7 @@ pub use markdown::fence;
 pub use validate::validate;
 pub use value::{
     Checkout, ContextTokens, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, HandoffSource,
-    NO_NEXT_ACTION, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION, VerdictPointer, Verification,
+    NO_NEXT_ACTION, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION, VerdictPointer,
 };
 
 use crate::record::HandoffStatus;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::agents::todo::TodoItem;
 use crate::handoffs::draft::seen::{
-    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, VerdictFile,
+    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile,
 };
 use crate::record::{Handoff, HandoffStatus};
 
@@ -46,7 +46,7 @@ pub struct HandoffDocument {
     /// Files with a verification and a review.
     pub verdict_pointer: VerdictPointer,
     /// The last run of each command that tests, builds or lints, as it was seen.
-    pub verification: Vec<Verification>,
+    pub verification: Vec<SeenVerification>,
     /// Unproven claims of the carry-over prompt.
     pub claims: Vec<SeenClaim>,
     /// The agent's to-do list.
@@ -152,29 +152,6 @@ pub struct VerdictPointer {
     pub verification: Option<VerdictFile>,
     /// The same of a review.
     pub review: Option<VerdictFile>,
-}
-
-/// The last run of a command that tests, builds or lints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Verification {
-    pub command: String,
-    /// Its own exit code, where it is known.
-    pub exit: Option<i32>,
-    /// Whether it passed by its own output; only where its exit code is unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passed: Option<bool>,
-    /// The turn, from 1 after the last handoff.
-    pub turn: usize,
-    /// Whether a file changed after it; null where that is unknown.
-    pub stale: Option<bool>,
-}
-
-impl Verification {
-    /// Whether it passed; `None` where that is unknown.
-    pub fn has_passed(&self) -> Option<bool> {
-        self.exit.map(|code| code == 0).or(self.passed)
-    }
 }
 
 /// What is to be loaded or started first.

@@ -50,15 +50,18 @@ pub struct SeenFacts {
 }
 
 /// The last run of a command that tests, builds or lints.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeenVerification {
     /// What it is for.
+    #[serde(skip)]
     pub purpose: CommandPurpose,
     /// As typed, with the folder if the line or the call changes to one.
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
     /// Whether it passed, by its exit code or by its own output; `None` where that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
     /// The turn, from 1.
     pub turn: usize,
@@ -146,6 +149,11 @@ impl SeenStatement {
 }
 
 impl SeenVerification {
+    /// Whether it passed; `None` where that is unknown.
+    pub fn has_passed(&self) -> Option<bool> {
+        self.exit.map(|code| code == 0).or(self.passed)
+    }
+
     /// How one that failed did.
     pub(in crate::handoffs) fn failure(&self) -> String {
         match self.exit {
