@@ -14,12 +14,7 @@ use crate::text::{Span, json};
 
 /// Matched prefix of a sentinel's beginning, kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Escaper {
-    state: EscapeState,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum EscapeState {
+pub enum Escaper {
     #[default]
     Clear,
     Bracket,
@@ -30,7 +25,7 @@ enum EscapeState {
     Colon,
 }
 
-impl EscapeState {
+impl Escaper {
     /// The state after `c`, and whether `c` is the colon that completes a sentinel's beginning.
     fn next(self, c: char) -> (Self, bool) {
         let byte = if c.is_ascii() { c as u8 } else { 0 };
@@ -57,12 +52,10 @@ impl EscapeState {
         };
         (state, false)
     }
-}
 
-impl Escaper {
     /// Whether no prefix is matched: text without a bracket can be skipped then.
     pub fn is_clear(self) -> bool {
-        self.state == EscapeState::Clear
+        self == Self::Clear
     }
 
     /// Reads the next piece of a text, given as the inside of a JSON string literal. Returns the offsets in it at
@@ -116,8 +109,8 @@ impl Escaper {
             } else {
                 (raw[at] as char, 1)
             };
-            let (state, colon) = self.state.next(c);
-            self.state = state;
+            let (state, colon) = self.next(c);
+            *self = state;
             visit(c, Span::new(at, at + used), colon);
             at += used;
         }
@@ -126,7 +119,7 @@ impl Escaper {
 
 /// `text` with every sentinel-like beginning escaped.
 pub fn break_up(text: &str) -> Cow<'_, str> {
-    let mut state = EscapeState::Clear;
+    let mut state = Escaper::Clear;
     let mut out = String::new();
     let mut copied = 0;
     for (at, c) in text.char_indices() {
