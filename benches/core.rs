@@ -28,7 +28,7 @@ use baton_core::text::json;
 use baton_core::wire::Requests;
 use baton_core::wire::anthropic::Anthropic;
 use baton_core::wire::framer::Framer;
-use baton_core::wire::{Operation, Wire};
+use baton_core::wire::{Framing, Operation, Wire};
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
@@ -345,7 +345,7 @@ mod stream {
     fn framing_alone(bencher: Bencher, per_read: usize) {
         let reads = wires::reads(WireId::Anthropic, EVENTS, per_read);
         bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
-            let mut framer = Framer::new(1 << 20);
+            let mut framer = Framer::new(Framing::Sse, 1 << 20);
             for read in &reads {
                 let _ = black_box(framer.push(read.clone()));
             }

@@ -39,7 +39,7 @@ impl StreamMerge {
     /// `keep`: the leg's output is kept for a follow-up.
     pub fn new(machine: LegMachine, frame_limit: usize, keep: bool) -> Self {
         Self {
-            framer: Framer::of(machine.framing(), frame_limit),
+            framer: Framer::new(machine.framing(), frame_limit),
             array: ArrayWriter::default(),
             machine,
             log: keep.then(Vec::new),
@@ -192,7 +192,7 @@ impl StreamMerge {
     /// What the model wrote in this leg; `None` where it was too much to keep.
     pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;
-        let mut framer = Framer::of(self.machine.framing(), self.frame_limit);
+        let mut framer = Framer::new(self.machine.framing(), self.frame_limit);
         let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
         let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
         Some(LegOutput::Stream(frames.collect()))
@@ -218,7 +218,7 @@ impl StreamMerge {
 
     /// The bytes that follow belong to another leg.
     pub fn next_leg(&mut self) {
-        self.framer = Framer::of(self.machine.framing(), self.frame_limit);
+        self.framer = Framer::new(self.machine.framing(), self.frame_limit);
         self.committed = true;
         self.failed = false;
         self.leg_shown = false;

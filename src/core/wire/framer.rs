@@ -31,13 +31,8 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// A framer that holds at most `limit` bytes of an unfinished frame.
-    pub fn new(limit: usize) -> Self {
-        Self::of(Framing::Sse, limit)
-    }
-
-    /// The same for streams of another framing.
-    pub fn of(framing: Framing, limit: usize) -> Self {
+    /// A framer of streams of this framing that holds at most `limit` bytes of an unfinished frame.
+    pub fn new(framing: Framing, limit: usize) -> Self {
         Self {
             buffered: Vec::new(),
             buffered_len: 0,
@@ -108,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn frames(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, Vec<u8>) {
-        let mut framer = Framer::new(1 << 20);
+        let mut framer = Framer::new(Framing::Sse, 1 << 20);
         let mut out = Vec::new();
         for piece in pieces {
             let batch = framer.push(Bytes::copy_from_slice(piece)).unwrap();
@@ -145,14 +140,14 @@ mod tests {
     #[test]
     fn frames_of_one_read_are_slices_of_it() {
         let chunk = Bytes::from_static(b"data: 1\n\ndata: 2\n\nda");
-        let batch = Framer::new(100).push(chunk.clone()).unwrap();
+        let batch = Framer::new(Framing::Sse, 100).push(chunk.clone()).unwrap();
         assert_eq!(batch.frames, vec![0..9, 9..18]);
         assert_eq!(batch.buf.as_ptr(), chunk.as_ptr());
     }
 
     #[test]
     fn a_frame_over_the_limit_is_given_back() {
-        let mut framer = Framer::new(8);
+        let mut framer = Framer::new(Framing::Sse, 8);
         assert!(
             framer
                 .push(Bytes::from_static(b"data: 1"))

@@ -173,7 +173,7 @@ mod tests {
     use crate::wire::framer::Framer;
 
     fn frames(framing: Framing, pieces: &[&'static [u8]]) -> Vec<Vec<u8>> {
-        let mut framer = Framer::of(framing, 1 << 20);
+        let mut framer = Framer::new(framing, 1 << 20);
         let mut out = Vec::new();
         for piece in pieces {
             let batch = framer.push(Bytes::from_static(piece)).unwrap();

@@ -9,7 +9,7 @@ const FRAMINGS: [Framing; 3] = [Framing::Sse, Framing::JsonArray, Framing::Lines
 
 /// All bytes as they come out, and the payloads of the frames.
 fn framed(framing: Framing, chunks: Vec<Bytes>) -> (Vec<u8>, Vec<Vec<u8>>) {
-    let mut framer = Framer::of(framing, usize::MAX);
+    let mut framer = Framer::new(framing, usize::MAX);
     let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
     for chunk in chunks {
         let Ok(batch) = framer.push(chunk) else {

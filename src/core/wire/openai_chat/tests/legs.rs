@@ -9,7 +9,7 @@ use crate::rewrite::untooled;
 use crate::wire::Requests;
 use crate::wire::framer::Framer;
 use crate::wire::sse;
-use crate::wire::{Ending, LegReport};
+use crate::wire::{Ending, Framing, LegReport};
 
 /// What an agent requested.
 pub(super) const USAGE: &str =
@@ -129,7 +129,9 @@ pub(super) fn alone(request: &str, leg: String) -> (Vec<Value>, LegReport) {
 }
 
 pub(super) fn events(stream: &[u8]) -> Vec<Value> {
-    let batch = Framer::new(1 << 20).push(Bytes::copy_from_slice(stream)).unwrap();
+    let batch = Framer::new(Framing::Sse, 1 << 20)
+        .push(Bytes::copy_from_slice(stream))
+        .unwrap();
     let frames = batch.frames.iter().map(|r| &batch.buf[r.clone()]);
     frames
         .map(|f| serde_json::from_slice(&sse::data(f)).unwrap_or_else(|_| json!("[DONE]")))
