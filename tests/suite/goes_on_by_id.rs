@@ -167,6 +167,37 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
     }
 }
 
+/// An answer of the proxy's own may be continued by its id: after one that names no known handoff the transcript is as
+/// before, and after a resumed handoff the model knows that handoff alone.
+#[tokio::test]
+async fn an_answer_of_our_own_is_continued_by_its_id() {
+    let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+    for stream in [true, false] {
+        let mut agent = Chained::new([Reply::text("One.")]).await;
+        agent.say(&format!("[[handoff-resume:{id}]]"), stream).await;
+        agent.say("Mend it.", stream).await;
+        assert_eq!(agent.sent().get("previous_response_id"), None);
+        let first = agent.previous.clone();
+        agent.say(&format!("[[handoff-resume:{id}]]"), stream).await;
+        agent.stage.push(calls("hid_1", json!({"prompt": PROMPT})));
+        agent.stage.push(Reply::text("Fresh."));
+        let fired = agent.say("More.", stream).await;
+        let handoff = fired.text.split("[[handoff-resume:").nth(1).unwrap();
+        let resume = format!("::handoff resume {}", &handoff[..id.len()]);
+
+        agent.previous = first;
+        agent.restart();
+        agent.say(&resume, stream).await;
+        agent.stage.push(Reply::text("Well."));
+        agent.say("Go on.", stream).await;
+        let sent = agent.sent();
+        assert_eq!(sent.get("previous_response_id"), None);
+        let wanted = [agent.stage.user(PROMPT), agent.stage.user("Go on.")];
+        assert_eq!(sent["input"], json!(wanted));
+        agent.stage.assert_clean();
+    }
+}
+
 /// Nothing is open after a response that the provider does not keep.
 #[tokio::test]
 async fn what_is_not_stored_is_owed_nothing() {

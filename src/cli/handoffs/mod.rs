@@ -20,9 +20,9 @@ use self::args::HandoffsCommand;
 pub(super) use self::at_exit::{at_exit, carried_of_session};
 pub(super) use self::record::named;
 pub(super) use self::sources::{LineRead, next_line};
+use super::block_on;
 use super::exit::CliResult;
 use super::output::Out;
-use super::block_on;
 
 pub(super) fn run(args: &HandoffsArgs, out: &mut Out) -> CliResult {
     match &args.command {

@@ -16,7 +16,7 @@ use baton_core::commands::CommandReply;
 use baton_core::course::ShownLine;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Unresolved, is_model_call};
-use baton_core::record::HandoffId;
+use baton_core::record::{HandoffId, ResponseOrigin};
 use baton_core::wire::{AnswerShape, LocalAnswer};
 
 impl Exchange {
@@ -52,22 +52,25 @@ impl Exchange {
     }
 
     /// Answers a request to resume a handoff that is unknown, or may be one of several.
-    pub(super) fn unresolved_handoff(&self, why: Unresolved) -> Response<ResponseBody> {
+    pub(super) async fn unresolved_handoff(&self, why: Unresolved) -> Response<ResponseBody> {
         tracing::info!(
             exchange = self.ctx.id,
             ?why,
             "a request to resume names an unknown handoff"
         );
-        self.local_answer(Uuid::now_v7(), why.answer(), None)
+        self.local_answer(why.answer(), None).await
     }
 
-    /// A complete answer of this text. `id`: of the answer, a UUIDv7. `handoff`: the one whose sentinel the text has.
-    pub(super) fn local_answer(
+    /// A complete answer of this text. `handoff`: the one whose sentinel the text has.
+    pub(super) async fn local_answer(
         &self,
-        id: Uuid,
         text: &str,
         handoff: Option<HandoffId>,
     ) -> Response<ResponseBody> {
+        let id = Uuid::now_v7();
+        if let Err(error) = remember_answer(self, id, handoff).await {
+            return unanswered(self, &error);
+        }
         let (ctx, offered) = (&self.ctx, &self.offered);
         let facts = &offered.view().facts;
         let local = self.own(id, text, handoff);
@@ -91,12 +94,8 @@ impl Exchange {
             shown.end(&reply.text, sentinel.trim());
             return self.end_shown(shown);
         }
-        let id = Uuid::now_v7();
-        if let Err(error) = remember_answer(self, id).await {
-            return unanswered(self, &error);
-        }
         let handoff = reply.sentinel.as_ref().map(|sentinel| sentinel.handoff);
-        self.local_answer(id, &reply.shown(Uuid::now_v7()), handoff)
+        self.local_answer(&reply.shown(Uuid::now_v7()), handoff).await
     }
 
     fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<HandoffId>) -> LocalAnswer<'a> {
@@ -113,12 +112,17 @@ impl Exchange {
 
 /// The response where the store cannot be read or written.
 pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
-    tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
+    tracing::error!(exchange = exchange.ctx.id, %error, "an answer of our own cannot be given");
     exchange.ctx.refuse(Fault::from(Code::STORE))
 }
 
-/// Maps the answer's id to the response before it: a later request may continue the answer by its id alone.
-async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError> {
+/// Maps the answer's id to its handoff, or else to the response before it: a later request may continue the answer by its
+/// id alone.
+async fn remember_answer(
+    exchange: &Exchange,
+    id: Uuid,
+    handoff: Option<HandoffId>,
+) -> Result<(), StoreError> {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
@@ -126,10 +130,11 @@ async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError
     if offered.resends() {
         return Ok(());
     }
-    let named = facts.previous.as_ref().map(|previous| previous.id.as_str());
-    let origin = match &offered.pin.previous {
-        Some(origin) => origin.written(),
-        None => named.unwrap_or_default().to_owned(),
+    let origin = match (handoff, &offered.pin.previous, &facts.previous) {
+        (Some(handoff), ..) => ResponseOrigin::Handoff(handoff).written(),
+        (None, Some(origin), _) => origin.written(),
+        (None, None, Some(previous)) => previous.id.clone(),
+        (None, None, None) => String::new(),
     };
     let shown = format!("resp_baton_{}", id.simple());
     let store = app.sessions.store();

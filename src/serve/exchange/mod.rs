@@ -32,7 +32,6 @@ mod tests;
 use std::sync::Arc;
 
 use http::Response;
-use uuid::Uuid;
 
 use self::read::SearchedBody;
 use self::value::Exchange;
@@ -41,7 +40,7 @@ use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
-use baton_core::mark::note;
+use baton_core::commands::CommandReply;
 use baton_core::plan::{AnsweredBy, Decision, Situation, is_model_call};
 use baton_core::record::HandoffId;
 
@@ -117,14 +116,14 @@ async fn run(app: Arc<App>, ctx: RequestContext, body: SearchedBody) -> Response
 /// Has a request answered.
 async fn answer_by(mut exchange: Exchange, by: AnsweredBy) -> Response<ResponseBody> {
     let job = match by {
-        AnsweredBy::Unresolved(why) => return exchange.unresolved_handoff(why),
+        AnsweredBy::Unresolved(why) => return Box::pin(exchange.unresolved_handoff(why)).await,
         AnsweredBy::Command(text) => return Box::pin(commands::answer(exchange, text)).await,
         AnsweredBy::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
         AnsweredBy::Offer(text) => {
             if let Some(thread) = &exchange.thread {
                 thread.offered_cut();
             }
-            return exchange.local_answer(Uuid::now_v7(), &note::answer(&text, Uuid::now_v7()), None);
+            return Box::pin(exchange.reply(&CommandReply::new(text))).await;
         }
         AnsweredBy::HandOff(due) => drafts::automatic_job(&exchange, due),
         AnsweredBy::WaitingDraft => drafts::waiting_job(&exchange),

@@ -7,7 +7,6 @@ mod watched;
 mod whole;
 
 use http::{Response, header};
-use uuid::Uuid;
 
 use self::effects::Answered;
 use super::send::{self, Sent};
@@ -65,11 +64,10 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     if exchange.stops() {
         return match exchange.begun_draft() {
             Some(shown) => exchange.end_shown(shown),
-            None => exchange.local_answer(
-                Uuid::now_v7(),
-                &exchange.opening.with_sentinel(&exchange.sentinel(handoff)),
-                Some(handoff.id),
-            ),
+            None => {
+                let text = exchange.opening.with_sentinel(&exchange.sentinel(handoff));
+                exchange.local_answer(&text, Some(handoff.id)).await
+            }
         };
     }
     let (app, offered) = (&exchange.app, &exchange.offered);

@@ -138,7 +138,7 @@ async fn an_unknown_line_is_answered_in_the_form_of_the_request() {
         ] {
             let body = changed(claude(&[user("Go on.")]), json!({"stream": stream}));
             let exchange = stage.request(body).exchange().await;
-            let response = exchange.unresolved_handoff(why);
+            let response = exchange.unresolved_handoff(why).await;
             assert_eq!(response.headers()["content-type"], kind);
             assert_eq!(response.headers()["cache-control"], "no-cache");
             let text = text_of(response).await;
