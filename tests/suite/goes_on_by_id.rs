@@ -167,8 +167,8 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
     }
 }
 
-/// An answer of the proxy's own may be continued by its id: after one that names no known handoff the transcript is as
-/// before, and after a resumed handoff the model knows that handoff alone.
+/// An answer of the proxy's own may be continued by its id. After one to an unknown handoff the transcript is as before; after
+/// a resumed handoff the model knows that handoff alone.
 #[tokio::test]
 async fn an_answer_of_our_own_is_continued_by_its_id() {
     let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
