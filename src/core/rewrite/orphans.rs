@@ -42,10 +42,16 @@ fn without(turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<TurnChange>
     }
 }
 
+/// Maximum calls of one message that are compared one by one: a set costs more.
+const FEW: usize = 16;
+
 /// Calls after the cut.
 struct CallIds<'a> {
     text: &'a [u8],
-    known: HashSet<&'a [u8]>,
+    /// Ids of the last message's calls: nearly all results answer those.
+    last: Vec<&'a [u8]>,
+    /// Ids of the calls before it.
+    before: HashSet<&'a [u8]>,
     /// Calls of the last message that were not answered yet.
     unanswered: usize,
     /// Unanswered calls without an id: their results are identified by their number alone.
@@ -56,7 +62,8 @@ impl<'a> CallIds<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self {
             text,
-            known: HashSet::new(),
+            last: Vec::new(),
+            before: HashSet::new(),
             unanswered: 0,
             nameless: 0,
         }
@@ -64,16 +71,24 @@ impl<'a> CallIds<'a> {
 
     fn next_message(&mut self) {
         (self.unanswered, self.nameless) = (0, 0);
+        self.before.extend(self.last.drain(..));
     }
 
     fn made(&mut self, parts: &[TurnPart]) {
         for call in parts.iter().filter(|p| p.kind == TurnPartKind::Call) {
             self.unanswered += 1;
             match call.id {
-                Some(id) => drop(self.known.insert(id.of(self.text))),
+                Some(id) => self.last.push(id.of(self.text)),
                 None => self.nameless += 1,
             }
         }
+    }
+
+    fn knows(&mut self, id: &[u8]) -> bool {
+        if self.last.len() > FEW {
+            self.before.extend(self.last.drain(..));
+        }
+        self.last.contains(&id) || self.before.contains(id)
     }
 
     /// Whether a part answers one of them, or is no result.
@@ -82,7 +97,7 @@ impl<'a> CallIds<'a> {
             return true;
         }
         match part.id {
-            Some(id) if self.known.contains(id.of(self.text)) => {
+            Some(id) if self.knows(id.of(self.text)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 true
             }

@@ -97,9 +97,25 @@ fn is_tagged(view: &View, part: &TurnPart, tags: &[String]) -> bool {
     let Some(inside) = part.text.filter(|_| part.kind == TurnPartKind::Text) else {
         return false;
     };
-    let text = json::unescape(view.text(inside));
+    let raw = view.text(inside);
+    if !may_be_tagged(raw, tags) {
+        return false;
+    }
+    let text = json::unescape(raw);
     let len = tagged_len(&text, tags);
     len > 0 && text[len..].trim().is_empty()
+}
+
+/// Whether a text, with its escapes, may begin with a tag: most do not, and need not be unescaped to know it.
+fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
+    match raw.first() {
+        // White space may be before a tag, and an escape may spell one.
+        Some(first) if first.is_ascii_graphic() && *first != b'\\' => {
+            tags.iter().any(|t| t.as_bytes().first() == Some(first))
+        }
+        Some(_) => true,
+        None => false,
+    }
 }
 
 /// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends after the

@@ -17,6 +17,10 @@ pub struct NoteSearch<'a> {
     pub tags: &'a [String],
 }
 
+/// Occurrences of the prefix in a turn up to which each is examined: a turn with more of them, mostly code, is cheaper
+/// read by its parts.
+const LOOKED_AT: usize = 8;
+
 /// Whether the last user's turn may begin with this prefix: decided by its bytes, since most do not.
 pub fn may_say(view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
@@ -57,7 +61,11 @@ pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
 /// Whether a text of a user's turn may begin with this prefix.
 fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
     let raw = view.text(view.turns[turn].span);
-    memmem::find_iter(raw, prefix).any(|at| may_start(raw, at))
+    let mut found = memmem::find_iter(raw, prefix);
+    if found.by_ref().take(LOOKED_AT).any(|at| may_start(raw, at)) {
+        return true;
+    }
+    found.next().is_some() && may_begin_a_part(view, turn, prefix)
 }
 
 /// Whether a text may start at `at`: after a quote, or after what the agent's harness puts in front of it.
@@ -67,6 +75,19 @@ fn may_start(raw: &[u8], at: usize) -> bool {
         Some(b'n' | b't' | b'r') => raw[..at - 1].ends_with(b"\\"),
         _ => false,
     }
+}
+
+/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code is, are skipped.
+fn may_begin_a_part(view: &View, turn: usize, prefix: &str) -> bool {
+    let parts = view.content(turn).parts;
+    let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);
+    let mut texts = texts.filter_map(|p| p.text);
+    texts.any(|inside| {
+        // With the quote in front of it.
+        let from = inside.start.saturating_sub(1);
+        let raw = view.text(Span::new(from, inside.end));
+        memmem::find_iter(raw, prefix).any(|at| may_start(raw, at))
+    })
 }
 
 /// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
