@@ -2,6 +2,7 @@
 //! only while it is polled.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub struct LivePart {
 /// The bodies that are watched.
 #[derive(Default)]
 pub(super) struct LiveBodies {
+    /// How many there are: what the hot path looks at.
+    watching: AtomicUsize,
     bodies: Mutex<HashMap<Arc<str>, WatchedBody>>,
     redactor: ArcSwap<Redactor>,
 }
@@ -54,6 +57,11 @@ impl LiveBodies {
         self.redactor.store(Arc::new(redactor));
     }
 
+    /// Whether any body is watched.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watching.load(Relaxed) > 0
+    }
+
     /// Adds a chunk to a watched body; `so_far` gives all of it with this chunk, where nothing was copied yet.
     pub(super) fn push(&self, id: &str, chunk: &[u8], so_far: impl FnOnce() -> Vec<u8>) {
         if let Some(watched) = locked(&self.bodies).get_mut(id) {
@@ -66,7 +74,9 @@ impl LiveBodies {
 
     /// The body has ended: the journal has it.
     pub(super) fn ended(&self, id: &str) {
-        locked(&self.bodies).remove(id);
+        let mut bodies = locked(&self.bodies);
+        bodies.remove(id);
+        self.watching.store(bodies.len(), Relaxed);
     }
 
     /// What there is of an answer, and from now on more of it.
@@ -82,6 +92,7 @@ impl LiveBodies {
                 });
                 watched.requested = now;
             }
+            self.watching.store(bodies.len(), Relaxed);
             bodies.get(id).and_then(|watched| watched.body.clone())
         };
         self.parts(&body.unwrap_or_default())
@@ -132,9 +143,9 @@ mod tests {
     fn a_viewer_that_comes_late_sees_the_answer_from_its_beginning() {
         let live = LiveBodies::new(Redactor::new(&[]));
         let now = Instant::now();
-        assert!(locked(&live.bodies).is_empty());
+        assert!(!live.is_watched());
         assert_eq!(live.watch("x", now), []);
-        assert_eq!(locked(&live.bodies).len(), 1);
+        assert!(live.is_watched());
         let so_far = [frame("I look "), frame("at ")].concat();
         live.push("x", &frame("at "), || so_far);
         live.push("other", b"never", || unreachable!());
@@ -142,7 +153,7 @@ mod tests {
         live.push("x", &frame("it. Then"), || unreachable!());
         assert_eq!(text(&live.watch("x", now)), "I look at it.");
         live.ended("x");
-        assert!(locked(&live.bodies).is_empty());
+        assert!(!live.is_watched());
     }
 
     #[test]

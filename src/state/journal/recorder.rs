@@ -271,10 +271,13 @@ impl BodyCapture {
         let Some((open, CapturedSide::Shown(_))) = &self.to else {
             return;
         };
-        open.queue.live_bodies.push(&open.id, chunk, || {
-            let chunks = self.body.chunks.iter().map(|chunk| &chunk[..]);
-            chunks.chain([&self.small[..]]).collect::<Vec<_>>().concat()
-        });
+        let live = &open.queue.live_bodies;
+        if live.is_watched() {
+            live.push(&open.id, chunk, || {
+                let chunks = self.body.chunks.iter().map(|chunk| &chunk[..]);
+                chunks.chain([&self.small[..]]).collect::<Vec<_>>().concat()
+            });
+        }
     }
 
     /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all together.
@@ -313,7 +316,7 @@ impl Drop for BodyCapture {
         };
         open.queue.load.capturing.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
-        if matches!(side, CapturedSide::Shown(_)) {
+        if matches!(side, CapturedSide::Shown(_)) && open.queue.live_bodies.is_watched() {
             open.queue.live_bodies.ended(&id);
         }
         match side {
