@@ -198,7 +198,8 @@ fn runtime() -> CliResult<Runtime> {
     runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))
 }
 
-/// Runs a command's future to its end. As one type of future: a runtime is compiled anew for each.
+/// Runs a command's future to its end. It is boxed, so that tokio's runtime is compiled for one type of future and not for each
+/// command's.
 fn block_on<T>(future: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     let future: Pin<Box<dyn Future<Output = _>>> = Box::pin(future);
     runtime()?.block_on(future)

@@ -37,7 +37,7 @@ pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edi
     Some(vec![Edit::insert(list.end - 1, format!("{comma}{block}"))])
 }
 
-/// The block after what is in the place of a list, which gets `around` around it.
+/// Makes a list of the part that stands in its place, between the two strings of `around`, and puts the block after it.
 pub(super) fn after_lone(content: &TurnContent, around: [&str; 2], block: &str) -> Option<Vec<Edit>> {
     let only = content.parts.first()?.span;
     let [open, close] = around;

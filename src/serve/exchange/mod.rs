@@ -75,17 +75,17 @@ impl Exchange {
 
 impl TranscriptHandler for App {
     fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering {
-        let body = SearchedBody::new(body);
-        heavy::offloaded(body.weight, Box::pin(run(self, ctx, body)))
+        let searched = SearchedBody::new(body);
+        heavy::offloaded(searched.weight, Box::pin(run(self, ctx, searched)))
     }
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, body: SearchedBody) -> Response<ResponseBody> {
-    let Some(received) = read::receive(&app, &ctx, &body) else {
-        return untouched(&ctx, body.body).await;
+async fn run(app: Arc<App>, ctx: RequestContext, searched: SearchedBody) -> Response<ResponseBody> {
+    let Some(received) = read::receive(&app, &ctx, &searched) else {
+        return untouched(&ctx, searched.body).await;
     };
     // The exchange owns the body from here on, and drops it while the response streams.
-    drop(body);
+    drop(searched);
     if app.is_shadow(&ctx) {
         return Box::pin(shadow::relayed(app, ctx, received)).await;
     }

@@ -13,10 +13,10 @@ use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::{Operation, Wire, wire};
 
-/// The body of a request that is not read yet.
+/// The body of a request before it is read, searched for marks of ours.
 pub(super) struct SearchedBody {
     pub(super) body: RequestBody,
-    /// Where something looks like a mark of ours.
+    /// The offsets at which something looks like one.
     pub(super) stems: Vec<usize>,
     /// Cost of one pass over the body.
     pub(super) weight: usize,
@@ -43,9 +43,9 @@ pub(super) struct Received {
 }
 
 /// Reads a request. `None`: the request is relayed unchanged.
-pub(super) fn receive(app: &App, ctx: &RequestContext, body: &SearchedBody) -> Option<Received> {
+pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &SearchedBody) -> Option<Received> {
     let wire = wire(ctx.wire?);
-    let reading = read(app, ctx, wire, body);
+    let reading = read(app, ctx, wire, searched);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let reading = reading.map_err(unread).ok()?;
     let ConversationKey { key, named } = key(ctx, &reading);
@@ -63,8 +63,8 @@ pub(super) fn receive(app: &App, ctx: &RequestContext, body: &SearchedBody) -> O
     };
     Some(Received {
         call,
-        body: body.body.clone(),
-        weight: body.weight,
+        body: searched.body.clone(),
+        weight: searched.weight,
     })
 }
 

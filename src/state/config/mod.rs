@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use baton_core::handoffs::draft;
 use baton_core::redact::Redactor;
 
-/// A config that has passed every check; the default is none, and is only read into.
+/// A config that has passed every check. The default is empty and passes none: the built-in config is read into it.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// The data listener.

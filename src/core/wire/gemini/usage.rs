@@ -99,6 +99,7 @@ pub(super) fn stopped(legs: &[GeminiUsage], next_input: u64) -> String {
     counted(next_input, candidates, summed(legs, THOUGHTS))
 }
 
+/// The usage of an answer with these tokens.
 pub(super) fn counted(prompt: u64, candidates: u64, thoughts: Option<u64>) -> String {
     let thoughts_member = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
     let total = prompt + candidates + thoughts.unwrap_or_default();

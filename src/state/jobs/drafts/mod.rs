@@ -177,10 +177,10 @@ impl DraftQueue {
 
     /// The open draft of a conversation.
     pub fn open_in(&self, conversation: &str) -> Option<DraftRecord> {
-        if self.is_idle() {
+        let mut all = self.lock();
+        if all.open.is_empty() {
             return None;
         }
-        let mut all = self.lock();
         self.expire(&mut all);
         let id = all.open.get(conversation)?;
         all.drafts.get(id).map(|entry| entry.draft.clone())
