@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::CliResult;
-use crate::app::reload::Reloader;
+use crate::serve::service::reload::Reloader;
 use crate::state::config::{Config, Flags};
 
 /// Interval of looks at the files.

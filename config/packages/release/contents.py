@@ -46,7 +46,7 @@ def write_sbom(file):
         run([cargo_tool("cargo-cyclonedx"), *command], cwd=ROOT)
         shutil.copyfile(ROOT / f"{name}.json", file)
     finally:
-        for crate in [ROOT, ROOT / "src/core", ROOT / "src/state", ROOT / "tests/strict"]:
+        for crate in [ROOT, ROOT / "src/core", ROOT / "src/state", ROOT / "src/serve", ROOT / "tests/strict"]:
             (crate / f"{name}.json").unlink(missing_ok=True)
     return file
 

@@ -119,6 +119,6 @@ class Names(unittest.TestCase):
 
     def test_every_package_is_asked_for(self):
         asked = {registry: ours for registry, _, ours in names.published_names()}
-        self.assertEqual(["baton-llm", "baton-llm-core", "baton-llm-state"], asked["crates.io"])
+        self.assertEqual(["baton-llm", "baton-llm-core", "baton-llm-state", "baton-llm-serve"], asked["crates.io"])
         self.assertIn("baton-llm-linux-x64", asked["npm"])
         self.assertEqual(["baton-llm"], asked["PyPI"])

@@ -16,11 +16,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::script::{self, Provider, blocks};
-use crate::app;
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::first_line;
 use crate::serve::exchange::App;
 use crate::serve::proxy::server;
+use crate::serve::service;
 use crate::state::config::{Config, Environment, Flags};
 use crate::state::prices;
 use crate::state::store::sqlite::SqliteStore;
@@ -151,7 +151,7 @@ pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> CliResult<Sock
     let address = bound.addr();
     let seal = SealKey::new(*b"a key for the time of a demo");
     let app = Arc::new(App::new(config, Arc::clone(store), seal)?);
-    let gateway = Arc::new(app::gateway(&app, Arc::new(|_| ()))?);
+    let gateway = Arc::new(service::gateway(&app, Arc::new(|_| ()))?);
     tokio::spawn(bound.run(server::slot(gateway), std::future::pending()));
     Ok(address)
 }

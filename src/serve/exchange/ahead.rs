@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::value::Exchange;
 use super::{drafts, recording};
-use crate::serve::proxy::exchange_recorder::DormantRecorder;
+use crate::proxy::exchange_recorder::DormantRecorder;
 use crate::state::session::{ContextThread, LiveAnswer};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;

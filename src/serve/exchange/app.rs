@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::serve::proxy::spill::Spill;
-use crate::serve::proxy::{Budget, RequestContext, headers};
+use crate::proxy::spill::Spill;
+use crate::proxy::{Budget, RequestContext, headers};
 use crate::state::clock::Clock;
 use crate::state::config::{Config, InjectPolicy};
 use crate::state::files::documents::DocumentWriter;

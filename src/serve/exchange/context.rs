@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::app::App;
 use super::value::Exchange;
-use crate::serve::proxy::{RequestContext, headers};
+use crate::proxy::{RequestContext, headers};
 use crate::state::session::ContextThread;
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;

@@ -7,9 +7,9 @@ use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
 use super::value::{Exchange, ShownDraft};
-use crate::serve::proxy::answer_form::content_type;
-use crate::serve::proxy::fault::{Code, Fault};
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::proxy::answer_form::content_type;
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::response_body::ResponseBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::commands::CommandReply;

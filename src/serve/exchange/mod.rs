@@ -35,11 +35,11 @@ use http::Response;
 
 use self::read::SearchedBody;
 use self::value::Exchange;
-use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::headers::Sending;
-use crate::serve::proxy::response_body::ResponseBody;
-use crate::serve::proxy::upload::RopeBody;
-use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
+use crate::proxy::body::RequestBody;
+use crate::proxy::headers::Sending;
+use crate::proxy::response_body::ResponseBody;
+use crate::proxy::upload::RopeBody;
+use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use baton_core::commands::CommandReply;
 use baton_core::plan::{AnsweredBy, Decision, Situation, is_model_call};
 use baton_core::record::HandoffId;

@@ -2,9 +2,9 @@
 
 use super::app::App;
 use super::heavy;
-use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::route;
-use crate::serve::proxy::{RequestContext, headers};
+use crate::proxy::body::RequestBody;
+use crate::proxy::route;
+use crate::proxy::{RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{ConversationKey, conversation_key};
 use baton_core::mark;

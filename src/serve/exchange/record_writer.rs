@@ -9,7 +9,7 @@ use super::context::note_nudge;
 use super::heavy;
 use super::recording::bytes_sent;
 use super::value::Exchange;
-use crate::serve::proxy::headers;
+use crate::proxy::headers;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;

@@ -2,7 +2,7 @@
 
 use super::context::note_nudge;
 use super::value::Exchange;
-use crate::serve::proxy::{RequestContext, headers};
+use crate::proxy::{RequestContext, headers};
 use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::session::LiveConversation;
 use crate::state::telemetry::ExchangeEvent;

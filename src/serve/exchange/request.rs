@@ -9,8 +9,8 @@ use twox_hash::XxHash3_128;
 
 use super::app::App;
 use super::read::Received;
-use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::spill::Spill;
+use crate::proxy::body::RequestBody;
+use crate::proxy::spill::Spill;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::plan::{self, CallFacts, Pin, Places, Plan, Planned, ToolOffer};

@@ -13,9 +13,9 @@ use serde_json::Value;
 use super::keepalive::KeepAlive;
 use super::value::Exchange;
 use super::{heavy, local_answer};
-use crate::serve::proxy::answer_form::content_type;
-use crate::serve::proxy::download::{PolledFrame, StreamFault};
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::proxy::answer_form::content_type;
+use crate::proxy::download::{PolledFrame, StreamFault};
+use crate::proxy::response_body::ResponseBody;
 use baton_core::wire::{LegMachine, OwnError};
 
 /// Bytes of an error answer that are reported in a stream.

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::app::App;
 use super::request::Offered;
-use crate::serve::proxy::RequestContext;
-use crate::serve::proxy::answer_form::AnswerForm;
+use crate::proxy::RequestContext;
+use crate::proxy::answer_form::AnswerForm;
 use crate::state::config::HandoffMode;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::{ContextThread, LiveAnswer};

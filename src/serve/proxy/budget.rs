@@ -155,7 +155,7 @@ mod tests {
 
     impl Budget {
         /// Bytes that are free, and whether the part that is set aside is free.
-        pub(in crate::serve::proxy) fn free(&self) -> (usize, bool) {
+        pub(in crate::proxy) fn free(&self) -> (usize, bool) {
             (
                 self.common.available_permits() * UNIT,
                 self.aside.available_permits() == 1,

@@ -97,7 +97,7 @@ fn fitting(descriptors: usize, upstreams: usize, wanted: &LimitConfig) -> LimitC
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::proxy::testing;
+    use crate::proxy::testing;
 
     #[test]
     fn everything_together_fits_into_the_limit() {

@@ -100,7 +100,7 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use crate::serve::proxy::testing;
+    use crate::proxy::testing;
 
     fn guard(listen: &str, hosts: &[&str]) -> OriginGuard {
         let mut server = testing::config("http://127.0.0.1:9").server;

@@ -229,7 +229,7 @@ fn connection_names(headers: &HeaderMap) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::proxy::testing;
+    use crate::proxy::testing;
     use crate::state::config::Secret;
     use pretty_assertions::assert_eq;
 

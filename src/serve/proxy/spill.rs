@@ -222,7 +222,7 @@ mod tests {
 
     impl Spill {
         /// Bytes of texts in memory.
-        pub(in crate::serve::proxy) fn in_memory(&self) -> usize {
+        pub(in crate::proxy) fn in_memory(&self) -> usize {
             self.0.in_memory.load(Relaxed)
         }
     }

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::{Gateway, server};
-use crate::serve::exchange::App;
+use crate::exchange::App;
 use crate::state::config::*;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::CarryScope;
@@ -169,7 +169,7 @@ impl Proxy {
             .unwrap(),
         );
         let events_hook = Arc::new(move |e| sink.lock().unwrap().push(e));
-        let gateway = Arc::new(crate::app::gateway(&app, events_hook).unwrap());
+        let gateway = Arc::new(crate::service::gateway(&app, events_hook).unwrap());
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(bound.run(server::slot(gateway.clone()), async {
             let _ = stopped.await;

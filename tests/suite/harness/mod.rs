@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_core::mark::seal::SealKey;
-use baton_llm::app;
 use baton_llm::serve::exchange::App;
 use baton_llm::serve::proxy::server;
+use baton_llm::serve::service;
 use baton_llm::state::config::Config;
 use baton_llm::state::jobs::drafts::DraftQueue;
 use baton_llm::state::journal::Recorder;
@@ -159,7 +159,7 @@ impl Baton {
         let app = Arc::new(change(app));
         let drafting = Arc::clone(&app.drafting);
         let sessions = Arc::clone(&app.sessions);
-        let gateway = Arc::new(app::gateway(&app, tap).unwrap());
+        let gateway = Arc::new(service::gateway(&app, tap).unwrap());
         let task = tokio::spawn(bound.run(server::slot(gateway), std::future::pending()));
         Self {
             addr,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use http::response::Parts;
 
-use crate::serve::exchange::send;
-use crate::serve::exchange::{heavy, record_writer, value::Exchange};
-use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::headers;
+use crate::exchange::send;
+use crate::exchange::{heavy, record_writer, value::Exchange};
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::headers;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{
@@ -32,7 +32,7 @@ pub(super) struct Answered {
 }
 
 /// The outcome of an effect.
-pub(in crate::serve::exchange) enum EffectResult {
+pub(in crate::exchange) enum EffectResult {
     Event(CourseEvent),
     /// A later leg is being answered.
     Leg(UpstreamBody),
@@ -41,7 +41,7 @@ pub(in crate::serve::exchange) enum EffectResult {
 impl Exchange {
     /// Performs an effect to its end. `spoken`: the model's output in the leg that has ended, where the model is to be asked
     /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
-    pub(in crate::serve::exchange) async fn perform(
+    pub(in crate::exchange) async fn perform(
         &mut self,
         effect: Effect,
         spoken: Option<LegOutput>,

@@ -11,9 +11,9 @@ use http::{Response, header};
 use self::effects::Answered;
 use super::send::{self, Sent};
 use super::value::Exchange;
-use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::response_body::ResponseBody;
-use crate::serve::proxy::{headers, relay};
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::response_body::ResponseBody;
+use crate::proxy::{headers, relay};
 use baton_core::course::{Course, CourseTerms, StreamMerge, VerdictInput};
 use baton_core::plan::{NextLeg, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
@@ -26,7 +26,7 @@ pub(super) use self::effects::EffectResult;
 
 impl Exchange {
     /// Sends the first leg, and answers with what follows from it.
-    pub(in crate::serve::exchange) async fn begin(self) -> Response<ResponseBody> {
+    pub(in crate::exchange) async fn begin(self) -> Response<ResponseBody> {
         let sent = match send::send(self).await {
             Ok(sent) => sent,
             Err(response) => return response,
@@ -44,7 +44,7 @@ impl Exchange {
     }
 
     /// Answers a repeated request: its handoff's sentinel, then the leg after it.
-    pub(in crate::serve::exchange) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
+    pub(in crate::exchange) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
         let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
         let found = found.unwrap_or_else(|error| {
             tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");

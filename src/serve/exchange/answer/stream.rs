@@ -10,11 +10,11 @@ use http::Response;
 use hyper::body::{Body, Frame};
 
 use super::effects::{self, Answered, EffectResult};
-use crate::serve::exchange::keepalive::KeepAlive;
-use crate::serve::exchange::{heavy, recording, value::Exchange};
-use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
-use crate::serve::proxy::relay;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::exchange::keepalive::KeepAlive;
+use crate::exchange::{heavy, recording, value::Exchange};
+use crate::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
+use crate::proxy::relay;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer};
 use baton_core::wire::StopReason;

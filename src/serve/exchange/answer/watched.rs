@@ -8,10 +8,10 @@ use http::Response;
 use hyper::body::{Body, Frame};
 
 use super::effects::Answered;
-use crate::serve::exchange::{recording, value::Exchange};
-use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
-use crate::serve::proxy::relay;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::exchange::{recording, value::Exchange};
+use crate::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
+use crate::proxy::relay;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::StreamMerge;
 use baton_core::wire::StopReason;

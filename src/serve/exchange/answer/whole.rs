@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::Response;
 
 use super::effects::{self, Answered, EffectResult};
-use crate::serve::exchange::{recording, value::Exchange};
-use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::fault::{Code, Fault};
-use crate::serve::proxy::relay;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::exchange::{recording, value::Exchange};
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::relay;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, CourseEvent, JoinedAnswer, ResponseEnd, writes_call};
 use baton_core::tools::ToolNames;
@@ -51,14 +51,14 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
 
 impl Exchange {
     /// Reads a reply, from which calls of these tools are hidden.
-    pub(in crate::serve::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
+    pub(in crate::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
         self.offered
             .wire()
             .reply(self.offered.view(), body, self.watch(hide))
     }
 
     /// All of an answer.
-    pub(in crate::serve::exchange) async fn collect(&self, body: UpstreamBody) -> Result<Bytes, Fault> {
+    pub(in crate::exchange) async fn collect(&self, body: UpstreamBody) -> Result<Bytes, Fault> {
         let limit = self.app.config.limits.body_bytes;
         body.whole(limit, &self.app.bodies).await
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use http::Response;
 
-use crate::serve::exchange::local_answer::unanswered;
-use crate::serve::exchange::{drafts, slow_answer, value::Exchange};
-use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::exchange::local_answer::unanswered;
+use crate::exchange::{drafts, slow_answer, value::Exchange};
+use crate::proxy::body::RequestBody;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;

@@ -11,7 +11,7 @@ use super::local_answer::unanswered;
 use super::recording::{declared_topic, note_topic};
 use super::resumed::drift;
 use super::value::Exchange;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::files::documents;
 use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};

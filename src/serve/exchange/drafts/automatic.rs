@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::serve::exchange::value::Exchange;
+use crate::exchange::value::Exchange;
 use crate::state::files::saved_prompts;
 use crate::state::jobs::drafts::DraftJob;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod, DraftRequest};
@@ -13,7 +13,7 @@ use baton_core::plan::DueHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 
 /// Begins the draft of such a handoff. `None`: another draft is open.
-pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
+pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
     let live = exchange.offered.live.as_ref()?;
     let request = DraftRequest {
         reason: Some(due.reason),
@@ -40,7 +40,7 @@ pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHan
 }
 
 /// The draft that was written ahead, for this request's transcript, where there is one.
-pub(in crate::serve::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
+pub(in crate::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
     let (offered, live) = (&exchange.offered, exchange.offered.live.as_ref()?);
     let draft = live.ready_draft(offered.active_id())?;
     let document = exchange.plan().ready_document(&draft)?;

@@ -3,9 +3,9 @@
 use std::future::pending;
 
 use super::legs::{self, DraftInput};
-use crate::serve::exchange::record_writer::{self, PreparedHandoff};
-use crate::serve::exchange::value::Exchange;
-use crate::serve::proxy::RequestContext;
+use crate::exchange::record_writer::{self, PreparedHandoff};
+use crate::exchange::value::Exchange;
+use crate::proxy::RequestContext;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
@@ -35,10 +35,7 @@ impl Drop for CountedAttempt<'_> {
 ///
 /// # Errors
 /// How it ended otherwise; the conversation is unchanged.
-pub(in crate::serve::exchange) async fn hand_over(
-    exchange: &Exchange,
-    job: DraftJob,
-) -> Result<Handoff, DraftEnd> {
+pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -> Result<Handoff, DraftEnd> {
     match stored(exchange, &job).await {
         Ok((document, Some(handoff))) => {
             job.done(document.method, document.document, handoff.id);
@@ -166,7 +163,7 @@ async fn document(
 ///
 /// # Errors
 /// How it ended otherwise.
-pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
+pub(in crate::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let Some(index) = index_of_enough(exchange, &first) else {
         return Err(DraftEnd::Failed(DraftFailure::NothingYet));
@@ -181,7 +178,7 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
 }
 
 /// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
-pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
+pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let index = index_of_enough(exchange, &first)?;
@@ -259,7 +256,7 @@ fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
 }
 
 /// The report of a handoff to the person, in front of its sentinel, so never in the model's view.
-pub(in crate::serve::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff) -> String {
+pub(in crate::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff) -> String {
     let event = exchange
         .ctx
         .recorder

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::serve::exchange::send::{self, LegKind};
-use crate::serve::exchange::{recording, value::Exchange};
-use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::route;
+use crate::exchange::send::{self, LegKind};
+use crate::exchange::{recording, value::Exchange};
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::route;
 use crate::state::files::repository;
 use baton_core::handoffs::draft::{
     DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, draft_of,

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::answer::after_handoff;
 use super::context::note_nudge;
 use super::value::Exchange;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftState};
 use baton_core::course::AnswerOpening;
 use baton_core::handoffs::draft::{DraftEnd, approval_commands, waits_for_approval};

@@ -6,7 +6,7 @@ mod sender;
 use http::{Response, StatusCode};
 
 use super::value::Exchange;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::ResponseBody;
 
 #[cfg(test)]
 pub(super) use self::retry::{prepare, remember_omission};

@@ -8,12 +8,12 @@ use http::Response;
 use http::response::Parts;
 
 use super::sender::{self, LegKind, Sent};
-use crate::serve::exchange::request::Offered;
-use crate::serve::exchange::value::Exchange;
-use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::fault::{Code, Fault};
-use crate::serve::proxy::relay;
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::exchange::request::Offered;
+use crate::exchange::value::Exchange;
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::relay;
+use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::course::replaces_refusal;
 use baton_core::plan::{Retry, is_of_the_loop};
@@ -97,7 +97,7 @@ pub(super) fn lacks_pairs(offered: &Offered) -> bool {
 }
 
 /// Later legs leave out what the retry does.
-pub(in crate::serve::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
+pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
     let id = &exchange.ctx.id;
     match retry.omitted {
         None => {
@@ -150,7 +150,7 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
 
 /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
 /// call is no request of the stretch, and what upstream stores of a transcript cannot be left out.
-pub(in crate::serve::exchange) async fn remember_omission(exchange: &Exchange) {
+pub(in crate::exchange) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;

@@ -3,29 +3,29 @@
 use http::Response;
 use http::response::Parts;
 
-use crate::serve::exchange::recording::note_lost;
-use crate::serve::exchange::value::Exchange;
-use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::headers::Sending;
-use crate::serve::proxy::route;
-use crate::serve::proxy::upload::RopeBody;
-use crate::serve::proxy::upstream::UpstreamResult;
+use crate::exchange::recording::note_lost;
+use crate::exchange::value::Exchange;
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::headers::Sending;
+use crate::proxy::route;
+use crate::proxy::upload::RopeBody;
+use crate::proxy::upstream::UpstreamResult;
 use crate::state::journal::{PackedHeaders, SentLeg};
 use baton_core::course::refuses_model;
 use baton_core::plan::is_model_call;
 use baton_core::rewrite::RewriteOutcome;
 
 /// A request whose first leg upstream has answered.
-pub(in crate::serve::exchange) struct Sent {
-    pub(in crate::serve::exchange) exchange: Exchange,
+pub(in crate::exchange) struct Sent {
+    pub(in crate::exchange) exchange: Exchange,
     /// The request as it was sent.
-    pub(in crate::serve::exchange) request: RewriteOutcome,
-    pub(in crate::serve::exchange) response: Response<UpstreamBody>,
+    pub(in crate::exchange) request: RewriteOutcome,
+    pub(in crate::exchange) response: Response<UpstreamBody>,
 }
 
 /// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
 /// route.
-pub(in crate::serve::exchange) async fn later_or_own(
+pub(in crate::exchange) async fn later_or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
 ) -> UpstreamResult {
@@ -40,7 +40,7 @@ pub(in crate::serve::exchange) async fn later_or_own(
 
 /// Which request of an exchange is sent.
 #[derive(Clone, Copy)]
-pub(in crate::serve::exchange) enum LegKind<'t> {
+pub(in crate::exchange) enum LegKind<'t> {
     First,
     /// To this path and query. `added`: another request carries the agent's message.
     Later {
@@ -87,7 +87,7 @@ pub(super) async fn or_own(
 }
 
 /// Sends a request once.
-pub(in crate::serve::exchange) async fn once(
+pub(in crate::exchange) async fn once(
     exchange: &Exchange,
     leg: &RewriteOutcome,
     kind: LegKind<'_>,
@@ -146,7 +146,7 @@ pub(in crate::serve::exchange) async fn once(
 }
 
 /// The body as plain text, copied for the journal; or unchanged where its coding is unknown.
-pub(in crate::serve::exchange) fn readable(
+pub(in crate::exchange) fn readable(
     exchange: &Exchange,
     parts: &Parts,
     body: UpstreamBody,

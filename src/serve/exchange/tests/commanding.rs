@@ -5,8 +5,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Stage, an_id, changed, claude, model, user};
-use crate::serve::exchange::{commands, value::Exchange};
-use crate::serve::proxy::response_body::ResponseBody;
+use crate::exchange::{commands, value::Exchange};
+use crate::proxy::response_body::ResponseBody;
 use baton_core::mark::note;
 
 const COMMANDS: [&str; 6] = [

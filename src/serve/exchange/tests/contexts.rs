@@ -1,8 +1,8 @@
 //! How full a thread's context is, and what follows from it.
 
 use super::{Stage, calls, claude, result, user};
-use crate::serve::exchange::context;
-use crate::serve::exchange::value::Exchange;
+use crate::exchange::context;
+use crate::exchange::value::Exchange;
 use crate::state::config::Config;
 use baton_core::nudge::NudgeWording;
 use baton_core::plan::{AnsweredBy, DueStep};

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
-use crate::serve::exchange::{drafts, resumed, send, value::Exchange};
+use crate::exchange::{drafts, resumed, send, value::Exchange};
 use crate::state::config::TranscriptDetail;
 use baton_core::mark::sentinel;
 use baton_core::plan::Unresolved;
@@ -119,7 +119,7 @@ async fn without_thinking_after_the_cut_there_is_no_second_try() {
     assert!(refused.plan().without_thinking(&first, None).is_none());
 }
 
-async fn text_of(response: http::Response<crate::serve::proxy::response_body::ResponseBody>) -> String {
+async fn text_of(response: http::Response<crate::proxy::response_body::ResponseBody>) -> String {
     let body = response.into_body().collect().await;
     let body = body.unwrap_or_else(|_| panic!("no body")).to_bytes();
     String::from_utf8(body.to_vec()).unwrap()

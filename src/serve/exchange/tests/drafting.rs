@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Stage, calls, claude, model, result, sent, user};
-use crate::serve::exchange::value::Exchange;
-use crate::serve::exchange::{App, drafts};
-use crate::serve::proxy::testing;
+use crate::exchange::value::Exchange;
+use crate::exchange::{App, drafts};
+use crate::proxy::testing;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest, Prompts, ReviewPolicy};

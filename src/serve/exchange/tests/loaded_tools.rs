@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, claude, model, sent, user};
-use crate::serve::exchange::record_writer;
+use crate::exchange::record_writer;
 use baton_core::mark::sentinel;
 use baton_core::plan::NewHandoff;
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Stage, claude, model, sent, user};
-use crate::serve::exchange::context::append;
+use crate::exchange::context::append;
 
 #[tokio::test]
 async fn every_request_of_a_loop_gets_the_tool_once() {

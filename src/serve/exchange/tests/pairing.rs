@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, calls, claude, result, sent, user};
-use crate::serve::exchange::{record_writer, value::Exchange};
+use crate::exchange::{record_writer, value::Exchange};
 use baton_core::course::AnsweredCall;
 use baton_core::record::{HiddenResult, InsertionPlace};
 use baton_core::tools::{RECALL_NAME, TOOL_NAME};

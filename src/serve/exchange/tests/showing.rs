@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Stage, changed, claude, model, user};
-use crate::serve::exchange::value::Exchange;
+use crate::exchange::value::Exchange;
 
 async fn exchange(stage: &Stage, stream: bool) -> Exchange {
     let body = claude(&[user("Mend it."), model("Yes."), user("Go.")]);

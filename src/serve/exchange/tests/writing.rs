@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::{PROMPT, Stage, claude, model, user};
-use crate::serve::exchange::answer::EffectResult;
-use crate::serve::exchange::record_writer;
-use crate::serve::exchange::value::Exchange;
+use crate::exchange::answer::EffectResult;
+use crate::exchange::record_writer;
+use crate::exchange::value::Exchange;
 use crate::state::config::HandoffMode;
 use baton_core::course::{CourseEvent, Effect};
 use baton_core::plan::NewHandoff;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::serve::proxy::testing;
+use crate::proxy::testing;
 use pretty_assertions::assert_eq;
 
 fn route(path: &str, header: Option<&'static str>) -> Route {

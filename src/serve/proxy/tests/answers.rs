@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config};
+use crate::proxy::testing::{Act, Proxy, Script, config};
 use crate::state::telemetry::ExchangeOutcome;
 
 /// A wire: path of a stream, path of a reply, and a request.

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::memory::{is_alone, peak};
-use crate::serve::proxy::testing::{Act, Proxy, Script, config};
-use crate::serve::proxy::upload::RopeBody;
+use crate::proxy::testing::{Act, Proxy, Script, config};
+use crate::proxy::upload::RopeBody;
 use crate::state::telemetry::ExchangeOutcome;
 
 macro_rules! packed {
@@ -253,7 +253,7 @@ async fn a_response_compressed_unasked_is_undone_as_it_comes() {
     assert_eq!(&first[..], b"data: 1\n\n", "before the stream has ended");
     let fault = body.frame().await.unwrap().unwrap_err();
     assert!(
-        matches!(fault, crate::serve::proxy::download::StreamFault::Silent(_)),
+        matches!(fault, crate::proxy::download::StreamFault::Silent(_)),
         "{fault}"
     );
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::memory::{is_alone, peak};
-use crate::serve::proxy::testing::{Act, Proxy, Script, config, small_steps};
+use crate::proxy::testing::{Act, Proxy, Script, config, small_steps};
 
 macro_rules! packed {
     ($encoder:ident, $text:expr) => {{

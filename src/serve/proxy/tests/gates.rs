@@ -7,7 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use pretty_assertions::assert_eq;
 use tokio::net::TcpStream;
 
-use crate::serve::proxy::testing::{Proxy, Script, config};
+use crate::proxy::testing::{Proxy, Script, config};
 use crate::state::config::{ClientKey, Secret};
 
 const TABLE: [(&str, &str, &str); 5] = [

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config};
+use crate::proxy::testing::{Act, Proxy, Script, config};
 
 async fn h2<S>(stream: S) -> SendRequest<Full<Bytes>>
 where
@@ -54,7 +54,7 @@ async fn http2_with_prior_knowledge() {
 async fn a_cancelled_http2_stream_ends_its_leg_and_no_other() {
     let upstream = Script::start(vec![
         Act::Hang(Bytes::new()),
-        Act::Answer(crate::serve::proxy::testing::ok("2")),
+        Act::Answer(crate::proxy::testing::ok("2")),
     ])
     .await;
     let proxy = Proxy::start(config(&upstream.url));
@@ -97,7 +97,7 @@ async fn tls_with_a_certificate_of_ones_own() {
 
     (config.server.tls_cert, config.server.tls_key) = (Some(key.clone()), Some(key));
     assert!(
-        crate::serve::proxy::server::bind(&config).is_err(),
+        crate::proxy::server::bind(&config).is_err(),
         "a key is no certificate"
     );
 }
@@ -150,7 +150,7 @@ async fn shutdown_lets_open_streams_end_within_the_drain_time() {
 
 #[tokio::test]
 async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
-    let upstream = Script::start(vec![Act::Answer(crate::serve::proxy::testing::ok("{}"))]).await;
+    let upstream = Script::start(vec![Act::Answer(crate::proxy::testing::ok("{}"))]).await;
     let mut config = config(&upstream.url);
     config.limits.connections = 4;
     let proxy = Proxy::start(config);

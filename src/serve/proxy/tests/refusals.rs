@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
+use crate::proxy::testing::{Act, Proxy, Script, config, ok};
 use crate::state::config::{ClientKey, Secret};
 use crate::state::telemetry::ExchangeOutcome;
 

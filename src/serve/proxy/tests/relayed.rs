@@ -7,9 +7,9 @@ use pretty_assertions::assert_eq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::serve::proxy::download::StreamFault;
-use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
-use crate::serve::proxy::upload::RopeBody;
+use crate::proxy::download::StreamFault;
+use crate::proxy::testing::{Act, Proxy, Script, config, ok};
+use crate::proxy::upload::RopeBody;
 use crate::state::config::Secret;
 use crate::state::telemetry::ExchangeOutcome;
 

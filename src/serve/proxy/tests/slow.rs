@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok, small_steps};
+use crate::proxy::testing::{Act, Proxy, Script, config, ok, small_steps};
 
 /// Longer than a head may take on a connection that is closed after it.
 const IDLE: Duration = Duration::from_secs(31);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config};
+use crate::proxy::testing::{Act, Proxy, Script, config};
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
                       9\r\ndata: 1\n\n\r\n";

@@ -1,6 +1,6 @@
 //! A browser on the data listener.
 
-use crate::serve::proxy::testing::{Proxy, Script, config};
+use crate::proxy::testing::{Proxy, Script, config};
 use crate::state::config::{ClientKey, Secret};
 
 const ACCEPT: &str = "accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";

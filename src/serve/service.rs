@@ -1,6 +1,6 @@
 //! Composition root of a serving process.
 
-pub(crate) mod reload;
+pub mod reload;
 
 use std::future::Future;
 use std::io;
@@ -14,13 +14,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::reload::Reloader;
-use crate::serve::admin::readiness::{self, JournalPlace};
-use crate::serve::admin::{self, AdminState, Inspector};
+use crate::admin::readiness::{self, JournalPlace};
+use crate::admin::{self, AdminState, Inspector};
 
-use crate::serve::exchange::App;
-use crate::serve::proxy::Gateway;
-use crate::serve::proxy::exchange_recorder::EventHook;
-use crate::serve::proxy::server::{self, Bound, GatewaySlot};
+use crate::exchange::App;
+use crate::proxy::Gateway;
+use crate::proxy::exchange_recorder::EventHook;
+use crate::proxy::server::{self, Bound, GatewaySlot};
 use crate::state::config::{Config, StoreRetention};
 use crate::state::files::documents::{DocumentSettings, DocumentWriter};
 use crate::state::instance;
@@ -154,18 +154,18 @@ impl DataListener {
 }
 
 /// What a process serves with, opened and bound.
-pub(crate) struct ServiceParts {
-    pub(crate) config: Config,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) prices: Prices,
-    pub(crate) store: SharedStore,
-    pub(crate) seals: Seals,
-    pub(crate) data: Bound,
-    pub(crate) admin: TcpListener,
+pub struct ServiceParts {
+    pub config: Config,
+    pub metrics: Arc<Metrics>,
+    pub prices: Prices,
+    pub store: SharedStore,
+    pub seals: Seals,
+    pub data: Bound,
+    pub admin: TcpListener,
 }
 
 /// The data listener, the admin listener, and what they share.
-pub(crate) struct Service {
+pub struct Service {
     data: DataListener,
     admin: AdminListener,
     store: SharedStore,
@@ -185,7 +185,7 @@ impl Service {
     ///
     /// # Errors
     /// TLS to the upstreams cannot be set up.
-    pub(crate) fn new(parts: ServiceParts) -> io::Result<Self> {
+    pub fn new(parts: ServiceParts) -> io::Result<Self> {
         let ServiceParts {
             config,
             metrics,
@@ -244,7 +244,7 @@ impl Service {
     }
 
     /// What applies a changed config. `loaded`: the config of this service as it was loaded.
-    pub(crate) fn reloader(&self, loaded: Config) -> Reloader {
+    pub fn reloader(&self, loaded: Config) -> Reloader {
         Reloader::new(
             Arc::clone(&self.data.gateway),
             self.data.bound.certificate(),
@@ -255,12 +255,12 @@ impl Service {
     }
 
     /// The address of the data listener, with the port that was picked.
-    pub(crate) fn addr(&self) -> SocketAddr {
+    pub fn addr(&self) -> SocketAddr {
         self.data.bound.addr()
     }
 
     /// Serves until `stop` is done and what is in progress has ended. Then calls `drained`, and writes what is pending.
-    pub(crate) async fn run(self, stop: impl Future<Output = ()>, drained: impl FnOnce()) {
+    pub async fn run(self, stop: impl Future<Output = ()>, drained: impl FnOnce()) {
         // The admin listener stays open while streams drain, so that `/readyz` reports it.
         let (end, until_drained) = watch::channel(false);
         let AdminListener { listener, state } = self.admin;
@@ -285,7 +285,7 @@ impl Service {
 }
 
 /// Waits until the value is true or the sender is dropped.
-pub(crate) async fn is_true(mut channel: watch::Receiver<bool>) {
+pub async fn is_true(mut channel: watch::Receiver<bool>) {
     let _ = channel.wait_for(|value| *value).await;
 }
 

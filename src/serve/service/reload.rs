@@ -6,11 +6,11 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::serve::exchange::App;
-use crate::serve::proxy::certificate::Certificate;
-use crate::serve::proxy::exchange_recorder::EventHook;
-use crate::serve::proxy::server::GatewaySlot;
-use crate::serve::proxy::{GatewayParts, descriptors};
+use crate::exchange::App;
+use crate::proxy::certificate::Certificate;
+use crate::proxy::exchange_recorder::EventHook;
+use crate::proxy::server::GatewaySlot;
+use crate::proxy::{GatewayParts, descriptors};
 use crate::state::config::{Config, Secret};
 use crate::state::journal::Redactor;
 use crate::state::sync::locked;
@@ -32,7 +32,7 @@ pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
 const TLS: &str = "server.tls_cert and server.tls_key (on or off)";
 
 /// What of a running service follows a changed config.
-pub(crate) struct Reloader {
+pub struct Reloader {
     slot: GatewaySlot,
     certificate: Option<Certificate>,
     events: EventHook,
@@ -47,9 +47,9 @@ struct ReloadState {
 
 /// The outcome of a reload.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ReloadReport {
+pub struct ReloadReport {
     /// Changed settings that hold only after a restart.
-    pub(crate) fixed: Vec<String>,
+    pub fixed: Vec<String>,
 }
 
 impl Reloader {
@@ -73,7 +73,7 @@ impl Reloader {
     ///
     /// # Errors
     /// A file that the config names cannot be read: the certificate, prompts, prices. Nothing has changed then.
-    pub(crate) fn apply(&self, loaded: Config) -> io::Result<ReloadReport> {
+    pub fn apply(&self, loaded: Config) -> io::Result<ReloadReport> {
         let mut state = locked(&self.state);
         let running = Arc::clone(&state.app.config);
         let mut config = loaded.clone();
