@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::TokioIo;
+
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -174,7 +175,7 @@ async fn connection(stream: TcpStream, shared: Arc<ProviderShared>) {
     // A socket that refuses the option still serves.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| answer(Arc::clone(&shared), request));
-    let server = auto::Builder::new(TokioExecutor::new());
+    let server = http1::Builder::new();
     // How a connection ends is up to the client; its response bodies count aborted requests.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }

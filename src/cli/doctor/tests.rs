@@ -32,7 +32,7 @@ fn severities(findings: &[Finding]) -> Vec<FindingSeverity> {
 fn a_refusal_counts_as_reachable_and_names_its_protocol() {
     let found = findings(
         &[
-            probe("a", Ok((401, Version::HTTP_2))),
+            probe("a", Ok((401, Version::HTTP_11))),
             probe("b", Ok((404, Version::HTTP_11))),
             probe("c", Ok((503, Version::HTTP_11))),
             probe("d", Err("no such host")),
@@ -43,7 +43,7 @@ fn a_refusal_counts_as_reachable_and_names_its_protocol() {
     assert_eq!(severities(&found), [Fine, Fine, Warning, Warning]);
     assert_eq!(
         found[0].message,
-        "https://a.example answers, HTTP/2 over TLS (status 401)"
+        "https://a.example answers, HTTP/1.1 over TLS (status 401)"
     );
     assert!(found[1].message.contains("HTTP/1.1 over TLS"), "{found:?}");
 }

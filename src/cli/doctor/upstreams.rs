@@ -66,7 +66,6 @@ pub(super) fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec
 
 fn protocol(version: Version, base_url: &str) -> String {
     let http = match version {
-        Version::HTTP_2 => "HTTP/2",
         Version::HTTP_10 => "HTTP/1.0",
         _ => "HTTP/1.1",
     };

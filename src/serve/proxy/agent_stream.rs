@@ -1,17 +1,14 @@
 //! The stream to an agent: bounds how much is read from it at once, and how long the agent may read nothing of what is
 //! written.
 
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::rt::Executor;
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Sleep;
 
 /// One byte less than the server's buffer may grow to. That buffer doubles when a read fills it. It keeps its
 /// size as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay in
@@ -125,76 +122,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for AgentStream<S> {
         let written = Pin::new(self.written()).poll_write_vectored(cx, bufs);
         self.timed(cx, written)
     }
-}
-
-/// Result of the server's last poll of an answer's body.
-#[derive(Clone, Copy)]
-enum LastPoll {
-    /// The body was not polled.
-    Nothing,
-    /// It returned a frame: until the next poll that frame waits for the agent.
-    Frame,
-    /// The next frame is upstream's to send.
-    Wait,
-}
-
-thread_local! {
-    /// Of the stream that this thread polls.
-    static LAST_POLL: Cell<LastPoll> = const { Cell::new(LastPoll::Nothing) };
-}
-
-/// The body of the answer under way was polled for a frame, and had one or not.
-pub(super) fn polled(has_frame: bool) {
-    LAST_POLL.set(if has_frame {
-        LastPoll::Frame
-    } else {
-        LastPoll::Wait
-    });
-}
-
-/// Runs each HTTP/2 stream as a task, and resets those of whose answer nothing is taken for this long.
-#[derive(Clone, Copy)]
-pub(super) struct OpenStreams(pub(super) Duration);
-
-impl<F> Executor<F> for OpenStreams
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        tokio::spawn(while_taken(stream, self.0));
-    }
-}
-
-/// Ends with the stream, or without it: what is dropped before its end is reset.
-async fn while_taken(stream: impl Future<Output = ()>, patience: Duration) {
-    let mut stream = pin!(stream);
-    let mut since = None;
-    let mut due: Option<Pin<Box<Sleep>>> = None;
-    poll_fn(|cx| {
-        LAST_POLL.set(LastPoll::Nothing);
-        if stream.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        match LAST_POLL.get() {
-            LastPoll::Nothing => {}
-            LastPoll::Frame => since = Some(Instant::now()),
-            LastPoll::Wait => since = None,
-        }
-        let Some(end) = since.map(|since| since + patience) else {
-            due = None;
-            return Poll::Pending;
-        };
-        let due = due.get_or_insert_with(|| Box::pin(sleep_until(end)));
-        loop {
-            ready!(due.as_mut().poll(cx));
-            if due.deadline() >= end {
-                tracing::debug!("the agent reads nothing of its answer: the stream is reset");
-                return Poll::Ready(());
-            }
-            due.as_mut().reset(end);
-        }
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -48,6 +48,6 @@ fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>>
         .with_no_client_auth()
         .with_single_cert(certificates, private)
         .map_err(|e| bad(chain, &e))?;
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(tls))
 }

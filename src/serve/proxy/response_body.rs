@@ -131,9 +131,6 @@ impl Body for ResponseBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = self.poll_source(cx);
-        if self.guard.is_some() {
-            super::agent_stream::polled(polled.is_ready());
-        }
         if let Poll::Ready(frame) = &polled {
             // The server does not ask for the end of a body whose length it knows.
             let ended = frame.is_none() || self.is_end_stream();

@@ -1,8 +1,7 @@
-//! The data listener: accepts, speaks HTTP/1.1 or HTTP/2 (with prior knowledge, or by ALPN over TLS), and drains
-//! on shutdown. A connection is a task; a panic ends the exchange it happens in and no other.
+//! The data listener: accepts, speaks HTTP/1.1, and drains on shutdown. A connection is a task; a panic ends the exchange it
+//! happens in and no other.
 
 use std::convert::Infallible;
-use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -15,18 +14,17 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
-use super::agent_stream::OpenStreams;
 use super::certificate::Certificate;
 use super::fault::{Code, Fault};
 use super::response_body::ResponseBody;
@@ -45,15 +43,6 @@ const IDLE_TIME: Duration = Duration::from_secs(300);
 /// Time for the first bytes of a connection, and for the head of one that is closed after its answer. Heads are sent at
 /// once; this is for the worst networks.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-
-/// Pause between checks of a connection whose first bytes do not show the version yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// What HTTP/2 begins with (RFC 9113, section 3.4).
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Pings on HTTP/2, by which an agent is noticed that has vanished, or that stays in the middle of a frame or of a head.
-const H2_PING: Duration = Duration::from_secs(30);
 
 /// Above this share of all connections a new one is closed after its answer: idle ones of some agents must not keep
 /// others out.
@@ -91,10 +80,9 @@ pub struct Bound {
     drain: Duration,
 }
 
-/// The protocols.
+/// The protocol.
 struct Http {
     one: http1::Builder,
-    two: http2::Builder<OpenStreams>,
     waits: AgentWaits,
 }
 
@@ -141,14 +129,8 @@ impl Http {
             .keep_alive(keep_alive)
             .header_read_timeout(if keep_alive { IDLE_TIME } else { HEAD_TIME })
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-        let mut two = http2::Builder::new(OpenStreams(limits.waits.stalled));
-        two.timer(TokioTimer::new())
-            .keep_alive_interval(H2_PING)
-            .adaptive_window(true)
-            .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
         Self {
             one,
-            two,
             waits: limits.waits,
         }
     }
@@ -223,11 +205,8 @@ impl Bound {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);
             match tls {
-                None => match first_words(&stream, closing).await {
-                    Some(HttpVersion::One) => serve_one(stream, &http, gateway, watcher).await,
-                    Some(HttpVersion::Two) => serve_two(stream, &http, gateway, watcher).await,
-                    None => {}
-                },
+                None if speaks(&stream, closing).await => serve(stream, &http, gateway, watcher).await,
+                None => {}
                 // The task would keep room for a handshake, as long as it lives.
                 Some(tls) => Box::pin(encrypted(stream, tls, http, gateway, watcher)).await,
             }
@@ -243,84 +222,30 @@ async fn encrypted(
     watcher: Watcher,
 ) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
-        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            serve_two(stream, &http, gateway, watcher).await;
-        }
-        // Over TLS, HTTP/2 is always negotiated (RFC 9113, section 3.2).
-        Ok(Ok(stream)) => serve_one(stream, &http, gateway, watcher).await,
+        Ok(Ok(stream)) => serve(stream, &http, gateway, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
         Err(_) => tracing::debug!("TLS handshake: timeout"),
     }
 }
 
-/// The HTTP version of a connection.
-enum HttpVersion {
-    One,
-    Two,
-}
-
-/// Peeks at the first bytes. `None`: too few of them came in time.
-async fn first_words(stream: &TcpStream, mut closing: watch::Receiver<()>) -> Option<HttpVersion> {
+/// Waits for the first byte of a connection. `false`: none came in time, or the listener closes.
+async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<()>) -> bool {
+    let mut first = [0];
     tokio::select! {
-        spoken = tokio::time::timeout(HEAD_TIME, spoken(stream)) => spoken.ok()?,
-        _ = closing.changed() => None,
+        seen = tokio::time::timeout(HEAD_TIME, stream.peek(&mut first)) => matches!(seen, Ok(Ok(1))),
+        _ = closing.changed() => false,
     }
 }
 
-async fn spoken(stream: &TcpStream) -> Option<HttpVersion> {
-    let mut first = [0; H2_PREFACE.len()];
-    loop {
-        let seen = stream.peek(&mut first).await.ok()?;
-        match &first[..seen] {
-            [] => return None,
-            first if !H2_PREFACE.starts_with(first) => return Some(HttpVersion::One),
-            H2_PREFACE => return Some(HttpVersion::Two),
-            // A `P` may be a POST's.
-            _ => tokio::time::sleep(LOOK_AGAIN).await,
-        }
-    }
-}
-
-/// Awaits a connection, boxed: the task keeps as much room as the largest thing it ever awaits, as long as it
-/// lives.
-async fn watched<C: GracefulConnection>(connection: C, watcher: Watcher)
-where
-    C::Error: Display,
-{
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "connection");
-    }
-}
-
-async fn serve_one<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
+async fn serve<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = AgentStream::new(stream, http.waits.stalled);
     let connection = http.one.serve_connection(TokioIo::new(stream), service(gateway));
-    Box::pin(watched(connection, watcher)).await;
-}
-
-async fn serve_two<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let asked = Arc::new(Notify::new());
-    let (begun, answers) = (Arc::clone(&asked), service(gateway));
-    let answers = service_fn(move |request| {
-        begun.notify_one();
-        answers.call(request)
-    });
-    let connection = http.two.serve_connection(TokioIo::new(stream), answers);
-    // hyper pings from the preface on.
-    let silent = async {
-        if tokio::time::timeout(IDLE_TIME, asked.notified()).await.is_ok() {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        () = Box::pin(watched(connection, watcher)) => {}
-        () = silent => {}
+    // In a box: the task keeps as much room as the largest thing it ever awaits, as long as it lives.
+    if let Err(error) = Box::pin(watcher.watch(connection)).await {
+        tracing::debug!(%error, "connection");
     }
 }
 

@@ -278,21 +278,15 @@ async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Varia
     })
     .await;
     let body = (variant.body)(&fixture.history(), false).to_string();
-    // The agent has no room for the body: the head comes, and the server waits.
-    let client = Client::builder(TokioExecutor::new())
-        .http2_only(true)
-        .http2_initial_stream_window_size(0)
-        .build_http();
+    // The agent is gone when it has the head.
+    let client = Client::builder(TokioExecutor::new()).build_http();
     let url = format!("http://{}{}", fixture.baton.addr, (variant.path)(false));
     let mut request = http::Request::post(url).header("content-type", "application/json");
     for (name, value) in variant.headers {
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(bytes::Bytes::from(body))).unwrap();
-    let mut response = client.request(request).await.unwrap();
-    let nothing = tokio::time::timeout(std::time::Duration::from_millis(50), response.frame()).await;
-    assert!(nothing.is_err());
-    drop(response);
+    drop(client.request(request).await.unwrap());
     fixture.baton.events(1).await;
     let answer = fixture.ask(&fixture.history(), false).await;
     assert!(
