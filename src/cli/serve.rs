@@ -111,10 +111,10 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
     let reloader = service.reloader(loaded.config.clone());
     let reloading = tokio::spawn(loaded.watch(reloader));
     let dir = for_agents.then(|| config.state_dir.clone());
-    let stop = async move {
+    let stop = Box::pin(async move {
         stopped(stop, dir).await;
         reloading.abort();
-    };
+    });
     service.run(stop, || drop(claim)).await;
     Ok(())
 }

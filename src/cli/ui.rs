@@ -69,9 +69,9 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let page = format!("http://{}", reachable(listener.local_addr()?));
     out.line(format_args!("inspector on {page}, read only; Ctrl-C ends it"))?;
     open_browser(args, &page);
-    let stop = async {
+    let stop = Box::pin(async {
         let _ = tokio::signal::ctrl_c().await;
-    };
+    });
     admin::serve(listener, Arc::new(state), stop).await?;
     Ok(())
 }

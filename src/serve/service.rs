@@ -2,13 +2,13 @@
 
 pub mod reload;
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -143,7 +143,7 @@ impl DataListener {
     }
 
     /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over.
-    async fn run(self, stop: impl Future<Output = ()>) {
+    async fn run(self, stop: BoxFuture<'static, ()>) {
         self.bound.run(self.gateway, stop).await;
         // The queue's other senders.
         drop((self.app, self.events));
@@ -260,16 +260,16 @@ impl Service {
     }
 
     /// Serves until `stop` is done and what is in progress has ended. Then calls `drained`, and writes what is pending.
-    pub async fn run(self, stop: impl Future<Output = ()>, drained: impl FnOnce()) {
+    pub async fn run(self, stop: BoxFuture<'static, ()>, drained: impl FnOnce()) {
         // The admin listener stays open while streams drain, so that `/readyz` reports it.
         let (end, until_drained) = watch::channel(false);
         let AdminListener { listener, state } = self.admin;
-        let admin = tokio::spawn(admin::serve(listener, state, is_true(until_drained)));
+        let admin = tokio::spawn(admin::serve(listener, state, Box::pin(is_true(until_drained))));
         let draining = self.draining;
-        let stop = async move {
+        let stop = Box::pin(async move {
             stop.await;
             draining.store(true, Ordering::Relaxed);
-        };
+        });
         let sweeper = tokio::spawn(sweep(self.store, self.keep));
         self.data.run(stop).await;
         sweeper.abort();

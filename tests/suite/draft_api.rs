@@ -113,9 +113,10 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
         }),
     };
     let (stop, stopped) = tokio::sync::oneshot::channel();
-    tokio::spawn(admin::serve(listener, Arc::new(state), async {
+    let stopped = async {
         let _ = stopped.await;
-    }));
+    };
+    tokio::spawn(admin::serve(listener, Arc::new(state), Box::pin(stopped)));
     (address, stop)
 }
 

@@ -265,9 +265,10 @@ impl Listener {
             }),
         };
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        tokio::spawn(admin::serve(listener, Arc::new(state), async {
+        let stopped = async {
             let _ = stopped.await;
-        }));
+        };
+        tokio::spawn(admin::serve(listener, Arc::new(state), Box::pin(stopped)));
         Self { address, _stop: stop }
     }
 

@@ -152,7 +152,7 @@ pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> CliResult<Sock
     let seal = SealKey::new(*b"a key for the time of a demo");
     let app = Arc::new(App::new(config, Arc::clone(store), seal)?);
     let gateway = Arc::new(service::gateway(&app, Arc::new(|_| ()))?);
-    tokio::spawn(bound.run(server::slot(gateway), std::future::pending()));
+    tokio::spawn(bound.run(server::slot(gateway), Box::pin(std::future::pending())));
     Ok(address)
 }
 

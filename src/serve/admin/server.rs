@@ -1,11 +1,11 @@
 //! Accept loop of the admin listener.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,13 +32,12 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 pub async fn serve(
     listener: TcpListener,
     state: Arc<AdminState>,
-    shutdown: impl Future<Output = ()> + Send,
+    mut shutdown: BoxFuture<'static, ()>,
 ) -> io::Result<()> {
     let bound = listener.local_addr()?;
     let (close, closing) = watch::channel(false);
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,

@@ -41,9 +41,10 @@ async fn start(token: Option<&str>) -> Running {
         inspector: None,
     };
     let (stop, stopped) = oneshot::channel();
-    let served = tokio::spawn(serve(listener, Arc::new(state), async {
+    let stopped = Box::pin(async {
         let _ = stopped.await;
-    }));
+    });
+    let served = tokio::spawn(serve(listener, Arc::new(state), stopped));
     Running {
         address,
         up,

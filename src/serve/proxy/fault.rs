@@ -89,7 +89,7 @@ codes! {
     /// The connection ended before a response began.
     CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
     /// The head of the response is over what is read: lines or bytes.
-    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 1024 lines or limits.header_bytes; the same request would fail again, so raise the limit or find out what adds them";
+    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 256 lines or limits.header_bytes; the same request would fail again, so raise the limit or find out what adds them";
     /// The answer's coding or framing is broken, before anything of it was sent on.
     UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and check what is between this proxy and upstream";
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -147,12 +148,16 @@ impl Bound {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the drain time.
-    pub async fn run(self, gateway: GatewaySlot, shutdown: impl Future<Output = ()>) {
+    /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the drain time. In
+    /// boxes: so what serves is compiled with this crate, and not again by each caller.
+    pub fn run(self, gateway: GatewaySlot, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        Box::pin(self.served(gateway, shutdown))
+    }
+
+    async fn served(self, gateway: GatewaySlot, mut shutdown: BoxFuture<'static, ()>) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());
         let mut connections = JoinSet::new();
-        let mut shutdown = std::pin::pin!(shutdown);
         let mut tick = tokio::time::interval(TICK);
         loop {
             tokio::select! {

@@ -2,7 +2,7 @@
 //! conversation.
 
 use baton_strict::{Fault, Reply};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use pretty_assertions::assert_eq;
