@@ -4,7 +4,6 @@
 use memchr::{memchr, memmem};
 
 use super::literal::{CallArguments, JsonText};
-use super::prose;
 use crate::text::{Span, json};
 use crate::wire::{self, Role, TurnPartKind};
 
@@ -69,22 +68,6 @@ impl<'a> AnswerContent<'a> {
             Err(_) => answered.lines(),
         }
         answered
-    }
-
-    /// All of it as a person reads it, a line for each string; `None` where nothing of it is understood.
-    pub fn as_read(&self) -> Option<String> {
-        let mut out = String::new();
-        for part in &self.parts {
-            if part.kind == AnswerPartKind::Call {
-                out.push_str(&part.name.map(|name| name.get()).unwrap_or_default());
-                out.push('\n');
-                prose::text_as_read(&part.text(), &mut out);
-            } else {
-                out.push_str(&part.text());
-                out.push('\n');
-            }
-        }
-        (!out.is_empty()).then_some(out)
     }
 
     /// Server-sent events, or a line for each event.

@@ -19,7 +19,6 @@ mod exits;
 mod goal;
 mod literal;
 mod part;
-mod prose;
 mod request;
 mod texts;
 mod tool_use;
@@ -40,8 +39,8 @@ pub use answer::{AnswerContent, AnswerPart, AnswerPartKind};
 pub use goal::SessionGoal;
 pub use literal::{CallArguments, JsonText};
 pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
-pub use prose::as_read;
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
+pub use texts::texts;
 pub use tool_use::{AnsweredCalls, ToolUse};
 pub use turn::TranscriptTurn;
 

@@ -55,33 +55,64 @@ const UNREAD: &[&[u8]] = &[
 
 /// Appends the texts of the value at `span`, in order, each once. A value that breaks off has those before that.
 pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>>) {
-    let _ = value(body, span.start, 0, out);
+    let mut reader = TextReader {
+        body,
+        all_are_blocks: false,
+        out,
+    };
+    let _ = reader.value(span.start, 0);
 }
 
-/// Where the value at `at` ends.
-fn value<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<JsonText<'a>>) -> WalkResult {
-    if depth > DEEPEST {
-        return json::value_end(body, at);
-    }
-    match body.get(at) {
-        Some(b'"') => {
-            let end = json::string_end(body, at)?;
-            out.push(JsonText::new(body, Span::new(at, end).inner()));
-            Ok(end)
+/// The texts of a message or of any other part of a request, in order; `None` where it is not JSON all the way down.
+pub fn texts(json: &[u8]) -> Option<Vec<JsonText<'_>>> {
+    let mut all = Vec::new();
+    let mut reader = TextReader {
+        body: json,
+        all_are_blocks: true,
+        out: &mut all,
+    };
+    let end = reader.value(json::blank(json, 0), 0).ok()?;
+    (json::blank(json, end) == json.len()).then_some(all)
+}
+
+struct TextReader<'a, 'o> {
+    body: &'a [u8],
+    /// Whether objects without a type are blocks as well: messages, and what is in them.
+    all_are_blocks: bool,
+    out: &'o mut Vec<JsonText<'a>>,
+}
+
+impl TextReader<'_, '_> {
+    /// Where the value at `at` ends.
+    fn value(&mut self, at: usize, depth: usize) -> WalkResult {
+        let body = self.body;
+        if depth > DEEPEST {
+            return json::value_end(body, at);
         }
-        Some(b'[') => json::array(body, at, |at| value(body, at, depth + 1, out)),
-        Some(b'{') => object(body, at, depth, out),
-        _ => json::value_end(body, at),
+        match body.get(at) {
+            Some(b'"') => {
+                let end = json::string_end(body, at)?;
+                self.out.push(JsonText::new(body, Span::new(at, end).inner()));
+                Ok(end)
+            }
+            Some(b'[') => json::array(body, at, |at| self.value(at, depth + 1)),
+            Some(b'{') => self.object(at, depth),
+            _ => json::value_end(body, at),
+        }
     }
-}
 
-fn object<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<JsonText<'a>>) -> WalkResult {
-    let kind = json::get(body, Span::new(at, at), "type").filter(|kind| body[kind.start] == b'"');
-    if kind.is_some_and(|kind| MEDIA.contains(&kind.inner().of(body))) {
-        return json::value_end(body, at);
+    fn object(&mut self, at: usize, depth: usize) -> WalkResult {
+        let body = self.body;
+        let kind = json::get(body, Span::new(at, at), "type").filter(|kind| body[kind.start] == b'"');
+        if kind.is_some_and(|kind| MEDIA.contains(&kind.inner().of(body))) {
+            return json::value_end(body, at);
+        }
+        let is_block = self.all_are_blocks || kind.is_some();
+        json::object(body, at, |key, at| {
+            match is_block && UNREAD.contains(&key.of(body)) {
+                true => json::value_end(body, at),
+                false => self.value(at, depth + 1),
+            }
+        })
     }
-    json::object(body, at, |key, at| match kind {
-        Some(_) if UNREAD.contains(&key.of(body)) => json::value_end(body, at),
-        _ => value(body, at, depth + 1, out),
-    })
 }

@@ -4,7 +4,7 @@
 use regex::{Regex, RegexBuilder, bytes};
 
 use baton_core::text::json;
-use baton_core::transcript::{AnswerContent, as_read};
+use baton_core::transcript::{AnswerContent, AnswerPartKind, texts};
 
 /// Characters before and after a match that are shown: the match is to be in view where two lines are.
 const BEFORE: usize = 40;
@@ -12,6 +12,9 @@ const CHARS_AFTER: usize = 100;
 
 /// Characters of what is looked for.
 const LONGEST: usize = 1000;
+
+/// Maximum depth to which JSON in strings is opened.
+const OPENED: usize = 4;
 
 /// The text to search for.
 pub(super) struct SearchPattern {
@@ -63,7 +66,7 @@ impl SearchPattern {
                 .word
                 .as_ref()
                 .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
-            && let Some(text) = AnswerContent::of(chunk).as_read()
+            && let Some(text) = answer_as_read(chunk)
         {
             // The frames around the text are not what a person looks for.
             let found = self.snippet(&text);
@@ -75,9 +78,40 @@ impl SearchPattern {
             return None;
         }
         // A part of a body is no JSON by itself.
-        as_read(chunk)
-            .and_then(|text| self.snippet(&text))
-            .or_else(|| self.snippet(&json::unescape(chunk)))
+        let mut text = String::new();
+        let found = add_texts(chunk, 0, &mut text).and_then(|()| self.snippet(&text));
+        found.or_else(|| self.snippet(&json::unescape(chunk)))
+    }
+}
+
+/// The parts of an answer, a line for each text; `None` where nothing of the answer is understood.
+fn answer_as_read(answer: &[u8]) -> Option<String> {
+    let mut out = String::new();
+    for part in AnswerContent::of(answer).parts {
+        let depth = if part.kind == AnswerPartKind::Call {
+            0
+        } else {
+            OPENED
+        };
+        out.extend(part.name.map(|name| name.get().into_owned() + "\n"));
+        add_text(&part.text(), depth, &mut out);
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// Adds a line for each text of a value; `None` where `json` is none.
+fn add_texts(json: &[u8], depth: usize, out: &mut String) -> Option<()> {
+    let all = texts(json)?;
+    all.iter().for_each(|text| add_text(&text.get(), depth, out));
+    Some(())
+}
+
+/// Adds a text, or the texts that are in it where it is JSON.
+fn add_text(text: &str, depth: usize, out: &mut String) {
+    let may_be_json = depth < OPENED && text.trim_start().starts_with(['{', '[']);
+    if !may_be_json || add_texts(text.as_bytes(), depth + 1, out).is_none() {
+        out.push_str(text);
+        out.push('\n');
     }
 }
 
@@ -107,6 +141,28 @@ fn line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_are_read_without_their_escapes() {
+        let read = |message: serde_json::Value| {
+            let mut text = String::new();
+            add_texts(message.to_string().as_bytes(), 0, &mut text).map(|()| text)
+        };
+        let chat = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",
+            "function": {"name": "run", "arguments": "{\"command\":\"grep \\\"a b\\\" x\\nls\"}"}}]});
+        assert_eq!(read(chat).unwrap(), "run\ngrep \"a b\" x\nls\n");
+        let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t",
+            "content": [{"type": "text", "text": "line \"one\"\n\ttwo"}]}]});
+        assert_eq!(read(result).unwrap(), "line \"one\"\n\ttwo\n");
+        let braces = json!({"content": ["{like this}", "[[ and this ]]", "{\"a\":[{b}]}"]});
+        assert_eq!(
+            read(braces).unwrap(),
+            "{like this}\n[[ and this ]]\n{\"a\":[{b}]}\n"
+        );
+        let mut text = String::new();
+        assert_eq!(add_texts(b"{\"model\":\"m\",\"messages\":[", 0, &mut text), None);
+    }
 
     #[test]
     fn white_space_and_case_do_not_matter_and_the_match_is_in_view() {
@@ -115,7 +171,7 @@ mod tests {
         let [before, found, after] = wanted.snippet(&long).unwrap();
         assert_eq!((found.as_str(), after.as_str()), ("the \"roof\" LEAKS", " badly"));
         assert!(before.chars().count() <= BEFORE);
-        let chunk = serde_json::json!({"role": "user", "content": long}).to_string();
+        let chunk = json!({"role": "user", "content": long}).to_string();
         assert!(wanted.look(chunk.as_bytes(), "received").is_some());
         assert!(SearchPattern::new(" \n").is_none());
         let stream = b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n\

@@ -30,7 +30,7 @@ fn read_all(view: &View) -> usize {
                 read += call.arguments.map_or(0, |arguments| arguments.get().len());
             }
         }
-        read += as_read(turn.span.of(&view.body)).map_or(0, |text| text.len());
+        read += texts(turn.raw()).map_or(0, |all| all.len());
     }
     let agent = transcript.agent();
     read += transcript.tool_names().len() + transcript.marks().len();
@@ -120,9 +120,8 @@ fn answer(sizes: &[usize], line: &str) {
     costs("an answer", sizes, |size| {
         let body = format!("{line}\n").repeat(size / line.len());
         let read = || {
-            AnswerContent::of(body.as_bytes())
-                .as_read()
-                .map_or(0, |text| text.len())
+            let parts = AnswerContent::of(body.as_bytes()).parts;
+            parts.iter().map(|part| part.text().len()).sum::<usize>()
         };
         (cost::of(read).0 + body.len() as u64, body.len())
     });

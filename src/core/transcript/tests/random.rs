@@ -132,7 +132,10 @@ fn read(body: &[u8]) {
         part.pieces.iter().copied().for_each(inside);
         let _ = part.text();
     }
-    let _ = as_read(body);
+    for text in texts(body).into_iter().flatten() {
+        inside(text.span);
+        let _ = text.get();
+    }
     for wire in WIRES {
         let Ok(view) = wire.read(&Bytes::copy_from_slice(body), Operation::Generate) else {
             continue;
