@@ -35,8 +35,6 @@ pub struct ModelPrices {
     pub id: String,
     /// Patterns of the names that it answers to, in lower case: `*` is any text, `#` a digit.
     names: Vec<String>,
-    /// Its context window in tokens.
-    pub window: Option<u64>,
     /// Rows in order; of those whose conditions hold, the last counts.
     price: Vec<PriceRow>,
 }

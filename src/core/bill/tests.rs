@@ -7,7 +7,7 @@ fn table() -> PriceTable {
         "provider": [
             {"id": "anthropic", "hosts": ["api.anthropic.com"], "model": [
                 {"id": "claude-opus-5-5", "names": ["claude-opus-5-5", "claude-opus-5-5-########", "claude-opus-5.5*"],
-                 "window": 1_000_000, "price": [
+                 "price": [
                     {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_long": 8.0, "output": 20.0},
                     {"speed": "fast", "input": 8.0, "cache_read": 0.4, "cache_write": 10.0, "cache_write_long": 16.0,
                      "output": 40.0}]},
