@@ -1,11 +1,9 @@
 //! Adds an exchange to the metrics.
 
-use std::sync::{Arc, OnceLock};
-
 use super::costs::KINDS;
 use super::labels::{by_model, label, labels};
 use super::{Metrics, counters};
-use crate::telemetry::series::{ModelSeries, ModelsSeries, TokenSeries, WireSeries};
+use crate::telemetry::series::WireSeries;
 use crate::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
 use baton_core::record::{CarriedKind, HandoffOrigin, WireId};
 
@@ -110,42 +108,19 @@ impl Metrics {
 
     /// Records the per-model metrics of the GenAI conventions. Relayed requests have none.
     fn record_model(&self, event: &ExchangeEvent, wire: WireId, model: &str) {
-        let known = self.by_model.get(event.wire, ModelsSeries::default);
-        let (series, shown) = match known.known(model) {
-            Some(series) => (series, model.to_owned()),
-            None => {
-                let shown = self.models.label(model, event.status);
-                let series = Arc::new(ModelSeries {
-                    duration: self.duration.get_or_create_owned(&by_model(wire, &shown)),
-                    first_token: OnceLock::new(),
-                    tokens: OnceLock::new(),
-                });
-                if shown == model {
-                    known.keep(shown.clone(), Arc::clone(&series));
-                }
-                (series, shown)
-            }
-        };
-        series.duration.observe(event.total_ms / 1000.0);
+        let by_model = by_model(wire, &self.models.label(model, event.status));
+        self.duration
+            .get_or_create(&by_model)
+            .observe(event.total_ms / 1000.0);
         if let Some(first) = event.first_byte_ms {
-            let make = || self.first_token.get_or_create_owned(&by_model(wire, &shown));
-            series.first_token.get_or_init(make).observe(first / 1000.0);
+            self.first_token.get_or_create(&by_model).observe(first / 1000.0);
         }
         for leg in event.tokens.iter().flatten() {
-            let tokens = series.tokens.get_or_init(|| self.token_series(wire, &shown));
-            tokens.count(*leg);
-        }
-    }
-
-    fn token_series(&self, wire: WireId, model: &str) -> TokenSeries {
-        let histogram = |kind| {
-            let mut label = by_model(wire, model);
-            label.extend(labels([("gen_ai_token_type", kind)]));
-            self.token_usage.get_or_create_owned(&label)
-        };
-        TokenSeries {
-            input: histogram("input"),
-            output: histogram("output"),
+            for (kind, tokens) in [("input", leg.all_input()), ("output", leg.output)] {
+                let label = [by_model.clone(), labels([("gen_ai_token_type", kind)])].concat();
+                // Exact up to 2^53.
+                self.token_usage.get_or_create(&label).observe(tokens as f64);
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use self::labels::{
 };
 use super::facts::{ExchangeFacts, FACTS, Fact, FactCounter};
 use super::models::LabelledModels;
-use super::series::{ModelsSeries, PerWire, WireSeries};
+use super::series::{PerWire, WireSeries};
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
@@ -58,7 +58,6 @@ pub struct Metrics {
     /// Those of the table of facts, in its order.
     facts: Vec<Counters>,
     by_wire: PerWire<WireSeries>,
-    by_model: PerWire<ModelsSeries>,
 }
 
 fn histograms(make: fn() -> Histogram) -> Histograms {
@@ -115,7 +114,6 @@ impl Metrics {
             count_dropped: OnceLock::new(),
             count_documents: OnceLock::new(),
             by_wire: PerWire::default(),
-            by_model: PerWire::default(),
             registry,
         }
     }
