@@ -3,12 +3,13 @@
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
-
-/// The port of a server where the URL has none.
-const PORT: u16 = 6379;
+use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
 /// The port of a Sentinel where the URL has none.
-const SENTINEL_PORT: u16 = 26379;
+const SENTINEL_PORT: &str = ":26379";
+
+/// The error of what the crate cannot read. Its own error may quote the URL.
+const UNREADABLE: AddressError = "the URL has no readable login, host, port or database";
 
 /// How the primary is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,30 +83,47 @@ impl StoreAddress {
             return Err("nothing follows the path");
         }
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, hosts) = match place.rsplit_once('@') {
-            Some((login, hosts)) => (Some(login), hosts),
-            None => (None, place),
+        let (login, hosts) = place.split_at(place.rfind('@').map_or(0, |at| at + 1));
+        let db = match scheme {
+            Scheme::Single => path,
+            Scheme::Sentinel | Scheme::Cluster => "",
         };
-        let (user, password) = login.map_or(Ok((None, None)), logged_in)?;
-        let port = match scheme {
-            Scheme::Sentinel => SENTINEL_PORT,
-            Scheme::Single | Scheme::Cluster => PORT,
-        };
-        let servers = hosts
-            .split(',')
-            .map(|host| server(host, port))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut servers = Vec::new();
+        let mut settings = RedisConnectionInfo::default();
+        for host in hosts.split(',') {
+            let port = match scheme {
+                // No colon begins a port, which follows the bracket of an IPv6 address.
+                Scheme::Sentinel if host.rfind(':') <= host.rfind(']') => SENTINEL_PORT,
+                _ => "",
+            };
+            let read = format!("redis://{login}{host}{port}/{db}").into_connection_info();
+            let server = read.map_err(|_| UNREADABLE)?;
+            match server.addr() {
+                ConnectionAddr::Tcp(host, port) if *port != 0 => servers.push((host.clone(), *port)),
+                _ => return Err(UNREADABLE),
+            }
+            settings = server.redis_settings().clone();
+        }
+        let user = settings.username().map(str::to_owned);
+        let password = settings.password().map(str::to_owned);
+        if user.is_some() && password.is_none() {
+            return Err("the user has no password: USER:PASSWORD@");
+        }
         if *scheme == Scheme::Single && servers.len() > 1 {
             return Err("several servers are Sentinels (redis-sentinel://) or a cluster (redis-cluster://)");
         }
-        let (topology, db) = match scheme {
-            Scheme::Single => (Topology::Single, number(path)?),
-            Scheme::Cluster if path.is_empty() => (Topology::Cluster, 0),
+        let topology = match scheme {
+            Scheme::Single => Topology::Single,
+            Scheme::Cluster if path.is_empty() => Topology::Cluster,
             Scheme::Cluster => return Err("a cluster has no numbered databases: nothing follows the hosts"),
             Scheme::Sentinel if path.is_empty() => {
                 return Err("the group's name is missing: redis-sentinel://HOST:26379/NAME");
             }
-            Scheme::Sentinel => (Topology::Sentinel { group: text(path)? }, 0),
+            Scheme::Sentinel => {
+                let group = percent_decode_str(path).decode_utf8();
+                let group = group.map_err(|_| UNREADABLE)?.into_owned();
+                Topology::Sentinel { group }
+            }
         };
         Ok(Self {
             topology,
@@ -113,7 +131,7 @@ impl StoreAddress {
             tls: *tls,
             user,
             password,
-            db,
+            db: settings.db(),
         })
     }
 }
@@ -155,60 +173,6 @@ impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-type Login = (Option<String>, Option<String>);
-
-fn logged_in(login: &str) -> Result<Login, AddressError> {
-    let (user, password) = match login.split_once(':') {
-        Some((user, password)) => (user, Some(password)),
-        None => (login, None),
-    };
-    let user = Some(text(user)?).filter(|user| !user.is_empty());
-    let password = password.map(text).transpose()?;
-    match (&user, &password) {
-        (Some(_), None) => Err("the user has no password: USER:PASSWORD@"),
-        _ => Ok((user, password.filter(|password| !password.is_empty()))),
-    }
-}
-
-fn server(host: &str, port: u16) -> Result<(String, u16), AddressError> {
-    let bad_port = "a port is a number from 1 to 65535";
-    let (name, given) = match host.strip_prefix('[') {
-        // An IPv6 address.
-        Some(rest) => {
-            let (name, after) = rest.split_once(']').ok_or("a bracket is not closed")?;
-            let given = after.strip_prefix(':');
-            (name, given.or((!after.is_empty()).then_some("")))
-        }
-        None => match host.split_once(':') {
-            Some((name, port)) => (name, Some(port)),
-            None => (host, None),
-        },
-    };
-    if name.is_empty() || name.contains(char::is_whitespace) {
-        return Err("a host is missing");
-    }
-    let port = match given {
-        Some(given) => given.parse().ok().filter(|port| *port != 0).ok_or(bad_port)?,
-        None => port,
-    };
-    Ok((name.to_owned(), port))
-}
-
-fn number(path: &str) -> Result<i64, AddressError> {
-    match path {
-        "" => Ok(0),
-        path => path
-            .parse::<u16>()
-            .map(i64::from)
-            .map_err(|_| "the path is the number of a database"),
-    }
-}
-
-fn text(encoded: &str) -> Result<String, AddressError> {
-    let text = percent_decode_str(encoded).decode_utf8();
-    Ok(text.map_err(|_| "what is encoded is not UTF-8")?.into_owned())
 }
 
 #[cfg(test)]
@@ -258,6 +222,8 @@ mod tests {
             "redis-cluster://a/1",
             "redis://:secret@",
             "redis://[::1",
+            "redis-sentinel://,a/main",
+            "redis://:secret%ff@h",
         ] {
             let wrong = StoreAddress::parse(url).unwrap_err();
             assert!(!wrong.contains("secret"), "{url}");
