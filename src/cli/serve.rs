@@ -48,8 +48,8 @@ pub(super) struct ServeArgs {
     /// Folder of the store and the seal key [state.dir]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<String>,
-    /// What is logged, such as `debug` or `warn,baton=debug` [log.level]
-    #[arg(long, value_name = "FILTER")]
+    /// How much is logged: off, error, warn, info, debug or trace [log.level]
+    #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// How `baton run` starts it: stops with the last agent, and picks a free port if its own is in use
     #[arg(long, hide = true)]

@@ -97,7 +97,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             per_turn: 3,
         },
         log: Log {
-            level: "info".to_owned(),
+            level: "info",
             json: false,
             requests: false,
         },

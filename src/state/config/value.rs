@@ -205,28 +205,6 @@ impl LocatedValue {
         }
     }
 
-    /// A filter of the log, in `tracing`'s syntax.
-    pub(super) fn log_filter(&self) -> ValueResult<String> {
-        let help = "write a level (off, error, warn, info, debug, trace), or PART=LEVEL, separated by commas";
-        let text = self.text()?;
-        // A bare word that is no level would mean "this target at trace" and silence all else.
-        let slip = text
-            .split(',')
-            .map(str::trim)
-            .find(|part| !part.contains(['=', '[']) && !LEVELS.contains(&part.to_lowercase().as_str()));
-        if let Some(slip) = slip {
-            let help = match closest_name(slip, LEVELS) {
-                Some(level) => format!("did you mean \"{level}\"? ({help})"),
-                None => help.to_owned(),
-            };
-            return value_error(format!("{slip:?} is not a level"), help);
-        }
-        match tracing_subscriber::EnvFilter::try_new(&text) {
-            Ok(_) => Ok(text),
-            Err(error) => value_error(format!("{text:?} is not a filter: {error}"), help),
-        }
-    }
-
     /// Texts of at least `min` characters.
     pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
         let items = self.list("texts", "write [\"one\", \"two\"]")?;
@@ -302,8 +280,6 @@ impl LocatedValue {
         }
     }
 }
-
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// All values, or all complaints with their positions.
 pub(super) fn collect<'a, T>(

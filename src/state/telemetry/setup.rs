@@ -5,7 +5,7 @@ use std::io::{self, Write, stderr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
@@ -51,13 +51,16 @@ impl Write for LogWriter {
 /// Installs the global log to standard error as configured; coloured only on a terminal.
 ///
 /// # Errors
-/// The filter is invalid (a checked config's is not), or this process already has a log.
+/// The level is invalid (a checked config's is not), or this process already has a log.
 pub fn start(log: &Log) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&log.level).map_err(|error| error.to_string())?;
+    let level: LevelFilter = log
+        .level
+        .parse()
+        .map_err(|_| format!("{:?} is no level", log.level))?;
     let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;
     let json = log.json;
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(level)
         .with_timer(LogTime)
         .with_writer(move || LogWriter { json, colour })
         // Only a coloured line needs the library's pass over each value: of any other `LogWriter` escapes the whole line.

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use super::key::{KeySection, key};
 
+/// The levels of the log.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
 #[rustfmt::skip]
 pub(super) const LOG: KeySection = KeySection {
     name: "log",
     keys: &[
-        &key("level", |c| &mut c.log.level, |v, _| v.log_filter()).restart(),
+        &key("level", |c| &mut c.log.level, |v, _| v.choice(LEVELS, |level| level)).restart(),
         &key("format", |c| &mut c.log.json, |v, _| v.choice([false, true], |json| if json { "json" } else { "text" })).restart(),
         &key("requests", |c| &mut c.log.requests, |v, _| v.flag()).restart(),
     ],
@@ -33,8 +36,8 @@ pub(super) const BILL: KeySection = KeySection {
 /// Logging.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
-    /// A `tracing` filter: `info`, `baton=debug`, ….
-    pub level: String,
+    /// The level, as it is written.
+    pub level: &'static str,
     /// Whether lines are JSON.
     pub json: bool,
     /// Whether rewritten requests are logged.

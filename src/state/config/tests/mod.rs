@@ -27,7 +27,7 @@ fn what_holds_until_a_restart_is_kept_and_named() {
     let running = Config::default_for_tests();
     assert_eq!(running.clone().keep_fixed(&running), [""; 0]);
     let mut new = running.clone();
-    new.log.level = "trace".to_owned();
+    new.log.level = "trace";
     new.admin.token = Some(Secret::new("another"));
     new.store.kind = StoreKind::Sqlite;
     new.handoff.max_chain += 1;
@@ -218,7 +218,7 @@ fn problems_name_the_variable_or_the_flag() {
         "environment variable BATON_SERVER__LISTNE: server.listne: there is no key `listne`\n    help: did you mean `BATON_SERVER__LISTEN`?",
         "environment variable BATON_HANDOFF__RETRIES: handoff.retries: 99 is not",
         "environment variable BATON_LOG_LEVEL: log.level: a section and its key are separated by two underscores",
-        "flag --log-level: log.level: \"inof\" is not a level\n    help: did you mean \"info\"?",
+        "flag --log-level: log.level: \"inof\" is not known here\n    help: did you mean \"info\"?",
     ] {
         assert!(found.contains(part), "{part}\nnot in\n{found}");
     }
