@@ -668,7 +668,7 @@ async fn reviewed(variant: Variant) {
         sent.len() == 1 && sent[0].starts_with(begins) && sent[0].ends_with("Well."),
         "{sent:?}"
     );
-    assert!(stage.baton.drafting.is_idle());
+    assert!(stage.baton.drafting.all_open().is_empty());
     stage.assert_clean();
 }
 
@@ -710,7 +710,7 @@ async fn enough_to_hand_off(variant: Variant) {
             !enough,
             "{messages}: {text}"
         );
-        assert!(stage.baton.drafting.is_idle());
+        assert!(stage.baton.drafting.all_open().is_empty());
     }
 }
 
@@ -751,7 +751,7 @@ async fn only_a_smaller_one(variant: Variant) {
             .collect();
         assert!(sizes[0] < sizes[1], "{flags}: {sizes:?}");
         assert!(!text.contains("[[handoff-resume:"), "{flags}: {text}");
-        assert!(stage.baton.drafting.is_idle());
+        assert!(stage.baton.drafting.all_open().is_empty());
         now = [&asked[..], &answer.keep].concat();
     }
     let next = and(&stage, &now, "Go on.");
@@ -936,7 +936,7 @@ async fn sent_again(variant: Variant) {
     leaves(&stage, (variant.path)(true), variant.headers, &body).await;
     // The proxy notices it.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    assert!(stage.baton.drafting.is_idle());
+    assert!(stage.baton.drafting.all_open().is_empty());
     let legs = stage.provider.generations().len();
     let again = stage.ask(&now, true).await;
     assert_eq!(
@@ -995,7 +995,7 @@ async fn store_fails_meanwhile(variant: Variant) {
     );
     assert!(!text.contains("[[handoff-resume"), "{text}");
     store.no_writes.store(false, Ordering::SeqCst);
-    assert!(stage.baton.drafting.is_idle());
+    assert!(stage.baton.drafting.all_open().is_empty());
     says(&stage, &stage.then(&now, &answer, "Well."), thought("So.")).await;
     assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: Well."]);
     stage.assert_clean();
@@ -1030,7 +1030,7 @@ async fn two_at_once(variant: Variant) {
         "{}",
         answer.text
     );
-    assert!(stage.baton.drafting.is_idle());
+    assert!(stage.baton.drafting.all_open().is_empty());
     says(&stage, &stage.then(&first, &answer, "Well."), thought("So.")).await;
     assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: Well."]);
     assert_eq!(stage.script.left(), 0);
@@ -1121,7 +1121,7 @@ async fn not_handed_over(variant: Variant) {
     .concat();
     says(&stage, &then, thought("So.")).await;
     assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: More."]);
-    assert!(stage.baton.drafting.is_idle());
+    assert!(stage.baton.drafting.all_open().is_empty());
     stage.assert_clean();
 }
 

@@ -242,7 +242,7 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
         let message = told["error"]["message"].as_str().unwrap();
         assert!(message.starts_with(&format!("{field}: ")), "{message}");
     }
-    assert!(api.fixture.baton.drafting.is_idle());
+    assert!(api.fixture.baton.drafting.all_open().is_empty());
 }
 
 /// The result names the handoff, its document, and the folder of that.
@@ -374,7 +374,7 @@ async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
         assert_eq!((status, code), (422, &json!("nothing_to_hand_off")), "{told}");
         assert_eq!(told["error"]["message"], "nothing to hand off yet");
     }
-    assert!(api.fixture.baton.drafting.is_idle());
+    assert!(api.fixture.baton.drafting.all_open().is_empty());
     // An earlier request is reported again.
     let (status, again) = api
         .ask(
@@ -551,7 +551,7 @@ async fn a_draft_is_cancelled_at_each_stage() {
             .map(|draft| (draft.method, draft.outcome))
             .collect();
         assert_eq!(counted, tries, "{stage}");
-        assert!(api.fixture.baton.drafting.is_idle(), "{stage}");
+        assert!(api.fixture.baton.drafting.all_open().is_empty(), "{stage}");
         assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202, "{stage}");
         api.fixture.assert_clean();
     }

@@ -91,7 +91,7 @@ impl Stage {
         self.fixture.ask(&next, self.stream).await;
         let later = [&seen[..], &["a: Went on.".to_owned(), "u: More.".to_owned()]].concat();
         assert_eq!(outline(self.legs().last().unwrap()), later);
-        assert!(self.fixture.baton.drafting.is_idle());
+        assert!(self.fixture.baton.drafting.all_open().is_empty());
         self.fixture.assert_clean();
     }
 }
@@ -509,7 +509,7 @@ async fn cancelled(side: Variant, stream: bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(stage.draft(id).state, DraftState::Cancelled);
-    assert!(stage.fixture.baton.drafting.is_idle());
+    assert!(stage.fixture.baton.drafting.all_open().is_empty());
     // Counted too: the agent has left, and the exchange ends with what it was waiting for.
     let events = stage.fixture.baton.events(2).await;
     let tries: Vec<_> = events[1].drafts.iter().map(|d| (d.method, d.outcome)).collect();

@@ -93,11 +93,6 @@ impl DraftQueue {
         }
     }
 
-    /// Whether no draft is open.
-    pub fn is_idle(&self) -> bool {
-        self.lock().open.is_empty()
-    }
-
     /// Whether a draft of the conversation was requested with this key.
     pub fn was_requested(&self, conversation: &str, key: Option<&str>) -> bool {
         self.lock().requested(conversation, key).is_some()

@@ -12,7 +12,7 @@ fn drafting() -> Arc<DraftQueue> {
 #[test]
 fn a_conversation_has_one_open_draft_and_others_learn_which() {
     let drafting = drafting();
-    assert!(drafting.is_idle());
+    assert!(drafting.all_open().is_empty());
     let first = drafting.request("a", "local", wanted(), None).unwrap();
     let busy = drafting.request("a", "local", wanted(), None).unwrap_err();
     assert_eq!((busy.id, busy.state), (first.id, DraftState::Requested));
@@ -70,7 +70,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
             None => drop(job),
         }
         assert_eq!(state(id), expected);
-        assert!(drafting.is_idle());
+        assert!(drafting.all_open().is_empty());
     }
     let job = drafting.begin("a", "local", wanted(), None).unwrap();
     let id = job.id();
@@ -79,7 +79,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
         let _job = moved;
         panic!("a fault of the test's");
     });
-    assert!(panicked.is_err() && drafting.is_idle());
+    assert!(panicked.is_err() && drafting.all_open().is_empty());
     assert_eq!(state(id), (DraftState::Failed, Some("internal")));
 }
 
@@ -158,7 +158,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     );
     assert_eq!(drafting.accept(id, None).unwrap_err(), CancelRefusal::Ended);
     job.done(Some(DraftMethod::Bundle), "# Another".to_owned(), Uuid::now_v7());
-    assert!(drafting.is_idle());
+    assert!(drafting.all_open().is_empty());
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn a_person_says_no_or_nothing_for_too_long() {
     let id = review(&patient);
     patient.reject(id).unwrap();
     assert_eq!(patient.get(id).unwrap().state, DraftState::Rejected);
-    assert!(patient.is_idle());
+    assert!(patient.all_open().is_empty());
     let hasty = Arc::new(DraftQueue::expiring_after(Duration::ZERO));
     let id = review(&hasty);
-    assert!(hasty.all_open().is_empty() && hasty.is_idle());
+    assert!(hasty.all_open().is_empty());
     assert_eq!(hasty.get(id).unwrap().state, DraftState::Expired);
 }
