@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::exit::{CliResult, CommandFailure};
 use super::state_args::ListFormat;
-pub(super) use crate::state::journal::{plural, short, size, unsent};
+pub(super) use crate::state::journal::{plural, short, unsent};
+pub(super) use crate::state::telemetry::size;
 use baton_core::text::visible as text;
 
 /// The output of a command.

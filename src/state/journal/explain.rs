@@ -4,8 +4,7 @@
 use super::diff::MessageState;
 use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
 use super::row::LegChange;
-use super::units::size;
-use crate::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf};
+use crate::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf, size};
 use baton_core::rewrite::ChangeReason;
 use baton_core::text::words::plural;
 use baton_core::tools::TOOL_NAME;

@@ -76,7 +76,7 @@ pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
 pub use tried::KeptVerdict;
-pub use units::{short, size, unsent};
+pub use units::{short, unsent};
 
 use self::archive::Archive;
 use self::retention::JournalBounds;

@@ -1,22 +1,5 @@
-//! Sizes and counts as a person reads them. Pure.
+//! Counts as a person reads them. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
-
-/// `512 B`, `3.4 KiB`, `120 MiB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    // For people: the last digits of huge numbers do not matter.
-    let mut amount = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while amount >= 1023.5 && unit + 1 < UNITS.len() {
-        amount /= 1024.0;
-        unit += 1;
-    }
-    let decimals = usize::from(amount < 9.95);
-    format!("{amount:.decimals$} {}", UNITS[unit])
-}
 
 /// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
 pub fn short(n: u64) -> String {
@@ -44,31 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_counts_have_units() {
-        let sizes = [
-            0,
-            1023,
-            1024,
-            3500,
-            10_200,
-            388_096,
-            1_048_570,
-            120 << 20,
-            u64::MAX,
-        ]
-        .map(size);
-        let expected = [
-            "0 B",
-            "1023 B",
-            "1.0 KiB",
-            "3.4 KiB",
-            "10 KiB",
-            "379 KiB",
-            "1.0 MiB",
-            "120 MiB",
-            "16777216 TiB",
-        ];
-        assert_eq!(sizes, expected);
+    fn counts_have_units() {
         assert_eq!(unsent(1234), "about 1.2 k tokens");
         assert_eq!(unsent(-8553), "about -8.6 k tokens");
         let counts = [0, 999, 1000, 1234, 999_949, 999_960, 403_600_000].map(short);

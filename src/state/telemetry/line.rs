@@ -75,13 +75,21 @@ fn cut(text: &str, most: usize) -> String {
     kept
 }
 
-/// `512 B`, `34 KiB`, `3.4 MiB`.
+/// `512 B`, `3.4 KiB`, `120 MiB`.
 pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
     }
+    // For people: the last digits of huge numbers do not matter.
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1023.5 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(amount < 9.95);
+    format!("{amount:.decimals$} {}", UNITS[unit])
 }
 
 #[cfg(test)]
@@ -224,5 +232,33 @@ mod tests {
         let text = logged(|| handoff.log_line());
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.trim_end().chars().count() <= LINE, "{text}");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let sizes = [
+            0,
+            1023,
+            1024,
+            3500,
+            10_200,
+            388_096,
+            1_048_570,
+            120 << 20,
+            u64::MAX,
+        ]
+        .map(size);
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "3.4 KiB",
+            "10 KiB",
+            "379 KiB",
+            "1.0 MiB",
+            "120 MiB",
+            "16777216 TiB",
+        ];
+        assert_eq!(sizes, expected);
     }
 }

@@ -8,6 +8,7 @@ use crate::exchange::{App, drafts};
 use crate::proxy::testing;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
 use crate::state::store::sqlite::SqliteStore;
+use crate::state::telemetry::size;
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest, Prompts, ReviewPolicy};
 use baton_core::mark::seal::SealKey;
 use baton_core::plan::{AnsweredBy, DueHandoff};
@@ -192,7 +193,7 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
     assert_eq!(event, Some(before as u64));
     let report = drafts::handoff_report(&exchange, &handoff);
     assert!(
-        report.contains(&format!("{} KiB before", before / 1024)),
+        report.contains(&format!("{} before", size(before as u64))),
         "{report}"
     );
     assert!(report.contains(&handoff.id.to_string()), "{report}");
