@@ -210,11 +210,11 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
         let cuts: Vec<_> = row
             .changes
             .iter()
-            .filter(|change| change.why == ChangeReason::Cut)
+            .filter(|change| change.change.why == ChangeReason::Cut)
             .collect();
         assert!(
             cuts.iter()
-                .all(|cut| cut.handoff.is_some_and(|at| at.to_string() == id)),
+                .all(|cut| cut.change.handoff.is_some_and(|at| at.to_string() == id)),
             "{cuts:?}"
         );
         let notes = exchange.notes.join("\n");

@@ -310,7 +310,7 @@ impl Sources {
     ) -> (Vec<ExportedTurn>, Option<String>) {
         let mut prompt = None;
         let is_cut = found.row.changes.iter().any(|change| {
-            Some(change.leg) == found.leg && change.handoff.is_some() && change.handoff == active
+            Some(change.leg) == found.leg && active.is_some() && change.change.handoff == active
         });
         let from = match (active, found.leg) {
             (None, _) => Some(0),

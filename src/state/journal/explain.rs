@@ -3,9 +3,8 @@
 
 use super::diff::MessageState;
 use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
-use super::row::LegChange;
 use crate::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf, size};
-use baton_core::rewrite::ChangeReason;
+use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::text::words::plural;
 use baton_core::tools::TOOL_NAME;
 
@@ -58,15 +57,21 @@ fn handed_over(id: &str) -> String {
 
 /// The handoff at which a leg was cut.
 fn cut_at(exchange: &ExchangeDetail, leg: &LegDetail) -> Option<String> {
-    let mut changes = exchange.exchange.changes.iter();
-    let cut = changes.find(|change| change.leg == leg.n && change.why == ChangeReason::Cut)?;
+    let cut = changes(exchange, leg).find(|change| change.why == ChangeReason::Cut)?;
     cut.handoff.map(|id| id.to_string())
 }
 
 fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<Item = String> + 'a {
-    let of_leg = move |change: &&LegChange| change.leg == leg.n;
-    let changes = exchange.exchange.changes.iter().filter(of_leg);
-    changes.map(move |change| sentence(exchange, leg, change))
+    changes(exchange, leg).map(move |change| sentence(exchange, leg, &change))
+}
+
+fn changes<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<Item = SizeChange> + 'a {
+    let of_leg = exchange
+        .exchange
+        .changes
+        .iter()
+        .filter(move |change| change.leg == leg.n);
+    of_leg.map(|change| change.change)
 }
 
 /// The failure of a leg.
@@ -88,7 +93,7 @@ fn total<'a>(messages: impl Iterator<Item = &'a MessageSummary>) -> (usize, u64)
     messages.fold((0, 0), |(n, bytes), message| (n + 1, bytes + message.bytes))
 }
 
-fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String {
+fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> String {
     let received = exchange.received.messages.iter().zip(&leg.received_states);
     let all = leg.received_states.len();
     let (gone, bytes) = total(
@@ -137,7 +142,7 @@ fn offered(leg: &LegDetail) -> String {
     }
 }
 
-fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String {
+fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> String {
     let added = size(change.added as u64);
     match change.why {
         ChangeReason::Cut | ChangeReason::Preamble => cut(exchange, leg, change),

@@ -10,8 +10,7 @@ use super::answer_summary::AnswerSummary;
 use super::schema::JournalError;
 use crate::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::record::HandoffId;
-use baton_core::rewrite::{ChangeReason, SizeChange};
+use baton_core::rewrite::SizeChange;
 use baton_core::wire::Usage;
 
 /// The row of an exchange.
@@ -66,14 +65,8 @@ pub struct ExchangeRow {
 pub struct LegChange {
     /// The leg, from 0.
     pub leg: u32,
-    /// The reason.
-    pub why: ChangeReason,
-    /// Bytes that went.
-    pub removed: usize,
-    /// Bytes that came.
-    pub added: usize,
-    /// The handoff that a cut is at.
-    pub handoff: Option<HandoffId>,
+    #[serde(flatten)]
+    pub change: SizeChange,
 }
 
 impl ExchangeRow {
@@ -85,18 +78,6 @@ impl ExchangeRow {
     /// Tokens of the model's context by its last answer to the agent; `None` where upstream reported none.
     pub fn context_tokens(&self) -> Option<u64> {
         self.event.context_tokens()
-    }
-}
-
-impl LegChange {
-    pub(super) fn of(leg: u32, change: SizeChange) -> Self {
-        Self {
-            leg,
-            why: change.why,
-            removed: change.removed,
-            added: change.added,
-            handoff: change.handoff,
-        }
     }
 }
 
@@ -173,7 +154,7 @@ pub(super) fn with_legs(
         place(&mut bytes, n, leg.get(3)?);
         let changes: Vec<SizeChange> = json(leg, 2)?.unwrap_or_default();
         row.changes
-            .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
+            .extend(changes.into_iter().map(|change| LegChange { leg: n, change }));
     }
     if row.open {
         row.event.sent_bytes = bytes;
