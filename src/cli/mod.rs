@@ -1,7 +1,5 @@
-//! The command line, one file per command.
-//!
-//! `args` defines the raw arguments for clap; each command validates its own. All output goes through `output`, and
-//! untrusted text also through `output::visible`.
+//! The command line, one file per command with its arguments. All output goes through `output`, and untrusted text also
+//! through `output::text`.
 
 mod agents;
 mod curl;

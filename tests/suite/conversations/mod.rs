@@ -892,7 +892,7 @@ macro_rules! conversations {
             use super::*;
 
             $(#[test]
-            #[ignore = "5,000 cases: .ci/full long"]
+            #[ignore = "5,000 cases: .ci/full random"]
             fn $name() {
                 let setting = Setting::Pure;
                 whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::long_pure());

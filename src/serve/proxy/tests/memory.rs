@@ -11,7 +11,7 @@ pub(super) fn is_alone(test: &str) -> bool {
         return true;
     }
     let mut alone = Command::new(std::env::current_exe().unwrap());
-    let test = format!("serve::proxy::tests::{test}");
+    let test = format!("proxy::tests::{test}");
     let ran = alone
         .args([&test, "--exact", "--nocapture"])
         .env(ALONE, "1")
