@@ -13,10 +13,9 @@ use crate::mark::sentinel;
 use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
 use crate::redact::Redactor;
 use crate::rewrite::{
-    ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, positions, preamble,
-    rewrite, text_fingerprints,
+    ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lone_text, lost, positions,
+    preamble, rewrite, text_fingerprints,
 };
-use crate::text::splice;
 use crate::tools::ToolNames;
 use crate::transcript::{SessionGoal, Transcript};
 use crate::wire::{LoneText, TextOnly};
@@ -171,16 +170,7 @@ impl<'a> Planned<'a> {
 
     /// A request for an answer in text alone to this text, without the conversation.
     pub fn for_a_lone_text(&self, lone: LoneText<'_>) -> RewriteOutcome {
-        let view = &self.reading.view;
-        let edits = view.lone_text(lone);
-        RewriteOutcome {
-            changes: SizeChange::of(ChangeReason::Draft, &edits).into_iter().collect(),
-            rope: splice::splice(&view.body, edits),
-            messages: 1,
-            placed: Vec::new(),
-            pending: None,
-            model: None,
-        }
+        lone_text(self.reading, lone)
     }
 
     /// How many pairs found no place in the request, though it was theirs before.

@@ -9,8 +9,8 @@ use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::cost;
 use crate::text::splice::Edit;
-use crate::wire::MadeTurn;
 use crate::wire::view::{Role, TurnChange, View};
+use crate::wire::{LoneText, MadeTurn};
 use memchr::memmem;
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
@@ -28,7 +28,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
     let mut messages = messages(&elements.view, what);
     if what.tools.is_some() {
-        let repairs = reading.view.wire().repairs(&elements.view, &beside);
+        let repairs = (reading.view.rules().repairs)(&elements.view, &beside);
         let is_left_out = |change: &&TurnChange| matches!(change, TurnChange::LeftOut(_));
         messages = messages.saturating_sub(repairs.iter().filter(is_left_out).count());
         beside.extend(repairs);
@@ -48,6 +48,23 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
         pending,
         changes,
         model: what.model.map(str::to_owned),
+    }
+}
+
+/// A request for an answer in text alone to this text, without the conversation.
+pub fn lone_text(reading: &RequestReading, lone: LoneText<'_>) -> RewriteOutcome {
+    let mut elements = Elements::new(reading);
+    let message = reading.view.wire().user_text(lone.text);
+    elements.only(ChangeReason::Draft, MadeTurn::new(Role::User, message));
+    elements.edit(ChangeReason::Draft, reading.view.settings_alone(lone));
+    let (rope, changes) = elements.written();
+    RewriteOutcome {
+        rope,
+        messages: 1,
+        placed: Vec::new(),
+        pending: None,
+        changes,
+        model: None,
     }
 }
 
@@ -158,7 +175,7 @@ fn given_back(view: &View) -> Vec<TurnChange> {
             next += 1;
             continue;
         }
-        let message = view.wire().message(view, next);
+        let message = (view.rules().message)(view, next);
         next = message.end.max(next + 1);
         let mut escaper = Escaper::default();
         for turn in message {

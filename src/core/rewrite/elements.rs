@@ -128,6 +128,13 @@ impl<'v> Elements<'v> {
         self.view.turns.splice(turns, made);
     }
 
+    /// Makes this the only element of the transcript.
+    pub(super) fn only(&mut self, why: ChangeReason, made: MadeTurn) {
+        let agents = &self.agents.view;
+        self.listed = agents.list.of(&agents.body).first() != Some(&b'[');
+        self.replace(why, 0..self.view.turns.len(), vec![made]);
+    }
+
     /// Puts several turns in the place of each of these; returns where the last one of each is.
     pub(super) fn split(&mut self, why: ChangeReason, pieces: Vec<(usize, Vec<MadeTurn>)>) -> Vec<usize> {
         let turns = std::mem::take(&mut self.view.turns);

@@ -30,7 +30,7 @@ pub mod undone_pairs;
 pub mod untooled;
 mod users_words;
 
-pub use apply::rewrite;
+pub use apply::{lone_text, rewrite};
 pub use pairs::lost;
 pub use plan::{ChangeReason, ContinuedResponse, Cut, PlacedInsertion, Rewrite, RewriteOutcome, SizeChange};
 pub use reading::{Candidate, RequestReading};

@@ -140,20 +140,6 @@ pub struct SizeChange {
     pub handoff: Option<HandoffId>,
 }
 
-impl SizeChange {
-    /// What these edits change for this reason; `None`: there are none.
-    pub fn of(why: ChangeReason, edits: &[Edit]) -> Option<Self> {
-        let removed = edits.iter().map(|e| e.span.len()).sum();
-        let added = edits.iter().map(|e| e.with.len()).sum();
-        (!edits.is_empty()).then_some(Self {
-            why,
-            removed,
-            added,
-            handoff: None,
-        })
-    }
-}
-
 /// The outcome of a rewrite.
 #[derive(Debug, Clone)]
 pub struct RewriteOutcome {

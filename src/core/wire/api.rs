@@ -38,12 +38,6 @@ pub trait Requests: Turns {
 
 /// Hidden pairs: how their siblings are named and found, and how they are restored.
 pub trait Pairs: Turns {
-    /// Final changes of a request with the tool, after `changes`: repairs without which a lost hidden pair would be
-    /// refused.
-    fn repairs(&self, _view: &View, _changes: &[TurnChange]) -> Vec<TurnChange> {
-        Vec::new()
-    }
-
     /// The call as restored in the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
@@ -53,11 +47,6 @@ pub trait Pairs: Turns {
     /// The turns that take the place of one with an aside: the two halves around the aside's line, and the hidden pair
     /// between them.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn>;
-
-    /// What changes in the turns in front of an aside where a hidden pair was put back.
-    fn mend_before_aside(&self, _view: &View, _turn: usize) -> Vec<TurnChange> {
-        Vec::new()
-    }
 }
 
 /// Asks the model again after a refused call.

@@ -1,5 +1,7 @@
 //! What of a wire is a value: one row a wire, in its `facts.rs`.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use memchr::memmem;
 
@@ -9,7 +11,7 @@ use super::leg_state::Dialect;
 use super::members::TextRules;
 use super::openai;
 use super::sibling_calls::CallAt;
-use super::view::{OwnItem, ToolList, ToolShape, TurnChange, View};
+use super::view::{OwnItem, ToolList, ToolShape, TurnChange, TurnPart, View};
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
 
@@ -46,6 +48,8 @@ pub struct WireFacts {
     pub first_leg_members: &'static [&'static str],
     /// Further edits that every request with the tool needs.
     pub companions: fn(&View) -> Vec<Edit>,
+    /// What some wires know of the turns of a transcript.
+    pub turns: TurnRules,
     /// What holds of a transcript of items that have ids, and of responses that a request continues by their ids alone.
     pub items: Option<ItemRules>,
     /// The body of an error of our own, as JSON in the provider's error shape.
@@ -82,6 +86,7 @@ impl WireFacts {
             holding_members: &[],
             first_leg_members: &[],
             companions: |_| Vec::new(),
+            turns: TurnRules::NONE,
             items: None,
             error_body: openai::error_body,
             error_event: |body| format!("data: {body}\n\n"),
@@ -124,6 +129,46 @@ impl WireFacts {
     pub fn refuses_thinking(&self, body: &[u8]) -> bool {
         says(body, self.thinking_refusals)
     }
+}
+
+/// What is of the turns of one or two wires.
+#[derive(Clone, Copy)]
+pub struct TurnRules {
+    /// Whether a turn of the system's is read only until the user's next message.
+    pub ends_at_next_user: fn(&View, usize) -> bool,
+    /// The changes of which tools exist that a provider's summary replaces, as an element.
+    pub compacted_changes: fn(&View, &TurnPart) -> Option<String>,
+    /// The turns that are one message of the model's together with this one.
+    pub message: fn(&View, usize) -> Range<usize>,
+    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
+    /// whole.
+    pub unbind: fn(&View, usize, &TurnPart) -> Vec<Edit>,
+    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
+    /// Thinking itself goes as a whole.
+    pub omit: fn(&View, usize, &TurnPart) -> Vec<Edit>,
+    /// A part of the model's with this text; `None` where the wire has no parts.
+    pub own_part: fn(&str) -> Option<String>,
+    /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
+    pub unbound_call: fn(&str) -> Option<String>,
+    /// Final changes of a request with the tool, after these: repairs without which a lost hidden pair would be refused.
+    pub repairs: fn(&View, &[TurnChange]) -> Vec<TurnChange>,
+    /// What changes in the turns in front of an aside where a hidden pair was put back.
+    pub mend_before_aside: fn(&View, usize) -> Vec<TurnChange>,
+}
+
+impl TurnRules {
+    /// Nothing is of this wire's turns alone.
+    pub(super) const NONE: Self = Self {
+        ends_at_next_user: |_, _| false,
+        compacted_changes: |_, _| None,
+        message: |_, turn| turn..turn + 1,
+        unbind: |_, _, _| Vec::new(),
+        omit: |_, _, _| Vec::new(),
+        own_part: |_| None,
+        unbound_call: |_| None,
+        repairs: |_, _| Vec::new(),
+        mend_before_aside: |_, _| Vec::new(),
+    };
 }
 
 /// A turn and the changes at it; `None` where there is no place.

@@ -139,11 +139,10 @@ impl View {
         bound.into_iter().chain(choice).collect()
     }
 
-    /// The edits that leave of a request its settings: one message in place of the transcript, and no tools.
-    pub fn lone_text(&self, lone: LoneText<'_>) -> Vec<Edit> {
+    /// The edits around the transcript that leave its settings to a request with a message alone, and no tools.
+    pub fn settings_alone(&self, lone: LoneText<'_>) -> Vec<Edit> {
         let rules = self.text_rules();
-        let only = format!("[{}]", self.wire().user_text(lone.text));
-        let mut edits = vec![Edit::replace(self.list, only)];
+        let mut edits: Vec<Edit> = Vec::new();
         edits.extend(self.bound_output(lone.max_tokens, rules.bounds_lone));
         edits.extend(self.without(rules.with_tools));
         edits.extend(lone.model.into_iter().flat_map(|model| self.for_model(model)));

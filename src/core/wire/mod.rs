@@ -43,7 +43,7 @@ pub use aside::{MadeTurn, SplitTurn, TurnRest};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
 pub use error::{OwnError, is_error};
-pub use facts::{ItemRules, PlacedChanges, WireFacts};
+pub use facts::{ItemRules, PlacedChanges, TurnRules, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
 pub use leg::{

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{LoneText, Operation, TextOnly, ToolChoice, View, WIRES, Wire, wire};
 use crate::record::WireId;
+use crate::rewrite::{RequestReading, lone_text};
 use crate::text::splice::{self, Edit};
 
 const MOST: u64 = 16_384;
@@ -30,14 +31,14 @@ fn only(id: WireId, body: &str, forbids_calls: bool) -> String {
 }
 
 fn lone(id: WireId, body: &str, model: Option<&str>) -> String {
-    let wire = wire(id);
-    let view = view(wire, body);
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    let reading = RequestReading::new(wire(id), &body, Operation::Generate).unwrap();
     let text = LoneText {
         text: "Report.",
         model,
         max_tokens: MOST,
     };
-    edited(&view, view.lone_text(text))
+    String::from_utf8(lone_text(&reading, text).rope.concat()).unwrap()
 }
 
 #[test]

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use memchr::memmem;
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 
 named! {
     /// What a request asks for, as far as a rewrite cares.
@@ -193,45 +192,8 @@ pub trait Turns {
     /// What a turn is made of, for `View::content` alone. Its spans are in `text`, the text that the turn is in.
     fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent;
 
-    /// Whether a turn of the system's is read only until the user's next message.
-    fn ends_at_next_user(&self, _view: &View, _turn: usize) -> bool {
-        false
-    }
-
-    /// The changes of which tools exist that a provider's summary replaces, as an element.
-    fn compacted_changes(&self, _view: &View, _part: &TurnPart) -> Option<String> {
-        None
-    }
-
-    /// The turns that are one message of the model's together with this one.
-    fn message(&self, _view: &View, turn: usize) -> Range<usize> {
-        turn..turn + 1
-    }
-
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
-
-    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
-    /// whole.
-    fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
-        Vec::new()
-    }
-
-    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
-    /// Thinking itself goes as a whole.
-    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        self.unbind(view, turn, part)
-    }
-
-    /// A part of the model's with this text; `None` where the wire has no parts.
-    fn own_part(&self, _text: &str) -> Option<String> {
-        None
-    }
-
-    /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
-    fn unbound_call(&self, _call: &str) -> Option<String> {
-        None
-    }
 }
 
 /// The list of tools in a request.

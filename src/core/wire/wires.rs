@@ -1,7 +1,7 @@
 //! All wires, and what a request can be asked once its wire is known.
 
 use super::api::Wire;
-use super::facts::ItemRules;
+use super::facts::{ItemRules, TurnRules};
 use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::sibling_calls::{self, CallAt, calls_in};
 use super::view::{Role, TurnChange, TurnContent, View};
@@ -34,6 +34,11 @@ impl View {
     /// The request's API, which knows what the spans mean.
     pub fn wire(&self) -> &'static dyn Wire {
         wire(self.wire)
+    }
+
+    /// What only some wires know of turns.
+    pub fn rules(&self) -> &'static TurnRules {
+        &self.wire().facts().turns
     }
 
     /// The rules of a transcript of items; `None` where the wire has messages.

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::Anthropic;
 use super::answer::AnthropicDialect;
+use super::{Anthropic, turns};
 use crate::record::WireId;
-use crate::wire::Wire;
 use crate::wire::error::{KeyHeader, OwnError};
-use crate::wire::facts::{WireFacts, Wordings};
+use crate::wire::facts::{TurnRules, WireFacts, Wordings};
 use crate::wire::members::TextRules;
 use crate::wire::view::ToolShape;
+use crate::wire::{Wire, own_text};
 
 /// The error's wording for signed thinking.
 const UNBOUND_THINKING: Wordings = &[&["thinking", "signature", "bound to a different conversation"]];
@@ -25,6 +25,12 @@ static FACTS: WireFacts = WireFacts {
     // How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
     // the agent clears and asks again. No agent could clear for a later leg.
     first_leg_members: &["context_hint"],
+    turns: TurnRules {
+        ends_at_next_user: turns::ends_at_next_user,
+        compacted_changes: turns::compacted_changes,
+        own_part: |text| Some(own_text::block(text)),
+        ..TurnRules::NONE
+    },
     tool_shape: |_, _| ToolShape::new([r#"{"name":""#, r#"","description":"#, r#","input_schema":"#, "}"]),
     text: TextRules {
         with_tools: &["tools", "tool_choice", "mcp_servers", "container", "thread"],

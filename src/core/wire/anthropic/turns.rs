@@ -3,7 +3,7 @@
 use super::Anthropic;
 use crate::text::json;
 use crate::wire::view::{Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{Turns, own_text, parts};
+use crate::wire::{Turns, parts};
 
 impl Turns for Anthropic {
     /// One walk, down to the members of each block: after a cut it is made over everything that is kept. A block is what
@@ -21,21 +21,6 @@ impl Turns for Anthropic {
         })
     }
 
-    fn ends_at_next_user(&self, view: &View, turn: usize) -> bool {
-        let whole = view.turns[turn].span;
-        json::get_string(view.text_of(turn), whole, "clear_at").is_some_and(|at| at == "next_user_message")
-    }
-
-    fn compacted_changes(&self, view: &View, part: &TurnPart) -> Option<String> {
-        let changes = json::get(&view.body, part.span, "tool_changes")?;
-        let some = !json::elements(&view.body, changes).is_empty();
-        some.then(|| format!(r#"{{"role":"system","content":{}}}"#, view.str(changes)))
-    }
-
-    fn own_part(&self, text: &str) -> Option<String> {
-        Some(own_text::block(text))
-    }
-
     /// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,
     /// and most histories without thinking hold neither.
     fn bound(&self, view: &View) -> bool {
@@ -46,4 +31,15 @@ impl Turns for Anthropic {
         view.transcript_has(&["\"thinking\"", "\"redacted_thinking\""])
             && (0..view.turns.len()).any(|i| view.turns[i].role == Role::Assistant && thinks(i))
     }
+}
+
+pub(super) fn ends_at_next_user(view: &View, turn: usize) -> bool {
+    let whole = view.turns[turn].span;
+    json::get_string(view.text_of(turn), whole, "clear_at").is_some_and(|at| at == "next_user_message")
+}
+
+pub(super) fn compacted_changes(view: &View, part: &TurnPart) -> Option<String> {
+    let changes = json::get(&view.body, part.span, "tool_changes")?;
+    let some = !json::elements(&view.body, changes).is_empty();
+    some.then(|| format!(r#"{{"role":"system","content":{}}}"#, view.str(changes)))
 }

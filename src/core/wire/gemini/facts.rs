@@ -3,17 +3,18 @@
 use memchr::memmem;
 use serde_json::json;
 
-use super::Gemini;
 use super::answer::GeminiDialect;
 use super::part;
+use super::request::text_part;
+use super::{Gemini, pairs, turns};
 use crate::record::WireId;
 use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::Wire;
 use crate::wire::error::{KeyHeader, OwnError};
-use crate::wire::facts::WireFacts;
+use crate::wire::facts::{TurnRules, WireFacts};
 use crate::wire::members::TextRules;
 use crate::wire::view::{ToolList, ToolShape, View};
+use crate::wire::{Wire, fingerprints};
 
 static FACTS: WireFacts = WireFacts {
     header: KeyHeader::plain("x-goog-api-key"),
@@ -27,6 +28,15 @@ static FACTS: WireFacts = WireFacts {
         &["Thought signature is not valid"],
         &["Invalid thought signature"],
     ],
+    turns: TurnRules {
+        message: fingerprints::message,
+        unbind: turns::unbind,
+        omit: turns::omit,
+        own_part: |text| Some(text_part(text)),
+        unbound_call: turns::unbound_call,
+        repairs: pairs::repairs,
+        ..TurnRules::NONE
+    },
     tool_shape,
     text: TextRules {
         named: part::is,

@@ -230,53 +230,6 @@ fn last_question(view: &View) -> usize {
 }
 
 impl Pairs for Gemini {
-    /// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
-    /// call that is lost: the API's placeholder is inserted, where the model signs.
-    fn repairs(&self, view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
-        let model = view.facts.model.as_deref().unwrap_or_default();
-        if UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
-            return Vec::new();
-        }
-        // Models of a known name, and the others where their history shows it.
-        let signs = model.starts_with("gemini-")
-            || (0..view.turns.len()).any(|turn| {
-                let has = |word: &str| memmem::find(view.raw(turn), word.as_bytes()).is_some();
-                has("\"thoughtSignature\"") || has("\"thought_signature\"")
-            });
-        if !signs {
-            return Vec::new();
-        }
-        let mut repairs = Vec::new();
-        let mut turn = last_question(view);
-        while turn < view.turns.len() {
-            if view.turns[turn].role != Role::Assistant {
-                turn += 1;
-                continue;
-            }
-            let turns = message(view, turn);
-            turn = turns.end;
-            let first = placed(view, turns.clone())
-                .into_iter()
-                .find(|p| p.piece.part.kind == TurnPartKind::Call);
-            let Some(first) = first.filter(|p| p.piece.part.signature.is_none()) else {
-                continue;
-            };
-            let at = first.piece.part.span.start;
-            let restored = changes.iter().any(|change| {
-                let TurnChange::Within(turn, edit) = change else {
-                    return false;
-                };
-                let is_before = *turn < first.turn || *turn == first.turn && edit.span.start <= at;
-                is_before && turns.contains(turn) && memmem::find(&edit.with, b"\"functionCall\"").is_some()
-            });
-            if !restored {
-                let signature = format!(r#""thoughtSignature":"{LOST_SIGNATURE}","#);
-                repairs.push(TurnChange::Within(first.turn, Edit::insert(at + 1, signature)));
-            }
-        }
-        repairs
-    }
-
     /// The call as restored: upstream's own part where it is known. Arguments that are not a JSON object become an
     /// empty one: the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
@@ -311,6 +264,53 @@ impl Pairs for Gemini {
         let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
         split.around(&pair.call, MadeTurn::new(Role::User, answer), &LONE)
     }
+}
+
+/// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
+/// call that is lost: the API's placeholder is inserted, where the model signs.
+pub(super) fn repairs(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
+    let model = view.facts.model.as_deref().unwrap_or_default();
+    if UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
+        return Vec::new();
+    }
+    // Models of a known name, and the others where their history shows it.
+    let signs = model.starts_with("gemini-")
+        || (0..view.turns.len()).any(|turn| {
+            let has = |word: &str| memmem::find(view.raw(turn), word.as_bytes()).is_some();
+            has("\"thoughtSignature\"") || has("\"thought_signature\"")
+        });
+    if !signs {
+        return Vec::new();
+    }
+    let mut repairs = Vec::new();
+    let mut turn = last_question(view);
+    while turn < view.turns.len() {
+        if view.turns[turn].role != Role::Assistant {
+            turn += 1;
+            continue;
+        }
+        let turns = message(view, turn);
+        turn = turns.end;
+        let first = placed(view, turns.clone())
+            .into_iter()
+            .find(|p| p.piece.part.kind == TurnPartKind::Call);
+        let Some(first) = first.filter(|p| p.piece.part.signature.is_none()) else {
+            continue;
+        };
+        let at = first.piece.part.span.start;
+        let restored = changes.iter().any(|change| {
+            let TurnChange::Within(turn, edit) = change else {
+                return false;
+            };
+            let is_before = *turn < first.turn || *turn == first.turn && edit.span.start <= at;
+            is_before && turns.contains(turn) && memmem::find(&edit.with, b"\"functionCall\"").is_some()
+        });
+        if !restored {
+            let signature = format!(r#""thoughtSignature":"{LOST_SIGNATURE}","#);
+            repairs.push(TurnChange::Within(first.turn, Edit::insert(at + 1, signature)));
+        }
+    }
+    repairs
 }
 
 /// A single part gets brackets.

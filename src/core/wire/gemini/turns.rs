@@ -1,14 +1,11 @@
 //! What a content of Gemini's is made of, and what in it is signed.
 
-use std::ops::Range;
-
 use super::Gemini;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
-use super::request::text_part;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::Turns;
 use crate::wire::view::{self, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
     fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent {
@@ -28,44 +25,36 @@ impl Turns for Gemini {
         }
     }
 
-    fn message(&self, view: &View, turn: usize) -> Range<usize> {
-        fingerprints::message(view, turn)
-    }
-
-    /// A signature is of the prefix; the call or the text that it is at is not.
-    fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        let text = view.text_of(turn);
-        let keys = ["thoughtSignature", "thought_signature"];
-        let signed = keys
-            .into_iter()
-            .filter_map(|key| view::without_member(text, part.span, key));
-        signed.collect()
-    }
-
-    fn unbound_call(&self, call: &str) -> Option<String> {
-        let text = call.as_bytes();
-        // The first call of a step must be signed, and the agent's own after this one is not.
-        let inside = part::piece(text, Span::new(0, text.len())).part.signature?;
-        Some([&call[..inside.start], LOST_SIGNATURE, &call[inside.end..]].concat())
-    }
-
-    /// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
-    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        match part.signature.filter(|_| part.kind == TurnPartKind::Call) {
-            Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
-            None => self.unbind(view, turn, part),
-        }
-    }
-
-    fn own_part(&self, text: &str) -> Option<String> {
-        Some(text_part(text))
-    }
-
     /// Signatures are checked in the current turn alone: after the last content in which the user says something.
     fn bound(&self, view: &View) -> bool {
         view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
             && (current(view)..view.turns.len())
                 .any(|t| view.content(t).parts.iter().any(|p| p.signature.is_some()))
+    }
+}
+
+/// A signature is of the prefix; the call or the text that it is at is not.
+pub(super) fn unbind(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
+    let text = view.text_of(turn);
+    let keys = ["thoughtSignature", "thought_signature"];
+    let signed = keys
+        .into_iter()
+        .filter_map(|key| view::without_member(text, part.span, key));
+    signed.collect()
+}
+
+pub(super) fn unbound_call(call: &str) -> Option<String> {
+    let text = call.as_bytes();
+    // The first call of a step must be signed, and the agent's own after this one is not.
+    let inside = part::piece(text, Span::new(0, text.len())).part.signature?;
+    Some([&call[..inside.start], LOST_SIGNATURE, &call[inside.end..]].concat())
+}
+
+/// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
+pub(super) fn omit(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
+    match part.signature.filter(|_| part.kind == TurnPartKind::Call) {
+        Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
+        None => unbind(view, turn, part),
     }
 }
 

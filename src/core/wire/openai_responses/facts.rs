@@ -5,7 +5,7 @@ use super::{OpenaiResponses, pairs, repair, request, turns};
 use crate::record::WireId;
 use crate::text::json;
 use crate::wire::Wire;
-use crate::wire::facts::{ItemRules, WireFacts};
+use crate::wire::facts::{ItemRules, TurnRules, WireFacts};
 use crate::wire::members::TextRules;
 use crate::wire::view::ToolShape;
 
@@ -16,6 +16,15 @@ static FACTS: WireFacts = WireFacts {
         &["invalid_encrypted_content"],
         &["encrypted content", "could not be verified"],
     ],
+    turns: TurnRules {
+        message: turns::message,
+        unbind: turns::unbind,
+        omit: turns::unbind,
+        unbound_call: turns::unbound_call,
+        repairs: repair::lone_reasoning,
+        mend_before_aside: pairs::mend_before_aside,
+        ..TurnRules::NONE
+    },
     items: Some(ItemRules {
         around_string: [r#"{"type":"message","role":"user","content":"#, "}"],
         repair: repair::after_cut,

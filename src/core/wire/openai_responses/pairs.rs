@@ -1,7 +1,7 @@
 //! Hidden pairs, restored into what the agent sends: each call at its place, each result after the group.
 
 use super::OpenaiResponses;
-use super::{repair, response_object};
+use super::response_object;
 use crate::wire::{Pairs, PlacedChanges};
 use std::collections::HashMap;
 
@@ -16,10 +16,6 @@ use crate::wire::{CallAt, HiddenCall, SiblingPair};
 use super::item::{BY_ITEM, ResponsesItem};
 
 impl Pairs for OpenaiResponses {
-    fn repairs(&self, view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
-        repair::lone_reasoning(view, changes)
-    }
-
     /// A hidden call as an item: upstream's own, or one made of what was collected.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
@@ -77,30 +73,30 @@ impl Pairs for OpenaiResponses {
         });
         first.into_iter().chain(made).chain(last).collect()
     }
+}
 
-    /// Messages right after reasoning: our call may be what the reasoning was for, and an id that is in the place of
-    /// another is refused. They go without theirs.
-    fn mend_before_aside(&self, view: &View, turn: usize) -> Vec<TurnChange> {
-        let mut changes = Vec::new();
-        for before in (0..turn).rev() {
-            let whole = view.turns[before];
-            if whole.role != Role::Assistant {
-                return Vec::new();
-            }
-            let item = ResponsesItem::of(view, before);
-            match item.part {
-                TurnPartKind::Thinking => return changes,
-                TurnPartKind::Text if item.id.is_some() => {
-                    let message = view.str_in(before, whole.span);
-                    let bare = view::without(&message, "id").into_owned();
-                    changes.push(TurnChange::Within(before, Edit::replace(whole.span, bare)));
-                }
-                TurnPartKind::Text => {}
-                _ => return Vec::new(),
-            }
+/// Messages right after reasoning: our call may be what the reasoning was for, and an id that is in the place of
+/// another is refused. They go without theirs.
+pub(super) fn mend_before_aside(view: &View, turn: usize) -> Vec<TurnChange> {
+    let mut changes = Vec::new();
+    for before in (0..turn).rev() {
+        let whole = view.turns[before];
+        if whole.role != Role::Assistant {
+            return Vec::new();
         }
-        Vec::new()
+        let item = ResponsesItem::of(view, before);
+        match item.part {
+            TurnPartKind::Thinking => return changes,
+            TurnPartKind::Text if item.id.is_some() => {
+                let message = view.str_in(before, whole.span);
+                let bare = view::without(&message, "id").into_owned();
+                changes.push(TurnChange::Within(before, Edit::replace(whole.span, bare)));
+            }
+            TurnPartKind::Text => {}
+            _ => return Vec::new(),
+        }
     }
+    Vec::new()
 }
 
 /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where

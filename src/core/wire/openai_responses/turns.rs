@@ -33,14 +33,6 @@ impl Turns for OpenaiResponses {
         }
     }
 
-    /// The model's items that are together.
-    fn message(&self, view: &View, turn: usize) -> Range<usize> {
-        let models = |t: &&Turn| t.role.may_be_models();
-        let before = view.turns[..turn].iter().rev().take_while(models);
-        let after = view.turns[turn + 1..].iter().take_while(models);
-        turn - before.count()..turn + 1 + after.count()
-    }
-
     /// Encrypted reasoning binds its prefix. The search for the word comes first: it is cheap.
     fn bound(&self, view: &View) -> bool {
         let model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
@@ -48,21 +40,29 @@ impl Turns for OpenaiResponses {
         view.transcript_has(&["\"encrypted_content\""])
             && items.any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
     }
+}
 
-    /// An item after reasoning that is left out loses its id: the API requires the two together.
-    fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        let whole = view.turns[turn].span;
-        let text = view.text_of(turn);
-        let own = part.kind != TurnPartKind::Thinking && text.get(whole.start) == Some(&b'{');
-        let edit = own.then(|| view::without_member(text, whole, "id")).flatten();
-        edit.into_iter().collect()
-    }
+/// The model's items that are together.
+pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
+    let models = |t: &&Turn| t.role.may_be_models();
+    let before = view.turns[..turn].iter().rev().take_while(models);
+    let after = view.turns[turn + 1..].iter().take_while(models);
+    turn - before.count()..turn + 1 + after.count()
+}
 
-    fn unbound_call(&self, call: &str) -> Option<String> {
-        match view::without(call, "id") {
-            Cow::Owned(bare) => Some(bare),
-            Cow::Borrowed(_) => None,
-        }
+/// An item after reasoning that is left out loses its id: the API requires the two together.
+pub(super) fn unbind(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
+    let whole = view.turns[turn].span;
+    let text = view.text_of(turn);
+    let own = part.kind != TurnPartKind::Thinking && text.get(whole.start) == Some(&b'{');
+    let edit = own.then(|| view::without_member(text, whole, "id")).flatten();
+    edit.into_iter().collect()
+}
+
+pub(super) fn unbound_call(call: &str) -> Option<String> {
+    match view::without(call, "id") {
+        Cow::Owned(bare) => Some(bare),
+        Cow::Borrowed(_) => None,
     }
 }
 
