@@ -7,7 +7,8 @@ use uuid::{Timestamp, Uuid};
 
 use super::{AgentCall, KnownConversation, ListedRecords, Need, Needs, Pin, Policy, Records};
 use crate::record::{HiddenPair, INSERTIONS_KEPT, Insertion};
-use crate::rewrite::{PlacedInsertion, insertions, thinking, undone_pairs};
+use crate::rewrite::notes::undone_pairs;
+use crate::rewrite::{PlacedInsertion, insertions, thinking};
 
 /// The records with a place in a request's transcript.
 #[derive(Debug, Clone, Default)]

@@ -22,11 +22,8 @@ mod plan;
 pub mod positions;
 pub mod preamble;
 mod reading;
-mod removed_texts;
 pub mod text_fingerprints;
 pub mod thinking;
-mod undone;
-pub mod undone_pairs;
 pub mod untooled;
 mod users_words;
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::wire::view::{Role, View};
 
-use super::chat_marks::{ChatMark, MarkPlace};
+use crate::rewrite::chat_marks::{ChatMark, MarkPlace};
 
 /// The handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]

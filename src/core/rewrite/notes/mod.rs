@@ -5,13 +5,17 @@
 //! has the handoff's id: the handoff does not count after an odd number of them. So forks and rewinds follow by
 //! themselves, and nothing of it has to be stored.
 
+mod removed_texts;
+mod undone;
+pub mod undone_pairs;
+
 use uuid::Uuid;
 
+use self::removed_texts::RemovedTexts;
+pub use self::undone::UndoneHandoffs;
 use super::chat_marks::ChatMark;
 use super::elements::{self, Elements};
 use super::reading::TextFinder;
-use super::removed_texts::RemovedTexts;
-pub use super::undone::UndoneHandoffs;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
 use super::{ChangeReason, RequestReading};

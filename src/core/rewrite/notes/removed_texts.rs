@@ -10,8 +10,8 @@ use crate::text::{Span, json};
 use crate::wire::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 
 use super::undone::UndoneHandoffs;
-use super::users_words::{NoteSearch, own_text};
-use super::{RequestReading, elements};
+use crate::rewrite::users_words::{NoteSearch, own_text};
+use crate::rewrite::{RequestReading, elements};
 
 /// Tags of a person's own command that Claude Code expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];

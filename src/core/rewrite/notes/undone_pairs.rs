@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 
-use super::RequestReading;
-use super::notes::{NoteSearch, SentinelState, turns_in};
 use super::undone::UndoneHandoffs;
+use super::{NoteSearch, SentinelState, turns_in};
 use crate::record::{HiddenPair, InsertionPlace, sibling_key};
+use crate::rewrite::RequestReading;
 use crate::wire::view::{Role, View};
 use crate::wire::{CallMemo, Operation};
 
@@ -127,9 +127,9 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::super::notes;
     use super::*;
     use crate::record::{HiddenResult, WireId};
+    use crate::rewrite::notes;
     use crate::wire::wire;
 
     const LOOK: NoteSearch<'static> = NoteSearch {
