@@ -16,7 +16,6 @@ use tokio::task::JoinHandle;
 use self::reload::Reloader;
 use crate::admin::readiness::{self, JournalPlace};
 use crate::admin::{self, AdminState, Inspector};
-
 use crate::exchange::App;
 use crate::proxy::Gateway;
 use crate::proxy::exchange_recorder::EventHook;
@@ -155,12 +154,15 @@ impl DataListener {
 
 /// What a process serves with, opened and bound.
 pub struct ServiceParts {
+    /// With the ports that were picked.
     pub config: Config,
     pub metrics: Arc<Metrics>,
     pub prices: Prices,
     pub store: SharedStore,
     pub seals: Seals,
+    /// The listener of agents.
     pub data: Bound,
+    /// The listener of people and scrapers.
     pub admin: TcpListener,
 }
 

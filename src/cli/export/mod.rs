@@ -309,8 +309,8 @@ impl Sources {
         notes: &mut Vec<String>,
     ) -> (Vec<ExportedTurn>, Option<String>) {
         let mut prompt = None;
-        let is_cut = found.row.changes.iter().any(|change| {
-            Some(change.leg) == found.leg && active.is_some() && change.change.handoff == active
+        let is_cut = found.row.changes.iter().any(|of_leg| {
+            Some(of_leg.leg) == found.leg && active.is_some() && of_leg.change.handoff == active
         });
         let from = match (active, found.leg) {
             (None, _) => Some(0),

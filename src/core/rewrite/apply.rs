@@ -28,7 +28,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
     let mut messages = messages(&elements.view, what);
     if what.tools.is_some() {
-        let repairs = (reading.view.rules().repairs)(&elements.view, &beside);
+        let repairs = (reading.view.turn_rules().repairs)(&elements.view, &beside);
         let is_left_out = |change: &&TurnChange| matches!(change, TurnChange::LeftOut(_));
         messages = messages.saturating_sub(repairs.iter().filter(is_left_out).count());
         beside.extend(repairs);
@@ -175,7 +175,7 @@ fn given_back(view: &View) -> Vec<TurnChange> {
             next += 1;
             continue;
         }
-        let message = (view.rules().message)(view, next);
+        let message = (view.turn_rules().message)(view, next);
         next = message.end.max(next + 1);
         let mut escaper = Escaper::default();
         for turn in message {

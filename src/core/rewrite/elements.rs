@@ -26,7 +26,7 @@ pub(super) struct Elements<'v> {
     appended: Vec<String>,
     /// What was changed, by reason.
     sizes: Vec<SizeChange>,
-    /// The transcript was a lone string, and has brackets now.
+    /// The transcript was no list, and has brackets now.
     listed: bool,
 }
 

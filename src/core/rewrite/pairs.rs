@@ -54,7 +54,7 @@ pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> V
             known.remove(&id);
             placed.push(id);
             let view = &elements.view;
-            mended.extend((view.rules().mend_before_aside)(view, turn));
+            mended.extend((view.turn_rules().mend_before_aside)(view, turn));
             split.push((turn, made));
         }
         if split.is_empty() {
@@ -168,7 +168,7 @@ pub(super) fn put_besides(
         if at
             .and_then(|at| elements.origin(at.turn))
             .is_some_and(|turn| Some(turn) < what.omitted)
-            && let Some(call) = (view.rules().unbound_call)(&pair.call)
+            && let Some(call) = (view.turn_rules().unbound_call)(&pair.call)
         {
             pair.to_mut().call = call;
         }

@@ -261,14 +261,14 @@ fn last_summed(view: &View, from: usize, to: usize) -> Option<ToolSummary> {
     (from..to).rev().find_map(|turn| {
         let content = view.content(turn);
         let mut summaries = content.parts.iter().rev().filter(|part| is_summary(part));
-        let changes = summaries.find_map(|part| (view.rules().compacted_changes)(view, part))?;
+        let changes = summaries.find_map(|part| (view.turn_rules().compacted_changes)(view, part))?;
         Some(ToolSummary { turn, changes })
     })
 }
 
 /// Whether a system message was for a turn that is over: the model does not read it any more.
 fn is_over(view: &View, turn: usize, last_user: Option<usize>) -> bool {
-    last_user.is_some_and(|last| turn < last) && (view.rules().ends_at_next_user)(view, turn)
+    last_user.is_some_and(|last| turn < last) && (view.turn_rules().ends_at_next_user)(view, turn)
 }
 
 /// Whether these turns may hold a provider's summary: most hold none, and need not be read for it.

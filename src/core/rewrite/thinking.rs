@@ -46,7 +46,7 @@ fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> 
     let parts = view.content(turn).parts;
     let mut edits: Vec<Edit> = parts
         .iter()
-        .flat_map(|part| (view.rules().omit)(view, turn, part))
+        .flat_map(|part| (view.turn_rules().omit)(view, turn, part))
         .collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
     let is_thinking = |part: &TurnPart| part.kind == TurnPartKind::Thinking;
@@ -56,7 +56,7 @@ fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> 
         match view::kept(&spans, &lost) {
             Some(kept) => edits.extend(kept),
             None if is_opened_by_cut => {
-                edits.extend((view.rules().own_part)(EMPTY_TURN).map(|part| Edit::replace(only, part)));
+                edits.extend((view.turn_rules().own_part)(EMPTY_TURN).map(|part| Edit::replace(only, part)));
             }
             None if turn + 1 < view.turns.len() => return vec![TurnChange::LeftOut(turn)],
             None => {}

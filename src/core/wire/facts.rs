@@ -131,7 +131,7 @@ impl WireFacts {
     }
 }
 
-/// What is of the turns of one or two wires.
+/// What one or two wires know of turns, and the others do not.
 #[derive(Clone, Copy)]
 pub struct TurnRules {
     /// Whether a turn of the system's is read only until the user's next message.
@@ -157,7 +157,7 @@ pub struct TurnRules {
 }
 
 impl TurnRules {
-    /// Nothing is of this wire's turns alone.
+    /// A wire that knows none of it.
     pub(super) const NONE: Self = Self {
         ends_at_next_user: |_, _| false,
         compacted_changes: |_, _| None,

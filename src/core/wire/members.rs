@@ -139,14 +139,13 @@ impl View {
         bound.into_iter().chain(choice).collect()
     }
 
-    /// The edits around the transcript that leave its settings to a request with a message alone, and no tools.
+    /// The edits around the transcript of a request that keeps its settings, and has one message and no tools.
     pub fn settings_alone(&self, lone: LoneText<'_>) -> Vec<Edit> {
         let rules = self.text_rules();
-        let mut edits: Vec<Edit> = Vec::new();
-        edits.extend(self.bound_output(lone.max_tokens, rules.bounds_lone));
-        edits.extend(self.without(rules.with_tools));
-        edits.extend(lone.model.into_iter().flat_map(|model| self.for_model(model)));
-        edits
+        let bound = self.bound_output(lone.max_tokens, rules.bounds_lone);
+        let model = lone.model.into_iter().flat_map(|model| self.for_model(model));
+        let edits = bound.into_iter().chain(self.without(rules.with_tools));
+        edits.chain(model).collect()
     }
 
     /// The edits by which the request goes to another model: its name where the body has one, and settings that are

@@ -211,6 +211,25 @@ fn a_lone_text_has_the_settings_and_neither_tools_nor_history() {
     }
 }
 
+/// The agent's transcript was no list.
+#[test]
+fn a_lone_text_is_in_a_list_also_where_the_transcript_was_in_none() {
+    for (id, body, expected) in [
+        (
+            WireId::OpenaiResponses,
+            r#"{"input": "a","model":"big"}"#,
+            r#"{"input": [{"type":"message","role":"user","content":[{"type":"input_text","text":"Report."}]}],"model":"big"}"#,
+        ),
+        (
+            WireId::Gemini,
+            r#"{"contents": {"role":"user","parts":[{"text":"a"}]},"model":"big"}"#,
+            r#"{"contents": [{"role":"user","parts":[{"text":"Report."}]}],"generationConfig":{"maxOutputTokens":16384},"model":"big"}"#,
+        ),
+    ] {
+        assert_eq!(lone(id, body, None), expected);
+    }
+}
+
 /// Whatever is around the transcript, the result is JSON and is read again.
 #[test]
 fn members_in_any_order_make_a_request_that_is_read() {

@@ -37,7 +37,7 @@ impl View {
     }
 
     /// What only some wires know of turns.
-    pub fn rules(&self) -> &'static TurnRules {
+    pub fn turn_rules(&self) -> &'static TurnRules {
         &self.wire().facts().turns
     }
 

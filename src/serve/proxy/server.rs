@@ -81,9 +81,9 @@ pub struct Bound {
     drain: Duration,
 }
 
-/// The protocol.
+/// HTTP, with the bounds of the config.
 struct Http {
-    one: http1::Builder,
+    builder: http1::Builder,
     waits: AgentWaits,
 }
 
@@ -124,14 +124,15 @@ impl Http {
     /// Without `keep_alive` a connection closes after its answer if possible.
     fn new(limits: &LimitConfig, keep_alive: bool) -> Self {
         let header_bytes = limits.header_bytes;
-        let mut one = http1::Builder::new();
+        let mut builder = http1::Builder::new();
         // hyper's time for a head begins with the wait for it.
-        one.timer(TokioTimer::new())
+        builder
+            .timer(TokioTimer::new())
             .keep_alive(keep_alive)
             .header_read_timeout(if keep_alive { IDLE_TIME } else { HEAD_TIME })
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
         Self {
-            one,
+            builder,
             waits: limits.waits,
         }
     }
@@ -149,7 +150,7 @@ impl Bound {
     }
 
     /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the drain time. In
-    /// boxes: so what serves is compiled with this crate, and not again by each caller.
+    /// boxes: so what serves is compiled in this crate, once, and not again by each caller.
     pub fn run(self, gateway: GatewaySlot, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         Box::pin(self.served(gateway, shutdown))
     }
@@ -247,7 +248,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = AgentStream::new(stream, http.waits.stalled);
-    let connection = http.one.serve_connection(TokioIo::new(stream), service(gateway));
+    let connection = http
+        .builder
+        .serve_connection(TokioIo::new(stream), service(gateway));
     // In a box: the task keeps as much room as the largest thing it ever awaits, as long as it lives.
     if let Err(error) = Box::pin(watcher.watch(connection)).await {
         tracing::debug!(%error, "connection");

@@ -171,12 +171,10 @@ impl Proxy {
         let events_hook = Arc::new(move |e| sink.lock().unwrap().push(e));
         let gateway = Arc::new(crate::service::gateway(&app, events_hook).unwrap());
         let (stop, stopped) = oneshot::channel();
-        let running = tokio::spawn(bound.run(
-            server::slot(gateway.clone()),
-            Box::pin(async {
-                let _ = stopped.await;
-            }),
-        ));
+        let stopped = Box::pin(async {
+            let _ = stopped.await;
+        });
+        let running = tokio::spawn(bound.run(server::slot(gateway.clone()), stopped));
         Self {
             addr,
             events,

@@ -65,13 +65,11 @@ fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<
     changes(exchange, leg).map(move |change| sentence(exchange, leg, &change))
 }
 
+/// What was changed in a leg.
 fn changes<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<Item = SizeChange> + 'a {
-    let of_leg = exchange
-        .exchange
-        .changes
-        .iter()
-        .filter(move |change| change.leg == leg.n);
-    of_leg.map(|change| change.change)
+    let all = exchange.exchange.changes.iter();
+    all.filter(move |of_leg| of_leg.leg == leg.n)
+        .map(|of_leg| of_leg.change)
 }
 
 /// The failure of a leg.

@@ -65,6 +65,7 @@ pub struct ExchangeRow {
 pub struct LegChange {
     /// The leg, from 0.
     pub leg: u32,
+    /// What was changed in it.
     #[serde(flatten)]
     pub change: SizeChange,
 }

@@ -88,10 +88,10 @@ impl SearchPattern {
 fn answer_as_read(answer: &[u8]) -> Option<String> {
     let mut out = String::new();
     for part in AnswerContent::of(answer).parts {
-        let depth = if part.kind == AnswerPartKind::Call {
-            0
-        } else {
-            OPENED
+        // What the model says is text, also where it looks like JSON.
+        let depth = match part.kind {
+            AnswerPartKind::Call => 0,
+            _ => OPENED,
         };
         out.extend(part.name.map(|name| name.get().into_owned() + "\n"));
         add_text(&part.text(), depth, &mut out);
@@ -99,7 +99,7 @@ fn answer_as_read(answer: &[u8]) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// Adds a line for each text of a value; `None` where `json` is none.
+/// Adds a line for each text of a JSON value; `None`: it is not JSON.
 fn add_texts(json: &[u8], depth: usize, out: &mut String) -> Option<()> {
     let all = texts(json)?;
     all.iter().for_each(|text| add_text(&text.get(), depth, out));

@@ -102,7 +102,7 @@ impl RemovedTexts {
         for (n, part) in content.parts.iter().enumerate() {
             if is_models && undone.is_stale(part.span.start) {
                 lost[n] |= part.kind == TurnPartKind::Thinking;
-                edits.extend((view.rules().unbind)(view, turn, part));
+                edits.extend((view.turn_rules().unbind)(view, turn, part));
             }
             if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
                 match without(view, inside, spans) {
@@ -208,7 +208,7 @@ pub(super) fn blank_neighbours(view: &View, lost: &mut [bool]) {
     let mut message = 0..0;
     for turn in gone {
         if turn >= message.end {
-            message = (view.rules().message)(view, turn);
+            message = (view.turn_rules().message)(view, turn);
         }
         let is_blank = |next: usize| !lost[next] && of_model(next) && blank(next);
         let before = (message.start..turn).rev().take_while(|&next| is_blank(next));

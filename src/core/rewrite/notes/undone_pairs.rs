@@ -33,7 +33,7 @@ pub fn settle(
             pair.pending = None;
         }
         if undone.is_stale(at)
-            && let Some(call) = (now.rules().unbound_call)(&pair.call)
+            && let Some(call) = (now.turn_rules().unbound_call)(&pair.call)
         {
             pair.call = call;
         }
