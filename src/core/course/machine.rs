@@ -15,9 +15,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::events::{Action, CourseEvent, Effect, ResponseEnd};
-use super::retry::LegAttempts;
 use super::verdict::{Verdict, VerdictInput, bound, judge, place_beside, untaken};
-use crate::plan::{NewHandoff, NextLeg};
+use crate::plan::{LegAttempts, NewHandoff, NextLeg};
 use crate::record::{HandoffId, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 

@@ -13,7 +13,6 @@ mod machine_steps_tests;
 mod machine_tests;
 mod merge;
 mod opening;
-mod retry;
 mod shown_line;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ pub use events::{Action, CourseEvent, Effect, ResponseEnd};
 pub use machine::{Course, CourseTerms};
 pub use merge::StreamMerge;
 pub use opening::AnswerOpening;
-pub use retry::{is_retryable, refuses_model, replaces_refusal, requested_pause};
 pub use shown_line::ShownLine;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
 pub use written_call::writes_call;

@@ -20,31 +20,6 @@ use crate::tools::ToolNames;
 use crate::transcript::{SessionGoal, Transcript};
 use crate::wire::{LoneText, TextOnly};
 
-/// The request of a later leg.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NextLeg {
-    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
-    pub head: Option<String>,
-    /// The model that it goes to in place of the requested one.
-    pub routed: Option<String>,
-    /// Elements to append.
-    pub more: Vec<String>,
-    /// The handoff that was shown last.
-    pub after: Option<HandoffId>,
-}
-
-impl NextLeg {
-    /// Afresh after this handoff. `head`: its preamble and carry-over prompt, as elements.
-    pub fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
-        Self {
-            head: Some(head),
-            routed,
-            more: Vec::new(),
-            after: Some(handoff),
-        }
-    }
-}
-
 /// A handoff before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewHandoff {
@@ -105,24 +80,6 @@ impl<'a> Planned<'a> {
     pub fn first(&self, tooled: bool) -> RewriteOutcome {
         self.rewritten(&self.as_received(tooled))
             .cut_at(self.pin.active_id())
-    }
-
-    /// The request of a leg that starts afresh after a handoff.
-    pub fn fresh(&self, handoff: &Handoff) -> RewriteOutcome {
-        self.rewritten(&self.after(&handoff.head, handoff.routed.as_deref()))
-    }
-
-    /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
-    pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
-        let view = match &leg.head {
-            Some(head) => self.after(head, leg.routed.as_deref()),
-            None => self.as_received(true),
-        };
-        let what = Rewrite {
-            more: &leg.more,
-            ..view
-        };
-        self.rewritten(&what).cut_at(leg.after.or(self.pin.active_id()))
     }
 
     /// Our tools that a leg is offered. `fresh`: it starts after a handoff of this very answer.
@@ -199,7 +156,7 @@ impl<'a> Planned<'a> {
         CutPart { transcript, end }
     }
 
-    fn rewritten(&self, what: &Rewrite<'_>) -> RewriteOutcome {
+    pub(super) fn rewritten(&self, what: &Rewrite<'_>) -> RewriteOutcome {
         let mut rewritten = rewrite(self.reading, what);
         if let Some(removed) = self.pin.taken_out.removed {
             let change = SizeChange {
@@ -213,22 +170,8 @@ impl<'a> Planned<'a> {
         rewritten
     }
 
-    /// What the model sees after a handoff of this answer with this head, which may name another model.
-    fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>) -> Rewrite<'b> {
-        Rewrite {
-            cut: Cut::Fresh { head },
-            tools: Some(
-                self.policy
-                    .tools
-                    .with(self.offer.recall_next, self.offer.recall_next),
-            ),
-            model: self.known_model(routed),
-            ..self.as_received(true)
-        }
-    }
-
     /// The received request as the model sees it: cut at the active handoff.
-    fn as_received(&self, tooled: bool) -> Rewrite<'_> {
+    pub(super) fn as_received(&self, tooled: bool) -> Rewrite<'_> {
         Rewrite {
             cut: self.pin.cut(),
             tools: tooled.then(|| self.policy.tools.with(self.offer.recall, self.offer.searchable)),
@@ -253,7 +196,7 @@ impl<'a> Planned<'a> {
     }
 
     /// The model of a route, unless upstream is known to refuse it.
-    fn known_model<'b>(&self, routed: Option<&'b str>) -> Option<&'b str> {
+    pub(super) fn known_model<'b>(&self, routed: Option<&'b str>) -> Option<&'b str> {
         routed.filter(|model| !self.policy.refused_models.has(model))
     }
 }

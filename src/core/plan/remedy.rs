@@ -8,9 +8,19 @@
 //! thinking is left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta,
 //! which gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
-use super::{Places, Planned};
+use super::{Places, Planned, is_retryable};
 use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{ChangeReason, RewriteOutcome};
+
+/// Whether a status may mean that upstream does not know the model, or does not give it to this account.
+pub fn refuses_model(status: u16) -> bool {
+    matches!(status, 400 | 403 | 404 | 422)
+}
+
+/// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
+pub fn replaces_refusal(status: u16) -> bool {
+    (200..300).contains(&status) || is_retryable(status)
+}
 
 /// A request that is sent in place of a refused one.
 #[derive(Debug)]
@@ -94,4 +104,25 @@ fn left_out(rewritten: &RewriteOutcome) -> usize {
         .filter(|change| change.why == ChangeReason::Thinking)
         .map(|change| change.removed)
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_refused_by_an_error_of_the_request() {
+        assert!([400, 403, 404, 422].into_iter().all(refuses_model));
+        assert!(![200, 401, 413, 429, 500, 529].into_iter().any(refuses_model));
+    }
+
+    #[test]
+    fn only_a_status_that_helps_the_agent_more_replaces_a_400() {
+        for code in [200, 201, 408, 429, 500, 503, 529] {
+            assert!(replaces_refusal(code), "{code}");
+        }
+        for code in [400, 401, 403, 404, 413, 422] {
+            assert!(!replaces_refusal(code), "{code}");
+        }
+    }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use baton_core::course::{
     Action, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress, ResponseEnd,
-    StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
+    StreamMerge, StreamedAnswer, VerdictInput,
 };
 use baton_core::handoffs::carry::{self, CarryPolicy};
 use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::mark::aside;
 use baton_core::plan::{
     self, AgentCall, AnsweredBy, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned, Planning,
-    Policy, RefusedModels, RuleQuery, Situation, is_model_call, resends,
+    Policy, RefusedModels, RuleQuery, Situation, is_model_call, is_retryable, resends,
 };
 use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace, RecordChange};
 use baton_core::rewrite::notes::NoteSearch;

@@ -1,18 +1,12 @@
 //! Performs the effects of an answer's course: writes to the store, later legs to upstream.
 
-use std::time::Duration;
-
 use http::response::Parts;
 
-use crate::exchange::send;
 use crate::exchange::{heavy, record_writer, value::Exchange};
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::headers;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{
-    AnsweredCall, Course, CourseEvent, Effect, ResponseEnd, is_retryable, requested_pause,
-};
+use baton_core::course::{AnsweredCall, Course, CourseEvent, Effect, ResponseEnd};
 use baton_core::mark::aside;
 use baton_core::plan::NextLeg;
 use baton_core::record::InsertionPlace;
@@ -77,7 +71,8 @@ impl Exchange {
             }
             Effect::Send { leg, pause, failed } => {
                 self.fresh = leg.head.is_some();
-                return self.send_later(&leg, pause, failed, streamed).await;
+                let sent = self.send_later(&leg, pause, failed, streamed).await;
+                return sent.map_or_else(EffectResult::Event, EffectResult::Leg);
             }
         };
         EffectResult::Event(done.unwrap_or_else(|error| {
@@ -106,48 +101,6 @@ impl Exchange {
         let answer = pair.answer.clone();
         record_writer::write_pairs(self, vec![pair]).await?;
         Ok(CourseEvent::CallAnswered { mark, more, answer })
-    }
-
-    /// Sends a later leg once.
-    async fn send_later(&self, leg: &NextLeg, pause: Duration, failed: u32, streamed: bool) -> EffectResult {
-        if failed > 0 {
-            self.ctx.recorder.note(|e| e.retries += 1);
-        }
-        // A timer counts whole milliseconds: no pause is not the shortest one.
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
-        let (exchange, attempt) = (&self.ctx.id, failed);
-        let make = || self.plan().later_leg(leg);
-        let (retry, pause) = match send::later_or_own(self, make).await {
-            Ok(response) if response.status().is_success() => {
-                let (parts, body) = response.into_parts();
-                // It must have the first one's form.
-                let right = self.form().streams(&parts.headers) == Some(streamed);
-                if let Ok(body) = send::readable(self, &parts, body)
-                    && right
-                {
-                    return EffectResult::Leg(body);
-                }
-                tracing::error!(exchange, "leg answered in another form than the first");
-                (false, None)
-            }
-            Ok(response) => {
-                let status = response.status().as_u16();
-                let retry = is_retryable(status);
-                match retry {
-                    true => tracing::warn!(exchange, attempt, status, "leg refused"),
-                    false => tracing::error!(exchange, status, "leg refused, and not retried"),
-                }
-                let pause = requested_pause(|name| headers::text(response.headers(), name));
-                (retry, pause)
-            }
-            Err(fault) => {
-                tracing::warn!(exchange, attempt, code = fault.code.name, "leg not answered");
-                (true, None)
-            }
-        };
-        EffectResult::Event(CourseEvent::LegRefused { retry, pause })
     }
 
     /// What an end of ours states. One that states a later leg's size rewrites the request for it.

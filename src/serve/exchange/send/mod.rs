@@ -1,5 +1,7 @@
-//! Fifth stage: sends a request's first leg upstream. Later legs and the requests for drafts go through the same sender.
+//! Fifth stage: sends a request's first leg upstream. Later legs (`later_leg`) and the requests for drafts go through the same
+//! sender.
 
+mod later_leg;
 mod retry;
 mod sender;
 
@@ -8,9 +10,10 @@ use http::{Response, StatusCode};
 use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
 
+pub(super) use self::later_leg::later_or_own;
 #[cfg(test)]
 pub(super) use self::retry::{prepare, remember_omission};
-pub(super) use self::sender::{LegKind, Sent, later_or_own, once, readable};
+pub(super) use self::sender::{LegKind, Sent, once, readable};
 
 /// Sends the first leg, and retries it once if upstream's refusal has a remedy.
 ///

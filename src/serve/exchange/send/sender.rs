@@ -11,8 +11,7 @@ use crate::proxy::route;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamResult;
 use crate::state::journal::{PackedHeaders, SentLeg};
-use baton_core::course::refuses_model;
-use baton_core::plan::is_model_call;
+use baton_core::plan::{is_model_call, refuses_model};
 use baton_core::rewrite::RewriteOutcome;
 
 /// A request whose first leg upstream has answered.
@@ -21,21 +20,6 @@ pub(in crate::exchange) struct Sent {
     /// The request as it was sent.
     pub(in crate::exchange) request: RewriteOutcome,
     pub(in crate::exchange) response: Response<UpstreamBody>,
-}
-
-/// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
-/// route.
-pub(in crate::exchange) async fn later_or_own(
-    exchange: &Exchange,
-    make: impl Fn() -> RewriteOutcome,
-) -> UpstreamResult {
-    // After a draft the agent's own message is still to be sent.
-    let added = exchange
-        .ctx
-        .recorder
-        .read(|e| e.sent_bytes.len() > e.draft_legs.len());
-    let target = &exchange.ctx.target;
-    or_own(exchange, make, LegKind::Later { target, added }).await.1
 }
 
 /// Which request of an exchange is sent.

@@ -1,6 +1,10 @@
-//! Retries of a leg: which statuses, how often, and the pauses between the attempts.
+//! A later leg: its request, which statuses let it be sent again, how often, and the pauses between the attempts.
 
 use std::time::Duration;
+
+use super::Planned;
+use crate::record::{Handoff, HandoffId};
+use crate::rewrite::{Cut, Rewrite, RewriteOutcome};
 
 /// The first pause; it doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -8,19 +12,68 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// The request of a later leg.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NextLeg {
+    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
+    pub head: Option<String>,
+    /// The model that it goes to in place of the requested one.
+    pub routed: Option<String>,
+    /// Elements to append.
+    pub more: Vec<String>,
+    /// The handoff that was shown last.
+    pub after: Option<HandoffId>,
+}
+
+impl NextLeg {
+    /// Afresh after this handoff. `head`: its preamble and carry-over prompt, as elements.
+    pub fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
+        Self {
+            head: Some(head),
+            routed,
+            more: Vec::new(),
+            after: Some(handoff),
+        }
+    }
+}
+
+impl Planned<'_> {
+    /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
+    pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
+        let view = match &leg.head {
+            Some(head) => self.after(head, leg.routed.as_deref()),
+            None => self.as_received(true),
+        };
+        let what = Rewrite {
+            more: &leg.more,
+            ..view
+        };
+        self.rewritten(&what).cut_at(leg.after.or(self.pin.active_id()))
+    }
+
+    /// The request of a leg that starts afresh after a handoff.
+    pub fn fresh(&self, handoff: &Handoff) -> RewriteOutcome {
+        self.rewritten(&self.after(&handoff.head, handoff.routed.as_deref()))
+    }
+
+    /// What the model sees after a handoff of this answer with this head, which may name another model.
+    fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>) -> Rewrite<'b> {
+        Rewrite {
+            cut: Cut::Fresh { head },
+            tools: Some(
+                self.policy
+                    .tools
+                    .with(self.offer.recall_next, self.offer.recall_next),
+            ),
+            model: self.known_model(routed),
+            ..self.as_received(true)
+        }
+    }
+}
+
 /// Whether a leg that was answered with this status may be sent again.
 pub fn is_retryable(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
-}
-
-/// Whether a status may mean that upstream does not know the model, or does not give it to this account.
-pub fn refuses_model(status: u16) -> bool {
-    matches!(status, 400 | 403 | 404 | 422)
-}
-
-/// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
-pub fn replaces_refusal(status: u16) -> bool {
-    (200..300).contains(&status) || is_retryable(status)
 }
 
 /// The pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
@@ -33,30 +86,30 @@ pub fn requested_pause<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<D
 /// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with
 /// an error under a status of success.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LegAttempts {
+pub(crate) struct LegAttempts {
     failed: u32,
     retries: u32,
 }
 
 impl LegAttempts {
     /// The attempts of a leg that may be sent again `retries` times.
-    pub(super) fn new(retries: u32) -> Self {
+    pub(crate) fn new(retries: u32) -> Self {
         Self { failed: 0, retries }
     }
 
     /// The attempts of the next leg, which may be sent again as often.
-    pub(super) fn of_next_leg(self) -> Self {
+    pub(crate) fn of_next_leg(self) -> Self {
         Self::new(self.retries)
     }
 
     /// Tries that failed.
-    pub(super) fn failed(self) -> u32 {
+    pub(crate) fn failed(self) -> u32 {
         self.failed
     }
 
     /// Records a failed try; upstream may have asked for a pause. Returns the pause before the next one, if there is to
     /// be one.
-    pub(super) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
         let pause = requested.unwrap_or_else(|| backoff(self.failed));
         self.failed += 1;
         (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)
@@ -84,22 +137,6 @@ mod tests {
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
         assert_eq!(LegAttempts::new(0).fail(None), None);
         assert_eq!(LegAttempts::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
-    }
-
-    #[test]
-    fn a_model_is_refused_by_an_error_of_the_request() {
-        assert!([400, 403, 404, 422].into_iter().all(refuses_model));
-        assert!(![200, 401, 413, 429, 500, 529].into_iter().any(refuses_model));
-    }
-
-    #[test]
-    fn only_a_status_that_helps_the_agent_more_replaces_a_400() {
-        for code in [200, 201, 408, 429, 500, 503, 529] {
-            assert!(replaces_refusal(code), "{code}");
-        }
-        for code in [400, 401, 403, 404, 413, 422] {
-            assert!(!replaces_refusal(code), "{code}");
-        }
     }
 
     #[test]

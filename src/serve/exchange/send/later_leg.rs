@@ -1,0 +1,81 @@
+//! Sends a later leg. What its request is, and when it is sent again, is decided by `baton_core::plan::later_leg`.
+
+use std::time::Duration;
+
+use super::sender::{LegKind, or_own, readable};
+use crate::exchange::value::Exchange;
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::headers;
+use crate::proxy::upstream::UpstreamResult;
+use crate::state::telemetry::ExchangeEvent;
+use baton_core::course::CourseEvent;
+use baton_core::plan::{NextLeg, is_retryable, requested_pause};
+use baton_core::rewrite::RewriteOutcome;
+
+/// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
+/// route.
+pub(in crate::exchange) async fn later_or_own(
+    exchange: &Exchange,
+    make: impl Fn() -> RewriteOutcome,
+) -> UpstreamResult {
+    // After a draft the agent's own message is still to be sent.
+    let is_added = |e: &ExchangeEvent| e.sent_bytes.len() > e.draft_legs.len();
+    let kind = LegKind::Later {
+        target: &exchange.ctx.target,
+        added: exchange.ctx.recorder.read(is_added),
+    };
+    or_own(exchange, make, kind).await.1
+}
+
+impl Exchange {
+    /// Sends a later leg once, after a pause. `failed`: tries before this one. `streamed`: the form that its answer must have.
+    ///
+    /// # Errors
+    /// It was refused, or not answered in that form.
+    pub(in crate::exchange) async fn send_later(
+        &self,
+        leg: &NextLeg,
+        pause: Duration,
+        failed: u32,
+        streamed: bool,
+    ) -> Result<UpstreamBody, CourseEvent> {
+        if failed > 0 {
+            self.ctx.recorder.note(|e| e.retries += 1);
+        }
+        // A timer counts whole milliseconds: no pause is not the shortest one.
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        let (exchange, attempt) = (&self.ctx.id, failed);
+        let make = || self.plan().later_leg(leg);
+        let (retry, pause) = match later_or_own(self, make).await {
+            Ok(response) if response.status().is_success() => {
+                let (parts, body) = response.into_parts();
+                // It must have the first one's form.
+                let right = self.form().streams(&parts.headers) == Some(streamed);
+                if let Ok(body) = readable(self, &parts, body)
+                    && right
+                {
+                    return Ok(body);
+                }
+                tracing::error!(exchange, "leg answered in another form than the first");
+                (false, None)
+            }
+            Ok(response) => {
+                let status = response.status().as_u16();
+                let retry = is_retryable(status);
+                match retry {
+                    true => tracing::warn!(exchange, attempt, status, "leg refused"),
+                    false => tracing::error!(exchange, status, "leg refused, and not retried"),
+                }
+                let pause = requested_pause(|name| headers::text(response.headers(), name));
+                (retry, pause)
+            }
+            Err(fault) => {
+                tracing::warn!(exchange, attempt, code = fault.code.name, "leg not answered");
+                (true, None)
+            }
+        };
+        Err(CourseEvent::LegRefused { retry, pause })
+    }
+}
