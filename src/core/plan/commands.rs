@@ -1,33 +1,10 @@
 //! Takes chat commands and their answers out of a transcript.
 
-use bytes::Bytes;
-
 use super::Policy;
 use crate::commands;
 use crate::rewrite::RequestReading;
 use crate::rewrite::notes::{self, CleanedTranscript, UndoneHandoffs};
-use crate::text::Span;
-use crate::wire::{Turn, View};
-
-/// A transcript as the agent sent it.
-#[derive(Debug, Clone)]
-pub struct OriginalTranscript {
-    pub text: Bytes,
-    /// The array of turns, brackets included.
-    pub list: Span,
-    /// Its elements, in order.
-    pub turns: Vec<Turn>,
-}
-
-impl From<&View> for OriginalTranscript {
-    fn from(view: &View) -> Self {
-        Self {
-            text: view.body.clone(),
-            list: view.list,
-            turns: view.turns.clone(),
-        }
-    }
-}
+use crate::wire::{LocatedBody, View};
 
 /// What of the agent's transcript is not passed on.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +12,7 @@ pub struct TakenOut {
     /// Bytes that were removed; `None`: the transcript had no command.
     pub removed: Option<usize>,
     /// The transcript before the removal, until it is in the journal.
-    pub original: Option<OriginalTranscript>,
+    pub original: Option<LocatedBody>,
 }
 
 impl TakenOut {

@@ -36,7 +36,7 @@ mod verdict;
 pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
 pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};
 pub use self::call::{AgentCall, CallFacts, is_model_call, is_of_the_loop, opening, resends};
-pub use self::commands::{OriginalTranscript, TakenOut};
+pub use self::commands::TakenOut;
 pub(crate) use self::later_leg::LegAttempts;
 pub use self::later_leg::{NextLeg, is_retryable, requested_pause};
 pub use self::legs::{HandoffSource, NewHandoff, RuleQuery};

@@ -3,13 +3,13 @@
 use super::active::PinnedTo;
 use super::verdict::{MissedSentinel, PinEvidence, PinVerdict};
 use super::{
-    Active, AgentCall, CutPlace, Needs, OriginalTranscript, PinLookup, Policy, Records, TakenOut, Unresolved,
-    commands, is_model_call,
+    Active, AgentCall, CutPlace, Needs, PinLookup, Policy, Records, TakenOut, Unresolved, commands,
+    is_model_call,
 };
 use crate::record::{HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, Cut};
-use crate::wire::{Role, View, Wire};
+use crate::wire::{LocatedBody, Role, View, Wire};
 
 /// What a request is pinned to.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +97,7 @@ impl Pin {
     }
 
     /// The transcript as the agent sent it, if any handoff was ever undone in it.
-    pub(super) fn original_with_undos(&self) -> Option<&OriginalTranscript> {
+    pub(super) fn original_with_undos(&self) -> Option<&LocatedBody> {
         let is_undone = !self.undone.ever().is_empty();
         self.taken_out.original.as_ref().filter(|_| is_undone)
     }

@@ -8,12 +8,13 @@ use uuid::Uuid;
 use super::pin::FoundPin;
 use super::places::{FoundInsertions, FoundPairs};
 use super::{
-    AgentCall, Need, Needs, OriginalTranscript, Pin, Places, Policy, Records, ToolDecision, ToolOffer,
-    active, commands, offer, pin, places,
+    AgentCall, Need, Needs, Pin, Places, Policy, Records, ToolDecision, ToolOffer, active, commands, offer,
+    pin, places,
 };
 use crate::record::{CutPoint, HandoffId, HiddenPair, Insertion};
 use crate::rewrite::notes;
 use crate::tools::RECALL_NAME;
+use crate::wire::LocatedBody;
 
 /// A write that a plan makes, or a note for the next request of its conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -206,7 +207,7 @@ impl Planning {
             let taken_out = &mut plan.pin.taken_out;
             taken_out
                 .original
-                .get_or_insert_with(|| OriginalTranscript::from(&before));
+                .get_or_insert_with(|| LocatedBody::from(&before));
             taken_out.add(removed);
         }
         plan.places.without_searches = searches;

@@ -56,7 +56,7 @@ pub use own_text::EMPTY_TURN;
 pub use parts::parts;
 pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
-    Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
-    TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
+    LocatedBody, Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList,
+    Turn, TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
 };
 pub use wires::{WIRES, wire};

@@ -187,6 +187,36 @@ impl View {
     }
 }
 
+/// A body, and where its turns are.
+#[derive(Debug, Clone, Default)]
+pub struct LocatedBody {
+    pub text: Bytes,
+    /// The array of turns, brackets included; empty where none were found.
+    pub list: Span,
+    /// Its elements, in order.
+    pub turns: Vec<Turn>,
+}
+
+impl LocatedBody {
+    /// A body whose turns are not known.
+    pub fn unread(text: &Bytes) -> Self {
+        Self {
+            text: text.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&View> for LocatedBody {
+    fn from(view: &View) -> Self {
+        Self {
+            text: view.body.clone(),
+            list: view.list,
+            turns: view.turns.clone(),
+        }
+    }
+}
+
 /// The turns of a transcript.
 pub trait Turns {
     /// What a turn is made of, for `View::content` alone. Its spans are in `text`, the text that the turn is in.

@@ -3,21 +3,20 @@
 use super::context::note_nudge;
 use super::value::Exchange;
 use crate::proxy::{RequestContext, headers};
-use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
+use crate::state::journal::{PackedHeaders, ReceivedRequest};
 use crate::state::session::LiveConversation;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::nudge::NudgeOutcome;
-use baton_core::plan::OriginalTranscript;
 use baton_core::record::is_topic;
 use baton_core::text::cut::cut;
-use baton_core::wire::{LegReport, Operation, StopReason};
+use baton_core::wire::{LegReport, LocatedBody, Operation, StopReason};
 
 /// Bytes of a model's name in a log line.
 const MODEL_NAME: usize = 200;
 
 /// Writes what is known before the request is sent into the exchange's event, and the request into the journal. `original`:
 /// the transcript as the agent sent it, where baton has changed it since.
-pub(super) fn begin(exchange: &Exchange, original: Option<OriginalTranscript>) {
+pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
     let Exchange { ctx, offered, .. } = exchange;
     ctx.recorder.note(|e| {
         e.model.clone_from(&offered.view().facts.model);
@@ -42,11 +41,10 @@ pub(super) fn begin(exchange: &Exchange, original: Option<OriginalTranscript>) {
 }
 
 /// The request for the journal.
-fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -> ReceivedRequest {
+fn received_request(exchange: &Exchange, original: Option<LocatedBody>) -> ReceivedRequest {
     let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let path = ctx.target.split('?').next().unwrap_or_default();
     let view = offered.view();
-    let OriginalTranscript { text, list, turns } = original.unwrap_or_else(|| view.into());
     ReceivedRequest {
         id: ctx.id.clone(),
         at_ms: exchange.app.clock.now_ms(),
@@ -58,8 +56,7 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
         route: format!("{} {path}", ctx.method),
         model: view.facts.model.clone(),
         headers: PackedHeaders::new(&ctx.headers),
-        received: text,
-        transcript: Some(BodyLayout { list, turns }),
+        received: original.unwrap_or_else(|| view.into()),
     }
 }
 

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::answer_summary::AnswerSummary;
 use super::archive::Archive;
-use super::chunk_bodies::BodyNodes;
+use super::body_pieces::BodyPieces;
 use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::{PackedHeaders, StoredHeaders};
-use super::note::{BodyLayout, CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
+use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
 use super::row::{has_failed, unsent_tokens};
 use super::summary;
 use crate::clock::now_ms;
@@ -17,7 +17,7 @@ use crate::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
 use baton_core::record::WireId;
 use baton_core::text::splice;
-use baton_core::wire::{self, Operation, StopReason, Usage};
+use baton_core::wire::{self, LocatedBody, Operation, StopReason, Usage};
 
 /// What the file has of an exchange that has not ended.
 struct OpenExchange {
@@ -66,12 +66,8 @@ impl Archive {
         if let Some(conversation) = &begun.conversation {
             self.title(&begun, conversation)?;
         }
-        let received = match &begun.transcript {
-            layout @ Some(_) => self
-                .chunk_store
-                .body(&self.conn, &begun.received, layout.as_ref(), seen)?,
-            None => self.unread(begun.wire, begun.operation, &begun.received, seen)?,
-        };
+        let pieces = BodyPieces::of(&begun.received);
+        let received = self.chunk_store.body(&self.conn, &pieces, seen)?;
         let headers = self.headers(&begun.headers, seen)?;
         self.conn
             .prepare_cached(
@@ -90,7 +86,7 @@ impl Archive {
                 begun.upstream,
                 self.chunk_store.redactor.path(&begun.route),
                 begun.operation.name(),
-                begun.received.len(),
+                begun.received.text.len(),
                 received.head,
                 received.list,
                 received.tail,
@@ -109,7 +105,7 @@ impl Archive {
         if ask.exists([conversation])? {
             return Ok(());
         }
-        let Ok(view) = wire::wire(begun.wire).read(&begun.received, begun.operation) else {
+        let Ok(view) = wire::wire(begun.wire).read(&begun.received.text, begun.operation) else {
             return Ok(());
         };
         let title = self
@@ -145,24 +141,6 @@ impl Archive {
         text.map(|text| self.chunk_store.redactor.text(text).into_owned())
     }
 
-    /// Writes a body whose messages are not located yet.
-    fn unread(
-        &mut self,
-        wire: WireId,
-        operation: Operation,
-        text: &Bytes,
-        seen: FirstSeen,
-    ) -> rusqlite::Result<BodyNodes> {
-        let layout = wire::wire(wire)
-            .read(text, operation)
-            .ok()
-            .map(|view| BodyLayout {
-                list: view.list,
-                turns: view.turns,
-            });
-        self.chunk_store.body(&self.conn, text, layout.as_ref(), seen)
-    }
-
     fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {
         self.models.keep(&mut self.chunk_store, &self.conn, headers, seen)
     }
@@ -180,8 +158,13 @@ impl Archive {
         let seen = open.seen("sent");
         let headers = self.headers(&leg_sent.headers, seen)?;
         let bytes = splice::len(&leg_sent.rope);
-        let body = splice::flat(leg_sent.rope);
-        let sent = self.unread(open.wire, open.operation, &body, seen)?;
+        let wire = wire::wire(open.wire);
+        let read = |text: &Bytes| match wire.read(text, open.operation) {
+            Ok(view) => (&view).into(),
+            Err(_) => LocatedBody::unread(text),
+        };
+        let pieces = BodyPieces::sent(leg_sent.rope, &leg_sent.request, read);
+        let sent = self.chunk_store.body(&self.conn, &pieces, seen)?;
         self.conn
             .prepare_cached(
                 "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, url,

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use super::body_pieces::{BodyPieces, MessagePiece};
 use super::chunk_store::CountedRow;
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::chunks::{self, BodyRegions};
-use super::note::BodyLayout;
+use super::chunks;
 use super::summary::summary;
 use baton_core::text::Span;
 
@@ -21,23 +21,18 @@ pub(super) struct BodyNodes {
 }
 
 impl ChunkStore {
-    /// Stores a request body and adds one reference to it. Without located messages it becomes one region.
+    /// Stores a request body and adds one reference to it.
     pub(super) fn body(
         &mut self,
         conn: &Connection,
-        text: &Bytes,
-        layout: Option<&BodyLayout>,
+        pieces: &BodyPieces,
         seen: FirstSeen,
     ) -> rusqlite::Result<BodyNodes> {
-        let regions = match layout {
-            Some(layout) => BodyRegions::of(text, layout.list, &layout.turns),
-            None => BodyRegions::whole(text.len()),
-        };
         let body = BodyNodes {
-            head: self.region(conn, chunks::head, &slice(text, regions.head), seen)?,
-            list: self.messages(conn, text, &regions, seen)?,
-            tail: self.region(conn, chunks::tail, &slice(text, regions.tail), seen)?,
-            messages: i64::try_from(regions.turns.len()).unwrap_or(i64::MAX),
+            head: self.region(conn, chunks::head, &pieces.head, seen)?,
+            list: self.messages(conn, &pieces.messages, seen)?,
+            tail: self.region(conn, chunks::tail, &pieces.tail, seen)?,
+            messages: i64::try_from(pieces.messages.len()).unwrap_or(i64::MAX),
         };
         for node in [body.head, body.list, body.tail] {
             self.references.add(CountedRow::Node(node));
@@ -55,32 +50,32 @@ impl ChunkStore {
     ) -> rusqlite::Result<i64> {
         let mut last = 0;
         for span in cut(text) {
-            let chunk = self.chunk(conn, &slice(text, span), TextKind::Json, seen, |_| None)?;
+            let chunk = self.chunk(
+                conn,
+                &text.slice(span.start..span.end),
+                TextKind::Json,
+                seen,
+                |_| None,
+            )?;
             last = self.node(conn, last, chunk, "")?;
         }
         Ok(last)
     }
 
-    /// Stores the messages of a text; returns the node of the last one.
+    /// Stores messages; returns the node of the last one.
     fn messages(
         &mut self,
         conn: &Connection,
-        text: &Bytes,
-        regions: &BodyRegions<'_>,
+        messages: &[MessagePiece],
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         let mut last = 0;
-        for (gap, turn) in regions.messages() {
-            let message = slice(text, turn.span);
-            let chunk = self.chunk(conn, &message, TextKind::Json, seen, |clean| {
-                Some(summary(clean, turn.role))
+        for MessagePiece { gap, text, role } in messages {
+            let chunk = self.chunk(conn, text, TextKind::Json, seen, |clean| {
+                Some(summary(clean, *role))
             })?;
-            last = self.node(conn, last, chunk, &String::from_utf8_lossy(gap.of(text)))?;
+            last = self.node(conn, last, chunk, &String::from_utf8_lossy(gap))?;
         }
         Ok(last)
     }
-}
-
-fn slice(text: &Bytes, span: Span) -> Bytes {
-    text.slice(span.start..span.end)
 }

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use baton_core::text::{Span, json};
-use baton_core::wire::Turn;
+use baton_core::wire::{LocatedBody, Turn};
 
 /// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
 const WORTH: usize = 512;
@@ -22,26 +22,22 @@ pub(super) struct BodyRegions<'a> {
 }
 
 impl<'a> BodyRegions<'a> {
-    /// Cuts at the boundaries of messages: those of `turns`, which are in the array `list`.
-    pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn]) -> Self {
-        if !follow_each_other(body, list, turns) {
-            return Self::whole(body.len());
+    /// Cuts at the boundaries of messages; a body whose messages are unknown is one region.
+    pub(super) fn of(body: &'a LocatedBody) -> Self {
+        let LocatedBody { text, list, turns } = body;
+        if !follow_each_other(text, *list, turns) {
+            return Self {
+                head: Span::new(0, text.len()),
+                turns: &[],
+                tail: Span::new(text.len(), text.len()),
+            };
         }
         let start = list.start + 1;
         let end = turns.last().map_or(start, |last| last.span.end);
         Self {
             head: Span::new(0, start),
             turns,
-            tail: Span::new(end, body.len()),
-        }
-    }
-
-    /// A body whose messages are unknown.
-    pub(super) fn whole(len: usize) -> Self {
-        Self {
-            head: Span::new(0, len),
-            turns: &[],
-            tail: Span::new(len, len),
+            tail: Span::new(end, text.len()),
         }
     }
 
@@ -141,7 +137,8 @@ mod tests {
 
     impl Cuts {
         fn of(view: &View) -> Self {
-            let regions = BodyRegions::of(&view.body, view.list, &view.turns);
+            let body = LocatedBody::from(view);
+            let regions = BodyRegions::of(&body);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()
@@ -198,13 +195,16 @@ mod tests {
     /// Turns that are in a body otherwise than one after the other make one region of it.
     #[test]
     fn a_body_is_cut_where_its_messages_follow_each_other() {
-        let body = b"[{}, {} ,{}]x{}";
-        let list = Span::new(0, 12);
         let is_cut = |spans: &[(usize, usize)]| {
-            let turns = turns(spans);
-            let regions = BodyRegions::of(body, list, &turns);
-            assert!(regions.turns.len() == turns.len() || regions == BodyRegions::whole(body.len()));
-            regions.turns.len() == turns.len()
+            let body = LocatedBody {
+                text: Bytes::from_static(b"[{}, {} ,{}]x{}"),
+                list: Span::new(0, 12),
+                turns: turns(spans),
+            };
+            let regions = BodyRegions::of(&body);
+            let cut = regions.turns.len() == body.turns.len();
+            assert!(cut || regions == BodyRegions::of(&LocatedBody::unread(&body.text)));
+            cut
         };
         assert!(is_cut(&[(1, 3), (5, 7), (9, 11)]));
         assert!(is_cut(&[(1, 3)]) && is_cut(&[]));

@@ -9,8 +9,7 @@ use crate::telemetry::ExchangeEvent;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::SizeChange;
-use baton_core::text::Span;
-use baton_core::wire::{Operation, StopReason, Turn, Usage};
+use baton_core::wire::{LocatedBody, Operation, StopReason, Usage};
 
 /// One event of an exchange.
 #[derive(Debug)]
@@ -63,6 +62,8 @@ pub struct SentLeg {
     pub headers: PackedHeaders,
     /// Its body, as a rope of slices.
     pub rope: Vec<Bytes>,
+    /// The body that most of the slices are of.
+    pub request: LocatedBody,
     /// The edits, by reason.
     pub changes: Vec<SizeChange>,
 }
@@ -91,18 +92,7 @@ pub struct ReceivedRequest {
     /// The agent's headers.
     pub headers: PackedHeaders,
     /// The body, decoded.
-    pub received: Bytes,
-    /// The positions of its messages; `None` where the proxy did not read it, so that the journal does.
-    pub transcript: Option<BodyLayout>,
-}
-
-/// The positions of a body's messages.
-#[derive(Debug, Clone)]
-pub struct BodyLayout {
-    /// The array of turns, brackets included.
-    pub list: Span,
-    /// Its elements, in order.
-    pub turns: Vec<Turn>,
+    pub received: LocatedBody,
 }
 
 /// A captured body.
@@ -145,7 +135,7 @@ impl JournalNote {
     /// Bytes of a body that no other note has: what is sent is mostly slices of what was received.
     pub(super) fn body_bytes(&self) -> usize {
         match self {
-            Self::Begin(begun) => begun.received.len(),
+            Self::Begin(begun) => begun.received.text.len(),
             Self::Leg {
                 what: LegNote::Received(body),
                 ..

@@ -49,13 +49,13 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
         let id = id(n as u32);
         let recording = recorder.exchange(&id);
         recording.begin(|| ReceivedRequest {
-            transcript: Some(BodyLayout {
-                list: view.list,
-                turns: view.turns.clone(),
-            }),
+            received: (&view).into(),
             ..begun(&id, "c", &received)
         });
-        recording.sent(|| leg_of(&rope, &[]));
+        recording.sent(|| SentLeg {
+            request: (&view).into(),
+            ..leg_of(&rope, &[])
+        });
         drop(recording);
         recorder.end(&over(&id, "c", received.len(), &[1]));
         sent.push((id, received, rope.concat()));

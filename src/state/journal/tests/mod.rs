@@ -18,7 +18,7 @@ use super::*;
 use crate::telemetry::{ExchangeEvent, ExchangeFacts};
 use baton_core::record::WireId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
-use baton_core::wire::{self, Operation, Requests, StopReason, Usage};
+use baton_core::wire::{self, LocatedBody, Operation, Requests, StopReason, Usage};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -58,8 +58,15 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
         route: "POST /v1/messages".to_owned(),
         model: Some("m".to_owned()),
         headers: PackedHeaders::new(&headers),
-        received: received.clone(),
-        transcript: None,
+        received: located(received),
+    }
+}
+
+/// A body as the proxy reads it.
+fn located(text: &Bytes) -> LocatedBody {
+    match wire::anthropic::Anthropic.read(text, Operation::Generate) {
+        Ok(view) => (&view).into(),
+        Err(_) => LocatedBody::unread(text),
     }
 }
 
@@ -85,6 +92,7 @@ fn leg_of(rope: &[Bytes], changes: &[SizeChange]) -> SentLeg {
         url: "https://api.example/v1/messages".to_owned(),
         headers: PackedHeaders::new(&headers),
         rope: rope.to_vec(),
+        request: LocatedBody::default(),
         changes: changes.to_vec(),
     }
 }
@@ -157,16 +165,7 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
 /// Notes a request that the proxy has read.
 fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let id = id(n);
-    let view = wire::anthropic::Anthropic
-        .read(received, Operation::Generate)
-        .unwrap();
-    recorder.exchange(&id).begin(|| ReceivedRequest {
-        transcript: Some(BodyLayout {
-            list: view.list,
-            turns: view.turns.clone(),
-        }),
-        ..begun(&id, "c", received)
-    });
+    recorder.exchange(&id).begin(|| begun(&id, "c", received));
     recorder.end(&over(&id, "c", received.len(), &[]));
     id
 }

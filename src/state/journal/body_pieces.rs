@@ -1,0 +1,216 @@
+//! A body in pieces, as the file keeps them: what is before its messages, these, and what is after them. Pure.
+//!
+//! Of a body that is sent, nearly all messages came with the request: only what is between them is read.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::chunks::BodyRegions;
+use baton_core::text::{Span, splice};
+use baton_core::wire::{LocatedBody, Role, Turn};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BodyPieces {
+    pub(super) head: Bytes,
+    pub(super) messages: Vec<MessagePiece>,
+    pub(super) tail: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MessagePiece {
+    /// What is between it and the one before.
+    pub(super) gap: Bytes,
+    pub(super) text: Bytes,
+    pub(super) role: Role,
+}
+
+/// Messages that stand in a sent body as they stand in the request, one after the other. The first one is read again.
+struct MessageRun {
+    /// Where the first one is in the text that is read.
+    at: usize,
+    others: Range<usize>,
+}
+
+impl BodyPieces {
+    pub(super) fn of(body: &LocatedBody) -> Self {
+        let regions = BodyRegions::of(body);
+        let messages = regions.messages().map(|found| message(&body.text, found));
+        Self {
+            head: slice(&body.text, regions.head),
+            messages: messages.collect(),
+            tail: slice(&body.text, regions.tail),
+        }
+    }
+
+    /// A body that is sent, in slices of the request's and texts of its own. `read` locates the messages of a text.
+    pub(super) fn sent(
+        rope: Vec<Bytes>,
+        request: &LocatedBody,
+        read: impl Fn(&Bytes) -> LocatedBody,
+    ) -> Self {
+        Self::shortened(&rope, request, &read).unwrap_or_else(|| Self::of(&read(&splice::flat(rope))))
+    }
+
+    /// Reads the body without the messages that follow another one as in the request, and puts them back.
+    fn shortened(
+        rope: &[Bytes],
+        request: &LocatedBody,
+        read: impl Fn(&Bytes) -> LocatedBody,
+    ) -> Option<Self> {
+        let text = &request.text;
+        let regions = BodyRegions::of(request);
+        let turns = regions.turns;
+        let (mut short, mut runs) = (Vec::new(), Vec::new());
+        for piece in rope {
+            let Some(at) = offset_in(text, piece) else {
+                short.extend_from_slice(piece);
+                continue;
+            };
+            let first = turns.partition_point(|turn| turn.span.start < at);
+            let end = turns.partition_point(|turn| turn.span.end <= at + piece.len());
+            let others = first + 1..end;
+            if others.is_empty() {
+                short.extend_from_slice(piece);
+                continue;
+            }
+            let kept = turns[first].span;
+            runs.push(MessageRun {
+                at: short.len() + kept.start - at,
+                others,
+            });
+            short.extend_from_slice(&piece[..kept.end - at]);
+            short.extend_from_slice(&piece[turns[end - 1].span.end - at..]);
+        }
+        if runs.is_empty() {
+            return None;
+        }
+        let known: Vec<(Span, Turn)> = regions.messages().collect();
+        let short = read(&Bytes::from(short));
+        let regions = BodyRegions::of(&short);
+        let mut runs = runs.into_iter().peekable();
+        let mut messages = Vec::new();
+        for found in regions.messages() {
+            messages.push(message(&short.text, found));
+            if let Some(run) = runs.next_if(|run| run.at == found.1.span.start) {
+                messages.extend(known[run.others].iter().map(|found| message(text, *found)));
+            }
+        }
+        // Where a message of the request's is none of what is sent, all of it is read.
+        runs.peek().is_none().then(|| Self {
+            head: slice(&short.text, regions.head),
+            messages,
+            tail: slice(&short.text, regions.tail),
+        })
+    }
+}
+
+/// Where a slice of a text begins in it; `None` where it is one of another text.
+fn offset_in(text: &Bytes, piece: &Bytes) -> Option<usize> {
+    let at = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    (at + piece.len() <= text.len()).then_some(at)
+}
+
+fn message(text: &Bytes, (gap, turn): (Span, Turn)) -> MessagePiece {
+    MessagePiece {
+        gap: slice(text, gap),
+        text: slice(text, turn.span),
+        role: turn.role,
+    }
+}
+
+fn slice(text: &Bytes, span: Span) -> Bytes {
+    text.slice(span.start..span.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::text::splice::Edit;
+    use baton_core::wire::{Operation, Requests, anthropic::Anthropic};
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use std::cell::Cell;
+
+    fn read(text: &Bytes) -> LocatedBody {
+        match Anthropic.read(text, Operation::Generate) {
+            Ok(view) => (&view).into(),
+            Err(_) => LocatedBody::unread(text),
+        }
+    }
+
+    fn request(messages: usize, gap: &str) -> LocatedBody {
+        let message = |n| {
+            let role = if n % 2 == 0 { "user" } else { "assistant" };
+            format!(r#"{{"role":"{role}","content":"{n}, {{}}"}}"#)
+        };
+        let messages: Vec<String> = (0..messages).map(message).collect();
+        let messages = messages.join(gap);
+        let text = Bytes::from(format!(r#"{{"model":"m","messages":[{messages}],"tools":[]}}"#));
+        read(&text)
+    }
+
+    #[test]
+    fn what_came_with_the_request_is_not_read_again() {
+        let request = request(50, ",");
+        let turns = &request.turns;
+        let edits = vec![
+            Edit::replace(
+                Span::new(turns[0].span.start, turns[9].span.end),
+                r#"{"role":"user","content":"Go on."}"#,
+            ),
+            Edit::insert(request.text.len() - 2, r#"{"name":"t"}"#),
+        ];
+        let rope = splice::splice(&request.text, edits);
+        let bytes = Cell::new(0);
+        let pieces = BodyPieces::sent(rope.clone(), &request, |text| {
+            bytes.set(bytes.get() + text.len());
+            read(text)
+        });
+        let whole = splice::flat(rope);
+        assert_eq!(pieces, BodyPieces::of(&read(&whole)));
+        assert_eq!(pieces.messages.len(), 41);
+        assert!(bytes.get() < 200, "{} bytes are read", bytes.get());
+    }
+
+    /// What a text has of a request may stand in another place than the request's messages.
+    #[test]
+    fn a_message_in_a_string_is_none() {
+        let request = request(3, ",");
+        let quoted = request.text.slice(request.list.start..request.list.end);
+        let rope = vec![
+            Bytes::from_static(br#"{"model":"m","messages":[{"role":"user","content":"a"}],"metadata":"#),
+            quoted,
+            Bytes::from_static(b"}"),
+        ];
+        let pieces = BodyPieces::sent(rope.clone(), &request, read);
+        let whole = splice::flat(rope);
+        assert_eq!(pieces, BodyPieces::of(&read(&whole)));
+        assert_eq!(pieces.messages.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_sent_body_has_the_messages_that_its_text_has(
+            messages in 0usize..12,
+            gap in prop::sample::select(vec![",", " , ", "\n,"]),
+            edits in prop::collection::vec((any::<Index>(), any::<Index>(), 0usize..6), 0..5),
+        ) {
+            const TEXTS: [&str; 6] = ["", ",", "x", r#"{"role":"user","content":"n"}"#, r#",{"role":"user","content":"n"}"#, "]"];
+            let request = request(messages, gap);
+            // At the boundaries of messages as a rule, and anywhere.
+            let spans = request.turns.iter().flat_map(|turn| [turn.span.start, turn.span.end]);
+            let places: Vec<usize> = spans.chain([0, 5, 40, 61, request.text.len() - 2]).collect();
+            let place = |index: &Index| places[index.index(places.len())].min(request.text.len());
+            let edits = edits.iter().map(|(from, to, with)| {
+                let (from, to) = (place(from), place(to));
+                Edit::replace(Span::new(from.min(to), from.max(to)), TEXTS[*with])
+            });
+            let rope = splice::splice(&request.text, edits.collect());
+            let whole = splice::flat(rope.clone());
+            let pieces = BodyPieces::sent(rope, &request, read);
+            prop_assert_eq!(pieces, BodyPieces::of(&read(&whole)));
+        }
+    }
+}
