@@ -8,6 +8,7 @@ pub mod document;
 pub mod draft;
 pub mod framer;
 pub mod marks;
+pub mod plan;
 pub mod redaction;
 pub mod reply;
 pub mod request;

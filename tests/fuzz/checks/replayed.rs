@@ -23,6 +23,7 @@ replayed! {
     draft: super::draft::check,
     framer: super::framer::check,
     marks: super::marks::check,
+    plan: super::plan::check,
     redaction: super::redaction::check,
     reply: super::reply::check,
     request: super::request::check,
