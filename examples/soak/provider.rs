@@ -1,6 +1,6 @@
 //! The model and the judge: what upstream answers, which faults it has, and whether each request is what it must be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +28,9 @@ const DOCUMENT: [&str; 2] = [
     "You were not in the session.",
 ];
 
+/// While these last, conversations are served without their hidden calls.
+const OUTAGES: [Disturbance; 2] = [Disturbance::Store, Disturbance::Disk];
+
 /// What provider and agents share.
 pub struct Judge {
     pub ledger: Arc<Ledger>,
@@ -36,6 +39,8 @@ pub struct Judge {
     faults: Vec<AtomicU64>,
     /// By the number of the marker that is last in the agent's request.
     expected: Mutex<HashMap<u64, Expected>>,
+    /// The numbers of the markers that were last in a request during an outage.
+    in_outage: Mutex<HashSet<u64>>,
     faulty: AtomicU64,
     slow: AtomicU64,
 }
@@ -47,6 +52,7 @@ impl Judge {
             random: Mutex::new(random),
             faults: (0..agents).map(|_| AtomicU64::new(0)).collect(),
             expected: Mutex::default(),
+            in_outage: Mutex::default(),
             faulty: AtomicU64::new(FAULTY),
             slow: AtomicU64::new(0),
         }
@@ -89,20 +95,21 @@ impl Judge {
     }
 
     fn watch(&self, request: &Received, complaints: &[Complaint]) {
+        let seen = Seen::of(request);
         for complaint in complaints {
-            self.complaint(request, complaint);
+            self.complaint(request, &seen, complaint);
         }
         if request.endpoint != Endpoint::Generate {
             return;
         }
         self.ledger.count("upstream requests");
-        let seen = Seen::of(request);
+        let asked = seen.all.iter().filter(|(kind, _)| matches!(kind, b'u' | b'r'));
+        let asked = asked.map(|(_, number)| *number);
+        if self.ledger.was_disturbed(&OUTAGES, Instant::now()) {
+            self.in_outage().extend(asked.clone().max());
+        }
         let mut all = self.expectations();
-        let newest = seen.all.iter().filter(|(kind, _)| matches!(kind, b'u' | b'r'));
-        let newest = newest
-            .map(|(_, number)| *number)
-            .filter(|number| all.contains_key(number))
-            .max();
+        let newest = asked.filter(|number| all.contains_key(number)).max();
         if is_document(request) {
             // Where a threshold has it written, the agent's request goes on from it.
             let expected = newest.and_then(|number| all.get_mut(&number));
@@ -138,18 +145,24 @@ impl Judge {
         }
     }
 
+    fn in_outage(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.in_outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A conversation that is served while the store is offline has no tool, and its hidden calls are not put back. Its list of
-    /// tools changes then, OpenAI and Gemini drop the reasoning after it, and a request that is refused for it is sent again.
-    fn complaint(&self, request: &Received, complaint: &Complaint) {
-        let outages = [Disturbance::Store, Disturbance::Disk];
+    /// tools changes then, and OpenAI and Gemini drop the reasoning after it. Thinking of that time is refused whenever it comes
+    /// back, and the request is sent again without it.
+    fn complaint(&self, request: &Received, seen: &Seen, complaint: &Complaint) {
         let by_tools = matches!(complaint.rule, Rule::ToolsChanged | Rule::ReasoningPrefix);
-        if by_tools && self.ledger.has_been(&outages) {
+        if by_tools && self.ledger.has_been(&OUTAGES) {
             return self.ledger.fault("tools changed by an outage");
         }
         let is_refused = matches!(complaint.rule, Rule::Binding | Rule::Signature);
-        if is_refused && self.ledger.was_disturbed(&outages, Instant::now()) {
-            return self.ledger.fault("refused upstream during an outage");
+        let in_outage = self.in_outage();
+        if is_refused && seen.all.iter().any(|(_, number)| in_outage.contains(number)) {
+            return self.ledger.fault("refused upstream for an outage");
         }
+        drop(in_outage);
         let agent = request.header(AGENT).unwrap_or("?");
         self.ledger
             .violation("provider", format!("agent {agent}: {complaint}"));
