@@ -175,16 +175,16 @@ impl Chaos {
         Ok(())
     }
 
-    /// Another program writes to the database for long.
+    /// Another program writes to the database for long, but not for as long as a write waits (5 s).
     async fn lock(&mut self) -> Result<(), String> {
         let file = self.scene.state.join("baton.db");
         let lock = rusqlite::Connection::open(file).map_err(|error| error.to_string())?;
-        self.ledger.disturb(Disturbance::Store);
+        self.ledger.disturb(Disturbance::Lock);
         // Where the store is being written at this moment there is nothing to lock.
         let _ = lock.execute_batch("BEGIN IMMEDIATE");
         self.wait(300, 2500).await;
         drop(lock);
-        self.ledger.calm(Disturbance::Store);
+        self.ledger.calm(Disturbance::Lock);
         Ok(())
     }
 

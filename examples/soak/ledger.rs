@@ -17,7 +17,9 @@ const AFTER: Duration = Duration::from_secs(4);
 pub enum Disturbance {
     /// A process was killed, stopped or not yet started again.
     Process,
-    /// The store could not be reached or was locked.
+    /// Another program wrote to the store's file, for less time than a request waits.
+    Lock,
+    /// The store could not be reached.
     Store,
     /// The disk was full.
     Disk,

@@ -1,11 +1,12 @@
 //! The model and the judge: what upstream answers, which faults it has, and whether each request is what it must be.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use baton_strict::{CallStyle, Complaint, Endpoint, Fault, Model, Options, Received, Reply, Rule, Strict};
+use bytes::Bytes;
 use serde_json::json;
 
 use crate::ledger::{Disturbance, Ledger};
@@ -28,6 +29,9 @@ const DOCUMENT: [&str; 2] = [
     "You were not in the session.",
 ];
 
+/// Requests of an agent that are kept as evidence, should the newest break a rule.
+const BEFORE: usize = 24;
+
 /// While these last, conversations are served without their hidden calls.
 const OUTAGES: [Disturbance; 2] = [Disturbance::Store, Disturbance::Disk];
 
@@ -41,6 +45,8 @@ pub struct Judge {
     expected: Mutex<HashMap<u64, Expected>>,
     /// The numbers of the markers that were last in a request during an outage.
     in_outage: Mutex<HashSet<u64>>,
+    /// The newest requests of each agent: number and body.
+    newest: Mutex<HashMap<String, VecDeque<(usize, Bytes)>>>,
     faulty: AtomicU64,
     slow: AtomicU64,
 }
@@ -53,6 +59,7 @@ impl Judge {
             faults: (0..agents).map(|_| AtomicU64::new(0)).collect(),
             expected: Mutex::default(),
             in_outage: Mutex::default(),
+            newest: Mutex::default(),
             faulty: AtomicU64::new(FAULTY),
             slow: AtomicU64::new(0),
         }
@@ -96,6 +103,7 @@ impl Judge {
 
     fn watch(&self, request: &Received, complaints: &[Complaint]) {
         let seen = Seen::of(request);
+        self.remember(request);
         for complaint in complaints {
             self.complaint(request, &seen, complaint);
         }
@@ -141,7 +149,29 @@ impl Judge {
             Verdict::Missing(text) => self.ledger.violation("missing upstream", place(text)),
         }
         if matches!(verdict, Verdict::Lost(_) | Verdict::Missing(_)) {
-            self.ledger.evidence(request.number, &request.raw);
+            self.evidence(request);
+        }
+    }
+
+    fn newest(&self) -> MutexGuard<'_, HashMap<String, VecDeque<(usize, Bytes)>>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, request: &Received) {
+        let agent = request.header(AGENT).unwrap_or_default().to_owned();
+        let mut all = self.newest();
+        let newest = all.entry(agent).or_default();
+        newest.push_back((request.number, request.raw.clone()));
+        if newest.len() > BEFORE {
+            newest.pop_front();
+        }
+    }
+
+    /// Keeps a request that broke a rule, and those of its agent before it.
+    fn evidence(&self, request: &Received) {
+        let agent = request.header(AGENT).unwrap_or_default();
+        for (number, body) in self.newest().get(agent).into_iter().flatten() {
+            self.ledger.evidence(*number, body);
         }
     }
 
@@ -166,7 +196,7 @@ impl Judge {
         let agent = request.header(AGENT).unwrap_or("?");
         self.ledger
             .violation("provider", format!("agent {agent}: {complaint}"));
-        self.ledger.evidence(request.number, &request.raw);
+        self.evidence(request);
     }
 
     fn random(&self) -> Random {
