@@ -50,6 +50,10 @@ impl FileVersion {
         let seen = found.and_then(|found| Some((found.modified().ok()?, found.len())));
         Self { path, seen }
     }
+
+    fn is_empty(&self) -> bool {
+        matches!(self.seen, Some((_, 0)))
+    }
 }
 
 impl LoadedConfig {
@@ -97,6 +101,13 @@ impl LoadedConfig {
 
     /// Reloads once. A config with a problem leaves the running one in place.
     fn reload(&self, reloader: &Reloader) -> Option<Config> {
+        let own = version(self.given.as_ref());
+        // As while another program writes it. Read as a config it would be all defaults, with other upstreams.
+        if let Some(empty) = own.as_ref().filter(|own| own.is_empty()) {
+            let file = empty.path.display();
+            tracing::error!(target: "baton", "config not reloaded: {file} is empty; it is read again when it changes");
+            return None;
+        }
         let loaded = match super::load(self.given.as_ref(), &self.flags) {
             Ok(loaded) => loaded,
             Err(problems) => {
@@ -108,6 +119,10 @@ impl LoadedConfig {
                 return None;
             }
         };
+        if version(self.given.as_ref()) != own {
+            tracing::warn!(target: "baton", "config not reloaded yet: its file is being written");
+            return None;
+        }
         match reloader.apply(loaded.clone()) {
             Err(error) => {
                 tracing::error!(target: "baton", "config not reloaded: {error}");

@@ -178,6 +178,21 @@ async fn a_config_with_a_problem_is_reported_and_not_used() {
     served.logged(1, RELOADED).await;
 }
 
+/// Many programs empty a file before they write it. An empty config is a valid one, with the providers' own upstreams.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_being_written_is_not_read_as_the_defaults() {
+    let provider = saying("Still here.").await;
+    let served = Served::start(|_| listeners(&provider));
+    fs::write(&served.config, "").unwrap();
+    served.hang_up();
+    let line = served.logged(1, "config not reloaded").await;
+    assert!(line.contains("baton.toml is empty"), "{line}");
+    assert_eq!(served.ask("k").await.status, 200);
+    fs::write(&served.config, format!("{}\n", listeners(&provider))).unwrap();
+    served.logged(1, RELOADED).await;
+    assert_eq!(served.ask("k").await.status, 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_added_is_let_in_and_one_that_is_removed_is_not() {
     const ANN: &str = "ann-0123456789abcdef";
