@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 
 use super::budget::{Budget, Hold};
+use super::buffers;
 use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
@@ -205,6 +206,7 @@ impl Gathering {
         }
         self.hold.grow_to(len).await?;
         if let Some(first) = self.first.take() {
+            self.all = buffers::take(self.declared);
             self.all.reserve(self.declared.min(TRUSTED_LENGTH).max(len));
             self.all.extend_from_slice(&first);
         } else if self.all.capacity() < len {
@@ -234,7 +236,7 @@ impl Gathering {
                 if is_final {
                     self.hold.settle(self.all.len());
                 }
-                self.hold.of(self.all)
+                buffers::share(self.all, self.hold)
             }
         }
     }

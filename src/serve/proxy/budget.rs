@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{Code, Fault};
@@ -33,18 +32,6 @@ pub(crate) struct Hold {
     common: Option<OwnedSemaphorePermit>,
     /// All texts of one request share it.
     aside: Option<Arc<OwnedSemaphorePermit>>,
-}
-
-/// A text, and the memory that it takes.
-struct Held(
-    Vec<u8>,
-    #[expect(dead_code, reason = "held until it is dropped")] Hold,
-);
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 impl Budget {
@@ -116,11 +103,6 @@ impl Hold {
             let over = common.num_permits().saturating_sub(bytes.div_ceil(UNIT));
             drop(common.split(over));
         }
-    }
-
-    /// The text, which this reserves until its last slice is gone.
-    pub(super) fn of(self, text: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Held(text, self))
     }
 
     /// Units that `bytes` need beyond those that are reserved.

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
 use super::budget::Hold;
+use super::buffers;
 use super::coding::{Coding, TooManyMembers};
 use super::fault::{Code, Fault, too_large};
 
@@ -118,6 +119,6 @@ impl Decoding {
     /// The text, which releases its reservation when its last slice is gone.
     fn done(mut self) -> Bytes {
         self.hold.settle(self.text.len());
-        self.hold.of(self.text)
+        buffers::share(self.text, self.hold)
     }
 }

@@ -11,6 +11,7 @@ mod agent_stream;
 pub(crate) mod answer_form;
 pub mod body;
 mod budget;
+mod buffers;
 pub mod certificate;
 pub mod coding;
 pub(crate) mod connect;
