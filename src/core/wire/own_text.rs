@@ -30,11 +30,11 @@ pub(super) fn user_message(blocks: &[String], text: &str) -> String {
     format!(r#"{{"role":"user","content":{content}}}"#)
 }
 
-/// The block as the last one of a list; `None` where there is no list.
+/// The block as the last one of a list; `None` where there is no list, or an empty one: of two blocks of ours, which are placed
+/// by two passes, neither would know whether it is the first.
 pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
-    let list = content.list?;
-    let comma = if content.parts.is_empty() { "" } else { "," };
-    Some(vec![Edit::insert(list.end - 1, format!("{comma}{block}"))])
+    let list = content.list.filter(|_| !content.parts.is_empty())?;
+    Some(vec![Edit::insert(list.end - 1, format!(",{block}"))])
 }
 
 /// Makes a list of the part that stands in its place, between the two strings of `around`, and puts the block after it.
