@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::ledger::{Disturbance, Ledger};
 use crate::random::Random;
-use crate::view::{Expected, Seen, Verdict, marker};
+use crate::view::{Expected, Marker, Seen, Verdict, marker};
 
 /// The header by which upstream knows whose request it has.
 pub const AGENT: &str = "x-soak-agent";
@@ -113,8 +113,11 @@ impl Judge {
         self.ledger.count("upstream requests");
         let asked = seen.all.iter().filter(|(kind, _)| matches!(kind, b'u' | b'r'));
         let asked = asked.map(|(_, number)| *number);
-        if self.ledger.was_disturbed(&OUTAGES, Instant::now()) {
-            self.in_outage().extend(asked.clone().max());
+        if self.is_outage() {
+            // A leg after a handoff has the carry-over prompt alone.
+            let not_models = seen.all.iter().filter(|(kind, _)| *kind != b'a');
+            self.in_outage()
+                .extend(not_models.map(|(_, number)| *number).max());
         }
         let mut all = self.expectations();
         let newest = asked.filter(|number| all.contains_key(number)).max();
@@ -175,24 +178,27 @@ impl Judge {
         }
     }
 
+    fn is_outage(&self) -> bool {
+        self.ledger.was_disturbed(&OUTAGES, Instant::now())
+    }
+
     fn in_outage(&self) -> MutexGuard<'_, HashSet<u64>> {
         self.in_outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A conversation that is served while the store is offline has no tool, and its hidden calls are not put back. Its list of
-    /// tools changes then, and OpenAI and Gemini drop the reasoning after it. Thinking of that time is refused whenever it comes
-    /// back, and the request is sent again without it.
+    /// tools changes then, and OpenAI and Gemini drop the reasoning after it. Its thinking is refused then, and thinking of that
+    /// time whenever it comes back; the request is sent again without it.
     fn complaint(&self, request: &Received, seen: &Seen, complaint: &Complaint) {
         let by_tools = matches!(complaint.rule, Rule::ToolsChanged | Rule::ReasoningPrefix);
         if by_tools && self.ledger.has_been(&OUTAGES) {
             return self.ledger.fault("tools changed by an outage");
         }
         let is_refused = matches!(complaint.rule, Rule::Binding | Rule::Signature);
-        let in_outage = self.in_outage();
-        if is_refused && seen.all.iter().any(|(_, number)| in_outage.contains(number)) {
+        let is_of_outage = |(_, number): &Marker| self.in_outage().contains(number);
+        if is_refused && (self.is_outage() || seen.all.iter().any(is_of_outage)) {
             return self.ledger.fault("refused upstream for an outage");
         }
-        drop(in_outage);
         let agent = request.header(AGENT).unwrap_or("?");
         self.ledger
             .violation("provider", format!("agent {agent}: {complaint}"));
