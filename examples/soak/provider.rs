@@ -30,7 +30,7 @@ const DOCUMENT: [&str; 2] = [
 ];
 
 /// Requests of an agent that are kept as evidence, should the newest break a rule.
-const BEFORE: usize = 24;
+const RECENT: usize = 24;
 
 /// While these last, conversations are served without their hidden calls.
 const OUTAGES: [Disturbance; 2] = [Disturbance::Store, Disturbance::Disk];
@@ -44,9 +44,9 @@ pub struct Judge {
     /// By the number of the marker that is last in the agent's request.
     expected: Mutex<HashMap<u64, Expected>>,
     /// The numbers of the markers that were last in a request during an outage.
-    in_outage: Mutex<HashSet<u64>>,
+    asked_in_outage: Mutex<HashSet<u64>>,
     /// The newest requests of each agent: number and body.
-    newest: Mutex<HashMap<String, VecDeque<(usize, Bytes)>>>,
+    recent: Mutex<HashMap<String, VecDeque<(usize, Bytes)>>>,
     faulty: AtomicU64,
     slow: AtomicU64,
 }
@@ -58,8 +58,8 @@ impl Judge {
             random: Mutex::new(random),
             faults: (0..agents).map(|_| AtomicU64::new(0)).collect(),
             expected: Mutex::default(),
-            in_outage: Mutex::default(),
-            newest: Mutex::default(),
+            asked_in_outage: Mutex::default(),
+            recent: Mutex::default(),
             faulty: AtomicU64::new(FAULTY),
             slow: AtomicU64::new(0),
         }
@@ -116,7 +116,7 @@ impl Judge {
         if self.is_outage() {
             // A leg after a handoff has the carry-over prompt alone.
             let not_models = seen.all.iter().filter(|(kind, _)| *kind != b'a');
-            self.in_outage()
+            self.asked_in_outage()
                 .extend(not_models.map(|(_, number)| *number).max());
         }
         let mut all = self.expectations();
@@ -156,24 +156,24 @@ impl Judge {
         }
     }
 
-    fn newest(&self) -> MutexGuard<'_, HashMap<String, VecDeque<(usize, Bytes)>>> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recent(&self) -> MutexGuard<'_, HashMap<String, VecDeque<(usize, Bytes)>>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remember(&self, request: &Received) {
         let agent = request.header(AGENT).unwrap_or_default().to_owned();
-        let mut all = self.newest();
-        let newest = all.entry(agent).or_default();
-        newest.push_back((request.number, request.raw.clone()));
-        if newest.len() > BEFORE {
-            newest.pop_front();
+        let mut all = self.recent();
+        let recent = all.entry(agent).or_default();
+        recent.push_back((request.number, request.raw.clone()));
+        if recent.len() > RECENT {
+            recent.pop_front();
         }
     }
 
     /// Keeps a request that broke a rule, and those of its agent before it.
     fn evidence(&self, request: &Received) {
         let agent = request.header(AGENT).unwrap_or_default();
-        for (number, body) in self.newest().get(agent).into_iter().flatten() {
+        for (number, body) in self.recent().get(agent).into_iter().flatten() {
             self.ledger.evidence(*number, body);
         }
     }
@@ -182,8 +182,10 @@ impl Judge {
         self.ledger.was_disturbed(&OUTAGES, Instant::now())
     }
 
-    fn in_outage(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.in_outage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn asked_in_outage(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.asked_in_outage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A conversation that is served while the store is offline has no tool, and its hidden calls are not put back. Its list of
@@ -195,7 +197,7 @@ impl Judge {
             return self.ledger.fault("tools changed by an outage");
         }
         let is_refused = matches!(complaint.rule, Rule::Binding | Rule::Signature);
-        let is_of_outage = |(_, number): &Marker| self.in_outage().contains(number);
+        let is_of_outage = |(_, number): &Marker| self.asked_in_outage().contains(number);
         if is_refused && (self.is_outage() || seen.all.iter().any(is_of_outage)) {
             return self.ledger.fault("refused upstream for an outage");
         }

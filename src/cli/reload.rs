@@ -88,7 +88,7 @@ impl LoadedConfig {
                 continue;
             }
             self.versions = present;
-            if let Some(loaded) = self.reload(&reloader) {
+            if let Some(loaded) = self.reload(&reloader, &own) {
                 let before = &self.config;
                 if loaded.server.tls() != before.server.tls() || loaded.bill.prices != before.bill.prices {
                     self.versions = versions(own, &loaded);
@@ -99,9 +99,8 @@ impl LoadedConfig {
         }
     }
 
-    /// Reloads once. A config with a problem leaves the running one in place.
-    fn reload(&self, reloader: &Reloader) -> Option<Config> {
-        let own = version(self.given.as_ref());
+    /// Reloads once. A config with a problem leaves the running one in place. `own`: the version of its file before it is read.
+    fn reload(&self, reloader: &Reloader, own: &Option<FileVersion>) -> Option<Config> {
         // As while another program writes it. Read as a config it would be all defaults, with other upstreams.
         if let Some(empty) = own.as_ref().filter(|own| own.is_empty()) {
             let file = empty.path.display();
@@ -119,7 +118,7 @@ impl LoadedConfig {
                 return None;
             }
         };
-        if version(self.given.as_ref()) != own {
+        if version(self.given.as_ref()) != *own {
             tracing::warn!(target: "baton", "config not reloaded yet: its file is being written");
             return None;
         }

@@ -6,7 +6,7 @@ use super::facts::WireFacts;
 use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
 use super::sibling_calls::SiblingPair;
-use super::view::{Operation, TurnChange, TurnContent, Turns, UnreadReason, View};
+use super::view::{LocatedBody, Operation, TurnChange, TurnContent, Turns, UnreadReason, View};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
@@ -88,6 +88,17 @@ impl dyn Wire + '_ {
     /// Which one it is.
     pub fn id(&self) -> WireId {
         self.facts().id
+    }
+
+    /// A body with its turns; one that cannot be read has none.
+    pub fn located(&self, body: &Bytes, operation: Operation) -> LocatedBody {
+        match self.read(body, operation) {
+            Ok(view) => (&view).into(),
+            Err(_) => LocatedBody {
+                text: body.clone(),
+                ..LocatedBody::default()
+            },
+        }
     }
 
     /// A user message of plain text: what is left of a preamble that was in a string.

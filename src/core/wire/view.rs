@@ -197,16 +197,6 @@ pub struct LocatedBody {
     pub turns: Vec<Turn>,
 }
 
-impl LocatedBody {
-    /// A body whose turns are not known.
-    pub fn unread(text: &Bytes) -> Self {
-        Self {
-            text: text.clone(),
-            ..Self::default()
-        }
-    }
-}
-
 impl From<&View> for LocatedBody {
     fn from(view: &View) -> Self {
         Self {

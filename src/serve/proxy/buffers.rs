@@ -15,8 +15,9 @@ const SMALLEST: usize = 64 << 10;
 /// Bytes that are kept at most: some requests of a long session at once.
 const KEPT: usize = 8 << 20;
 
-/// A buffer this many times larger than a text is not used for it: the text may keep the buffer for long.
-const SLACK: usize = 4;
+/// A buffer this many times larger than a text is not used for it: the text may keep the buffer for long, and
+/// the text alone counts.
+const SLACK: usize = 2;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 

@@ -17,7 +17,7 @@ use crate::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
 use baton_core::record::WireId;
 use baton_core::text::splice;
-use baton_core::wire::{self, LocatedBody, Operation, StopReason, Usage};
+use baton_core::wire::{self, Operation, StopReason, Usage};
 
 /// What the file has of an exchange that has not ended.
 struct OpenExchange {
@@ -159,10 +159,7 @@ impl Archive {
         let headers = self.headers(&leg_sent.headers, seen)?;
         let bytes = splice::len(&leg_sent.rope);
         let wire = wire::wire(open.wire);
-        let read = |text: &Bytes| match wire.read(text, open.operation) {
-            Ok(view) => (&view).into(),
-            Err(_) => LocatedBody::unread(text),
-        };
+        let read = |text: &Bytes| wire.located(text, open.operation);
         let pieces = BodyPieces::sent(leg_sent.rope, &leg_sent.request, read);
         let sent = self.chunk_store.body(&self.conn, &pieces, seen)?;
         self.conn

@@ -127,17 +127,15 @@ fn slice(text: &Bytes, span: Span) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_core::record::WireId;
     use baton_core::text::splice::Edit;
-    use baton_core::wire::{Operation, Requests, anthropic::Anthropic};
+    use baton_core::wire::{Operation, wire};
     use proptest::prelude::*;
     use proptest::sample::Index;
     use std::cell::Cell;
 
     fn read(text: &Bytes) -> LocatedBody {
-        match Anthropic.read(text, Operation::Generate) {
-            Ok(view) => (&view).into(),
-            Err(_) => LocatedBody::unread(text),
-        }
+        wire(WireId::Anthropic).located(text, Operation::Generate)
     }
 
     fn request(messages: usize, gap: &str) -> LocatedBody {

@@ -58,15 +58,7 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
         route: "POST /v1/messages".to_owned(),
         model: Some("m".to_owned()),
         headers: PackedHeaders::new(&headers),
-        received: located(received),
-    }
-}
-
-/// A body as the proxy reads it.
-fn located(text: &Bytes) -> LocatedBody {
-    match wire::anthropic::Anthropic.read(text, Operation::Generate) {
-        Ok(view) => (&view).into(),
-        Err(_) => LocatedBody::unread(text),
+        received: wire::wire(WireId::Anthropic).located(received, Operation::Generate),
     }
 }
 
