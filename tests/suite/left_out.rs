@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use baton_llm::state::config::Config;
 use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use http_body_util::BodyExt;
@@ -15,7 +16,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 const SECOND: &str = "Goal: the second one.";
 
-on_every_wire!(streamed whole restarted rewound copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder;);
+on_every_wire!(streamed whole restarted rewound older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder;);
 
 /// A leg that is slower than the test.
 fn slow() -> Reply {
@@ -235,6 +236,47 @@ async fn rewound(variant: Variant) {
     ];
     says(&fixture, &and(&fixture, &other, "Go on, please."), "Next.").await;
     assert_eq!(fixture.sent()[0], "u: Mend the exporter.");
+    fixture.assert_clean();
+}
+
+/// The agent has said more at this point before the handoff, and goes back to that: the model answered there without the
+/// handoff.
+async fn older_branch(variant: Variant) {
+    let fixture = Fixture::with(variant, [Reply::text("Else.")], memory(), |_| {}).await;
+    let history = fixture.history();
+    let branch = and(&fixture, &history, "Something else.");
+    let answer = fixture.ask(&branch, true).await;
+    fixture.push(handoff());
+    fixture.push(slow());
+    let body = (variant.body)(&history, true).to_string();
+    let response = fixture
+        .baton
+        .open((variant.path)(true), variant.headers, body.into())
+        .await;
+    drop(read_until(response, "[[/handoff-resume:").await);
+    assert_eq!(fixture.baton.events(2).await[1].fired.len(), 1);
+    says(&fixture, &fixture.then(&branch, &answer, "More."), "More of it.").await;
+    assert_eq!(fixture.sent()[0], "u: Mend the importer.");
+    fixture.assert_clean();
+}
+
+/// A person hands off by a command, and goes back to what was said at this point before, while the command's answer may
+/// count as unread. Behind the handoff the provider would refuse the thinking of that branch.
+#[tokio::test]
+async fn thinking_of_an_older_branch_stays_valid() {
+    let thought = Reply::new().thinking("Hm.").say("Else.");
+    let replies = [Reply::text("Looking."), thought];
+    let unread = |config: &mut Config| config.limits.waits.unread = Duration::from_secs(600);
+    let fixture = Fixture::with(variants::ANTHROPIC, replies, memory(), unread).await;
+    let opening = [fixture.user("Mend the importer.")];
+    let looked = fixture.ask(&opening, true).await;
+    let branch = fixture.then(&opening, &looked, "Something else.");
+    let answer = fixture.ask(&branch, true).await;
+    let command = fixture.then(&opening, &looked, "::handoff --force --method local --no-git");
+    let made = fixture.ask(&command, true).await;
+    assert!(made.text.contains("[[handoff-resume:"), "{}", made.text);
+    says(&fixture, &fixture.then(&branch, &answer, "More."), "More of it.").await;
+    assert_eq!(fixture.sent()[0], "u: Mend the importer.");
     fixture.assert_clean();
 }
 

@@ -95,16 +95,6 @@ pub struct SealedBody {
 }
 
 impl SealedBody {
-    /// Bytes between the two lines.
-    pub fn len(&self) -> usize {
-        self.prompt.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.prompt.is_empty()
-    }
-
     /// The prompt after the line for people, where the seal verifies it for this principal under any of the keys.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
         let unescaped = json::unescape(self.prompt.of(text));

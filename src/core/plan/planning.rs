@@ -21,7 +21,7 @@ use crate::wire::LocatedBody;
 pub enum Effect {
     /// A cut point of the conversation that this one was copied from is this one's, too. Durable.
     TakeOverCutPoint(CutPoint),
-    /// The request was cut by the cut point of this handoff.
+    /// The request is cut by the cut point of this handoff. Durable.
     KeepCutPoint(HandoffId),
     /// These are all pairs next to the calls that are new in the transcript.
     KnowPairs(Vec<Arc<HiddenPair>>),

@@ -87,6 +87,8 @@ pub struct KnownConversation {
     pub may_be_copy: bool,
     /// Thinking that upstream refused.
     pub omissions: Vec<ThinkingOmission>,
+    /// The handoffs at whose cut point a request was cut.
+    pub relied_on: Vec<HandoffId>,
     /// `None`: not read yet.
     pub listed: Option<ListedRecords>,
 }

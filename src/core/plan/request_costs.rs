@@ -43,11 +43,6 @@ impl RequestCosts {
         Some(self.at_ms.saturating_add(after))
     }
 
-    /// Calls after which a handoff of the model's own has paid, where it is worth it with so many calls left.
-    pub fn pays(&self, ledger: &CutLedger, left: u32) -> Option<u32> {
-        ledger.pays(&self.rates, left)
-    }
-
     /// The request that is about to be sent.
     pub fn next(&self, draft: DraftCost) -> NextRequest<'_> {
         NextRequest {

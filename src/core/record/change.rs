@@ -54,7 +54,7 @@ pub enum RecordChange {
         /// The note by which other processes recognise a repetition of its request.
         repeat: Option<RepeatedAnswer>,
     },
-    /// A handoff of another conversation, of which this one is a copy, is found by its cut point.
+    /// A handoff of another conversation, of which this one is a copy, is found by its cut point, and relied on.
     LeftOut(HandoffId),
     /// A request was cut at this handoff's cut point, which therefore stays, whatever happens to the answer that showed
     /// it.
@@ -106,12 +106,11 @@ impl RecordChange {
                     note(record, repeat);
                 }
             }
-            Self::LeftOut(handoff) => list(record, *handoff),
-            Self::ReliedOn(handoff) => {
-                if record.left_out.contains(handoff) && !record.relied_on.contains(handoff) {
-                    record.relied_on.push(*handoff);
-                }
+            Self::LeftOut(handoff) => {
+                list(record, *handoff);
+                rely_on(record, *handoff);
             }
+            Self::ReliedOn(handoff) => rely_on(record, *handoff),
             Self::Shown(handoffs) => {
                 let relied_on = &record.relied_on;
                 record
@@ -170,6 +169,13 @@ fn list(record: &mut Conversation, handoff: HandoffId) {
         record.relied_on.retain(|id| *id != gone);
     }
     record.left_out.push(handoff);
+}
+
+/// Notes that requests are cut at a listed handoff's cut point.
+fn rely_on(record: &mut Conversation, handoff: HandoffId) {
+    if record.left_out.contains(&handoff) && !record.relied_on.contains(&handoff) {
+        record.relied_on.push(handoff);
+    }
 }
 
 /// Notes a broken answer in place of the one that its own answer left before.

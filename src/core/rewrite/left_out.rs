@@ -19,11 +19,13 @@ use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 const MOST_MISSING: usize = 256;
 
 /// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
-/// is neither the first one nor the first after the leading system messages.
+/// is neither the first one nor the first after the leading system messages. `is_known`: a request was cut there before.
+/// Elsewhere what the model has said since shows that the transcript went on without the handoff: it is an older branch.
 pub fn last_in<'a>(
     view: &View,
     points: impl IntoIterator<Item = &'a CutPoint>,
     after: Option<usize>,
+    is_known: impl Fn(&CutPoint) -> bool,
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
@@ -31,7 +33,8 @@ pub fn last_in<'a>(
         let at = leading + p.position.turns;
         // The position right after the system messages cannot be distinguished from any other request that upstream
         // holds the rest of.
-        p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(view, at)
+        let fits = p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(view, at);
+        fits && (is_known(p) || ends_with_new_text(view, at))
     });
     // Of two at one place the last listed is the newer one: ids come from the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
@@ -62,6 +65,12 @@ pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
 /// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder there.
 fn answer_missing(view: &View, at: usize) -> bool {
     new_text(view, at) || is_placeholder(view, at) && new_text(view, at + 1)
+}
+
+/// Whether the model has said nothing from turn `at` on.
+fn ends_with_new_text(view: &View, at: usize) -> bool {
+    let from = at + usize::from(is_placeholder(view, at));
+    (from..view.turns.len()).all(|turn| !view.is_models(turn))
 }
 
 /// Whether turn `at` is an agent's placeholder for an answer.
@@ -141,16 +150,16 @@ mod tests {
     fn a_transcript_followed_by_new_text_is_found_and_nothing_else_is() {
         let before = [user("one"), call(), result(true)];
         let known = point(&view(&before));
-        let found =
-            |messages: &[Value]| last_in(&view(messages), [&known], None).map(|(at, p)| (at, p.handoff));
+        let found = |messages: &[Value]| {
+            last_in(&view(messages), [&known], None, |_| false).map(|(at, p)| (at, p.handoff))
+        };
         let here = Some((3, known.handoff));
         let next = [user("one"), call(), result(false), user("two")];
         assert_eq!(found(&next), here);
-        assert_eq!(
-            found(&[&next[..], &[call(), result(true)]].concat()),
-            here,
-            "found again later"
-        );
+        let later = view(&[&next[..], &[call(), result(true)]].concat());
+        let found_later = |is_known: bool| last_in(&later, [&known], None, |_| is_known).map(|(at, _)| at);
+        assert_eq!(found_later(true), Some(3), "found again later");
+        assert_eq!(found_later(false), None, "an older branch");
         assert_eq!(found(&before), None, "the same request again");
         assert_eq!(found(&[user("one"), user("two")]), None, "from an earlier point");
         assert_eq!(
@@ -171,7 +180,7 @@ mod tests {
         );
         assert!(missing_answers(&view(&next), Some(3)).is_empty());
         assert_eq!(
-            last_in(&view(&next), [&known], Some(3)),
+            last_in(&view(&next), [&known], Some(3), |_| true),
             None,
             "a sentinel stands behind it"
         );
@@ -186,7 +195,8 @@ mod tests {
         let before = [user("one"), call(), result(true)];
         let mut known = point(&view(&before));
         known.texts = texts(&view(&before), 0..3);
-        let found = |messages: &[Value]| last_in(&view(messages), [&known], None).map(|(at, _)| at);
+        let found =
+            |messages: &[Value]| last_in(&view(messages), [&known], None, |_| false).map(|(at, _)| at);
         let then = |placeholder: &Value| [placeholder.clone(), user("two")];
         assert_eq!(found(&[&before[..], &then(&interrupted)].concat()), Some(3));
         assert_eq!(found(&[&before[..], &then(&placeholder("Well."))].concat()), None);
@@ -230,13 +240,13 @@ mod tests {
         let one = point(&view(&[user("one")]));
         let two = point(&view(&[user("one"), user("two")]));
         let all = view(&[user("one"), user("two"), user("three")]);
-        let found = last_in(&all, [&two, &one], None);
+        let found = last_in(&all, [&two, &one], None, |_| false);
         assert_eq!(found.map(|(at, p)| (at, p.handoff)), Some((2, two.handoff)));
         let later = CutPoint {
             handoff: Uuid::now_v7(),
             ..two.clone()
         };
-        let found = last_in(&all, [&two, &later], None);
+        let found = last_in(&all, [&two, &later], None, |_| false);
         assert_eq!(
             found.map(|(_, p)| p.handoff),
             Some(later.handoff),
@@ -251,7 +261,7 @@ mod tests {
         let known = point(&view(std::slice::from_ref(&system)));
         assert_eq!(known.position.turns, 0);
         for next in [&[system, user("x")][..], &[user("x")]] {
-            assert_eq!(last_in(&view(next), [&known], None), None);
+            assert_eq!(last_in(&view(next), [&known], None, |_| true), None);
         }
     }
 }

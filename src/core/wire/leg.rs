@@ -209,11 +209,6 @@ impl LegReport {
         self.calls.push((name, self.parts));
     }
 
-    /// Whether the leg's calls of this tool are hidden: all of them are, or none.
-    pub fn hides(&self, tool: &str) -> bool {
-        self.hidden.iter().any(|call| call.tool == tool)
-    }
-
     /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent sends it
     /// back. `emitted`: something was shown before this leg.
     pub fn leaves_unfit(&self, emitted: bool) -> bool {
@@ -393,12 +388,6 @@ impl DroppedThinking {
     /// All of them; `None` where there was none.
     pub fn some(self) -> Option<u32> {
         Some(self.total()).filter(|total| *total > 0)
-    }
-
-    /// Adds those of another answer.
-    pub fn add(&mut self, other: Self) {
-        self.prefix = self.prefix.saturating_add(other.prefix);
-        self.other = self.other.saturating_add(other.other);
     }
 }
 

@@ -278,6 +278,7 @@ impl LiveConversation {
             active: state.record.active,
             may_be_copy: state.record.tooled.is_none() && !state.copy_checked,
             omissions: state.record.omissions.clone(),
+            relied_on: state.record.relied_on.clone(),
             listed: None,
         }
     }

@@ -230,14 +230,22 @@ impl Sessions {
         self.save_in_background(live, &mut state);
     }
 
-    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written in the
-    /// background.
-    pub fn keep_cut_point(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
-        let mut state = live.state();
-        if !state.record.relied_on.contains(&handoff) {
-            state.change_in_background(RecordChange::ReliedOn(handoff));
+    /// A request is cut by the cut point of this handoff: the agent has left its sentinel out. Durable, once: what the model
+    /// answers is cut there, too, and nothing else shows that it was said after the handoff.
+    ///
+    /// # Errors
+    /// The store cannot be written: the next request would not be cut.
+    pub async fn keep_cut_point(
+        &self,
+        live: &Arc<LiveConversation>,
+        handoff: HandoffId,
+        now_ms: u64,
+    ) -> StoreResult<()> {
+        if live.state().record.relied_on.contains(&handoff) {
+            return Ok(());
         }
-        self.save_in_background(live, &mut state);
+        let change = RecordChange::ReliedOn(handoff);
+        self.change(live, change, now_ms).await.map(drop)
     }
 
     fn save_in_background(&self, live: &Arc<LiveConversation>, state: &mut LiveState) {

@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         for effect in effects {
             match effect {
                 Effect::TakeOverCutPoint(point) => sessions.take_over(live, point, now_ms).await?,
-                Effect::KeepCutPoint(handoff) => sessions.keep_cut_point(live, handoff),
+                Effect::KeepCutPoint(handoff) => sessions.keep_cut_point(live, handoff, now_ms).await?,
                 Effect::KnowPairs(found) => {
                     if let Some((_, calls)) = self.calls.take() {
                         live.record_lookup(calls, &found);

@@ -211,10 +211,8 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over(server: 
         .await
         .unwrap();
     let at_two = opened(&two).await;
-    two.keep_cut_point(&at_two, fired.id);
-    while opened(&one).await.record().relied_on.is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    two.keep_cut_point(&at_two, fired.id, 4).await.unwrap();
+    assert_eq!(opened(&one).await.record().relied_on, [fired.id]);
     one.shown(&at_one, &[fired.id]);
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     assert_eq!(opened(&two).await.record().left_out, [fired.id]);

@@ -99,6 +99,7 @@ impl SimStore {
             active: record.active,
             may_be_copy: record.tooled.is_none() && !self.checked.contains(key),
             omissions: record.omissions,
+            relied_on: record.relied_on,
             listed: Some(listed),
         };
         let mut records = Records::default();

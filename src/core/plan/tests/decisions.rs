@@ -121,6 +121,29 @@ fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
     assert_eq!(script.plan(&next).active(), None);
 }
 
+/// What the model has said since then was said without the handoff, unless a request was cut there before.
+#[test]
+fn an_older_branch_is_not_cut_at_a_handoff_that_was_made_in_front_of_it() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let before = [user(BEFORE), model("Yes.")];
+    let point = CutPoint {
+        handoff: id,
+        principal: "local".to_owned(),
+        conversation: "c".to_owned(),
+        position: positions::of(&view(&before)),
+        texts: Vec::new(),
+        created_ms: 1,
+    };
+    script.live().listed.as_mut().unwrap().cut_points = vec![Arc::new(point)];
+    let next = [&before[..], &[user("And now?")]].concat();
+    let later = [&next[..], &[model("Now this."), user("And then?")]].concat();
+    assert_eq!(script.plan(&later).active(), None);
+    assert_eq!(script.plan(&next).active(), Some(id));
+    script.live().relied_on = vec![id];
+    assert_eq!(script.plan(&later).active(), Some(id));
+}
+
 #[test]
 fn a_copys_insertions_are_taken_over_with_their_places() {
     let mut script = Script::new();

@@ -141,12 +141,6 @@ impl DraftQueue {
         ))
     }
 
-    /// Whether a draft waits for the conversation's next request.
-    pub fn waits(&self, conversation: &str) -> bool {
-        self.open_in(conversation)
-            .is_some_and(|draft| draft.state.waits())
-    }
-
     /// Takes the draft that waits for the conversation's next request: it is being written now.
     pub fn take(self: &Arc<Self>, conversation: &str) -> Option<DraftJob> {
         let mut all = self.lock();
