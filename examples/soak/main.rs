@@ -52,7 +52,8 @@ const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 /// Random agents before real processes, with everything that can go wrong.
 #[derive(Parser)]
 struct Arguments {
-    /// How long, in minutes; divided equally among the phases: kills, full disks with clock jumps, and replicas over Redis.
+    /// How long, in minutes; divided equally among the phases that run: kills, full disks with clock jumps, and replicas over
+    /// Redis.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// Agents at the same time, shared evenly by the five wires.
@@ -133,11 +134,11 @@ async fn soak(arguments: &Arguments) -> Result<bool, String> {
         samples: Arc::default(),
     };
     let began = Instant::now();
-    let time = Duration::from_secs_f64(arguments.minutes * 60.0 / 3.0);
-    for phase in Phase::ALL {
-        if arguments.only.is_empty() || arguments.only.contains(&phase) {
-            soak.phase(phase, time).await?;
-        }
+    let mut phases = Phase::ALL.to_vec();
+    phases.retain(|phase| arguments.only.is_empty() || arguments.only.contains(phase));
+    let time = Duration::from_secs_f64(arguments.minutes * 60.0 / phases.len() as f64);
+    for phase in phases {
+        soak.phase(phase, time).await?;
     }
     let samples = soak.samples.lock().unwrap_or_else(PoisonError::into_inner);
     let report = Report {

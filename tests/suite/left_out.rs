@@ -16,7 +16,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 const SECOND: &str = "Goal: the second one.";
 
-on_every_wire!(streamed whole restarted rewound older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder;);
+on_every_wire!(streamed whole restarted rewound rewound_after_a_restart older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder;);
 
 /// A leg that is slower than the test.
 fn slow() -> Reply {
@@ -236,6 +236,22 @@ async fn rewound(variant: Variant) {
     ];
     says(&fixture, &and(&fixture, &other, "Go on, please."), "Next.").await;
     assert_eq!(fixture.sent()[0], "u: Mend the exporter.");
+    fixture.assert_clean();
+}
+
+/// The process ended before the end of the answer counted as read. A request that shows the answer says that the agent has it.
+async fn rewound_after_a_restart(variant: Variant) {
+    let dir = temp();
+    let unread = |config: &mut Config| config.limits.waits.unread = Duration::from_secs(600);
+    let store = sqlite(dir.path());
+    let mut fixture = Fixture::with(variant, [handoff(), fresh()], store, unread).await;
+    let history = fixture.history();
+    let answer = fixture.ask(&history, true).await;
+    fixture.restart(sqlite(dir.path()));
+    says(&fixture, &fixture.then(&history, &answer, "More."), "Next.").await;
+    assert_eq!(fixture.sent()[0], carry());
+    says(&fixture, &and(&fixture, &history, "No, the other one."), "Well.").await;
+    assert_eq!(fixture.sent()[0], "u: Mend the importer.");
     fixture.assert_clean();
 }
 

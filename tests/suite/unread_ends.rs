@@ -46,10 +46,13 @@ impl Agent {
     }
 
     /// Reads the beginning of the answer, and no more of it in all the time in which its end is written.
-    async fn reads_the_beginning(&mut self) {
+    async fn reads_the_beginning(&mut self, fixture: &Fixture) {
         let mut beginning = [0; BEGINNING];
         self.0.read_exact(&mut beginning).await.unwrap();
         assert!(beginning.starts_with(b"HTTP/1.1 200"));
+        while fixture.provider.generations().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         tokio::time::sleep(MOMENT).await;
     }
 
@@ -132,7 +135,7 @@ async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
         let fixture = unread_fixture(variant).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
-        agent.reads_the_beginning().await;
+        agent.reads_the_beginning(&fixture).await;
         drop(agent);
         goes_on(&fixture, stream).await;
         fixture.assert_clean();
@@ -144,7 +147,7 @@ async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
         let fixture = unread_fixture(variant).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
-        agent.reads_the_beginning().await;
+        agent.reads_the_beginning(&fixture).await;
         agent.resets();
         goes_on(&fixture, stream).await;
         fixture.assert_clean();
@@ -157,7 +160,7 @@ async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
         let fixture = unread_fixture(variant).await;
         let mut agent = Agent::asks(&fixture, stream, true).await;
-        agent.reads_the_beginning().await;
+        agent.reads_the_beginning(&fixture).await;
         drop(agent);
         goes_on(&fixture, stream).await;
         fixture.assert_clean();
@@ -190,7 +193,7 @@ async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
         };
         let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), change).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
-        agent.reads_the_beginning().await;
+        agent.reads_the_beginning(&fixture).await;
         drop(agent);
         // The first one goes on serving: another one takes its place in front of the agent.
         let first = another(&mut fixture, store());

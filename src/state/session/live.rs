@@ -91,6 +91,16 @@ impl LiveState {
         self.set(record);
     }
 
+    /// The agent has the answers that show these handoffs.
+    pub(super) fn note_shown(&mut self, handoffs: &[HandoffId]) {
+        let listed = |id: &HandoffId| handoffs.contains(id);
+        let noted = self.record.repeats.iter().any(|note| listed(&note.handoff));
+        if noted || self.record.left_out.iter().any(listed) {
+            self.change_in_background(RecordChange::Shown(handoffs.to_vec()));
+            self.drop_unlisted();
+        }
+    }
+
     /// Records that the record lists no more are not examined again.
     pub(super) fn drop_unlisted(&mut self) {
         self.pairs.keep(&self.record.pairs);

@@ -227,6 +227,10 @@ impl Sessions {
             state.change_in_background(RecordChange::Followed { from, to });
             state.record.updated_ms = now_ms;
         }
+        // Its sentinel is there, so the agent has the answer that showed it: the process may have ended before that was noted.
+        if let Some(active) = active.filter(|active| !state.record.relied_on.contains(active)) {
+            state.note_shown(&[active]);
+        }
         self.save_in_background(live, &mut state);
     }
 
@@ -379,12 +383,7 @@ impl Sessions {
     /// background. Call it within the runtime.
     pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
         let mut state = live.state();
-        let listed = |id: &HandoffId| handoffs.contains(id);
-        let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
-        if noted || state.record.left_out.iter().any(listed) {
-            state.change_in_background(RecordChange::Shown(handoffs.to_vec()));
-            state.drop_unlisted();
-        }
+        state.note_shown(handoffs);
         self.save_in_background(live, &mut state);
     }
 
