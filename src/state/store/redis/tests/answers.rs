@@ -99,27 +99,41 @@ async fn call_all(store: &RedisStore) {
     let _ = store.ping().await;
 }
 
+/// Panics where a call to a server with these answers does not end.
+fn assert_all_end(answers: Vec<Vec<u8>>, rude: bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let called = Arc::new(AtomicUsize::new(0));
+    let counter = called.clone();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let (answers, counter) = (answers.clone(), counter.clone());
+            thread::spawn(move || serve(client, &answers, rude, &counter));
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let store = store_in(&url, |options| options.timeout = Duration::from_millis(100));
+        let all = tokio::time::timeout(Duration::from_secs(20), call_all(&store));
+        assert!(all.await.is_ok(), "a call does not end");
+        assert!(called.load(Ordering::Relaxed) > 0, "the server was not asked");
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 32))]
 
     #[test]
     fn any_answer_ends_in_a_result(answers in vec(answer(), 1..12), rude in any::<bool>()) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let called = Arc::new(AtomicUsize::new(0));
-        let counter = called.clone();
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let (answers, counter) = (answers.clone(), counter.clone());
-                thread::spawn(move || serve(client, &answers, rude, &counter));
-            }
-        });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = store_in(&url, |options| options.timeout = Duration::from_millis(100));
-            let all = tokio::time::timeout(Duration::from_secs(20), call_all(&store));
-            assert!(all.await.is_ok(), "a call does not end");
-            assert!(called.load(Ordering::Relaxed) > 0, "the server was not asked");
-        });
+        assert_all_end(answers, rude);
     }
+}
+
+/// Found by the test above.
+#[test]
+fn an_answer_that_is_no_text_ends_in_a_result() {
+    assert_all_end(vec![b"$7\r\n\x03s6\xdc\xb3\xe3\xd7\r\n".to_vec()], false);
 }
