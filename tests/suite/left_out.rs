@@ -64,6 +64,14 @@ async fn stop(fixture: &Fixture, history: &[Value], stream: bool) {
     assert_eq!(over[0].fired.len(), 1, "{over:?}");
 }
 
+/// Sends a turn, and leaves when the sentinel was shown.
+async fn leave(fixture: &Fixture, history: &[Value]) {
+    let (path, headers) = ((fixture.variant.path)(true), fixture.variant.headers);
+    let body = (fixture.variant.body)(history, true).to_string();
+    let response = fixture.baton.open(path, headers, body.into()).await;
+    drop(read_until(response, "[[/handoff-resume:").await);
+}
+
 /// The transcript with a new user message.
 fn and(fixture: &Fixture, history: &[Value], text: &str) -> Vec<Value> {
     [history, &[fixture.user(text)]].concat()
@@ -264,12 +272,7 @@ async fn older_branch(variant: Variant) {
     let answer = fixture.ask(&branch, true).await;
     fixture.push(handoff());
     fixture.push(slow());
-    let body = (variant.body)(&history, true).to_string();
-    let response = fixture
-        .baton
-        .open((variant.path)(true), variant.headers, body.into())
-        .await;
-    drop(read_until(response, "[[/handoff-resume:").await);
+    leave(&fixture, &history).await;
     assert_eq!(fixture.baton.events(2).await[1].fired.len(), 1);
     says(&fixture, &fixture.then(&branch, &answer, "More."), "More of it.").await;
     assert_eq!(fixture.sent()[0], "u: Mend the importer.");
@@ -354,12 +357,7 @@ async fn handed_over_again(variant: Variant) {
     // The answer of the second handoff is left out, too.
     fixture.push(second());
     fixture.push(slow());
-    let body = (variant.body)(&after, true).to_string();
-    let response = fixture
-        .baton
-        .open((variant.path)(true), variant.headers, body.into())
-        .await;
-    drop(read_until(response, "[[/handoff-resume:").await);
+    leave(&fixture, &after).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     says(&fixture, &and(&fixture, &after, "Then this."), "This.").await;
     assert_eq!(fixture.sent(), [format!("u: {SECOND}Then this.")]);

@@ -260,12 +260,12 @@ impl PinLookup<'_> {
         }
         let points: Vec<&CutPoint> = listed.iter().map(|point| &**point).chain(&taken_over).collect();
         let points = &points[points.len().saturating_sub(LEFT_OUT_KEPT)..];
-        let counting = points.iter().copied().filter(|p| !undone.is_undone(p.handoff));
-        let is_known = |point: &CutPoint| {
+        let not_undone = points.iter().copied().filter(|p| !undone.is_undone(p.handoff));
+        let is_relied_on = |point: &CutPoint| {
             let is_copied = taken_over.iter().any(|copied| copied.handoff == point.handoff);
             is_copied || live.relied_on.contains(&point.handoff)
         };
-        if let Some((turn, point)) = left_out::last_in(view, counting, after, is_known)
+        if let Some((turn, point)) = left_out::last_in(view, not_undone, after, is_relied_on)
             && let Some(handoff) = self.records.handoff(point.handoff)?
         {
             let (place, head) = (CutPlace::BeforeTurn(turn), self.head(handoff, None));

@@ -19,13 +19,13 @@ use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 const MOST_MISSING: usize = 256;
 
 /// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
-/// is neither the first one nor the first after the leading system messages. `is_known`: a request was cut there before.
-/// Elsewhere what the model has said since shows that the transcript went on without the handoff: it is an older branch.
+/// is neither the first one nor the first after the leading system messages. `is_relied_on`: a request was cut there
+/// before. If none was, and the model has spoken since, the transcript is an older branch, which went on without the handoff.
 pub fn last_in<'a>(
     view: &View,
     points: impl IntoIterator<Item = &'a CutPoint>,
     after: Option<usize>,
-    is_known: impl Fn(&CutPoint) -> bool,
+    is_relied_on: impl Fn(&CutPoint) -> bool,
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
@@ -34,7 +34,7 @@ pub fn last_in<'a>(
         // The position right after the system messages cannot be distinguished from any other request that upstream
         // holds the rest of.
         let fits = p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(view, at);
-        fits && (is_known(p) || ends_with_new_text(view, at))
+        fits && (is_relied_on(p) || ends_with_new_text(view, at))
     });
     // Of two at one place the last listed is the newer one: ids come from the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
@@ -157,7 +157,7 @@ mod tests {
         let next = [user("one"), call(), result(false), user("two")];
         assert_eq!(found(&next), here);
         let later = view(&[&next[..], &[call(), result(true)]].concat());
-        let found_later = |is_known: bool| last_in(&later, [&known], None, |_| is_known).map(|(at, _)| at);
+        let found_later = |relied: bool| last_in(&later, [&known], None, |_| relied).map(|(at, _)| at);
         assert_eq!(found_later(true), Some(3), "found again later");
         assert_eq!(found_later(false), None, "an older branch");
         assert_eq!(found(&before), None, "the same request again");
