@@ -1,5 +1,6 @@
 //! Dates as text.
 
+use std::fmt;
 use std::time::Duration;
 
 use time::format_description::well_known::Rfc3339;
@@ -16,17 +17,28 @@ pub fn utc(seconds: i64) -> UtcDateTime {
 
 /// Seconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30Z`.
 pub fn rfc3339(seconds: u64) -> String {
-    date_and_time(seconds) + "Z"
+    rfc3339_of(of(seconds), format_args!(""))
 }
 
 /// Time since the Unix epoch as RFC 3339 has it, with microseconds: `2026-11-23T08:15:30.123456Z`.
 pub fn rfc3339_micros(since: Duration) -> String {
-    format!("{}.{:06}Z", date_and_time(since.as_secs()), since.subsec_micros())
+    rfc3339_of(of(since.as_secs()), format_args!(".{:06}", since.subsec_micros()))
 }
 
 /// Milliseconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30.123Z`.
 pub fn rfc3339_millis(ms: u64) -> String {
-    format!("{}.{:03}Z", date_and_time(ms / 1000), ms % 1000)
+    rfc3339_of(of(ms / 1000), format_args!(".{:03}", ms % 1000))
+}
+
+fn of(seconds: u64) -> UtcDateTime {
+    utc(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+/// A time as RFC 3339 has it, with this fraction of a second. One pass of the formatter, since each log line has a time.
+pub(crate) fn rfc3339_of(at: UtcDateTime, fraction: fmt::Arguments<'_>) -> String {
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (hour, minute, second) = at.as_hms();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
 /// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
@@ -42,19 +54,9 @@ pub fn day_number(text: &str) -> Option<u64> {
     u64::try_from(since).ok()
 }
 
-fn date_and_time(seconds: u64) -> String {
-    let at = utc(i64::try_from(seconds).unwrap_or(i64::MAX));
-    format!("{}T{}", date(at), clock(at))
-}
-
 /// `2026-11-23`
 pub fn date(at: UtcDateTime) -> String {
     format!("{:04}-{:02}-{:02}", at.year(), u8::from(at.month()), at.day())
-}
-
-/// `08:15:30`
-pub fn clock(at: UtcDateTime) -> String {
-    format!("{:02}:{:02}:{:02}", at.hour(), at.minute(), at.second())
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
 use super::facts::{BRIEF, brief};
 use super::{ExchangeEvent, FACTS, HandoffEvent};
 use baton_core::text::visible::acts;
@@ -19,26 +22,32 @@ impl ExchangeEvent {
     }
 
     fn line(&self) -> String {
+        let mut line = String::with_capacity(2 * LINE_LENGTH);
+        // Writing to a string cannot fail.
+        let _ = self.write_line(&mut line);
+        line
+    }
+
+    fn write_line(&self, line: &mut String) -> fmt::Result {
         let route = match self.route.split_once(' ') {
             Some(("POST", path)) => path,
             _ => &self.route,
         };
         let (id, status) = (cut(brief(&self.id), BRIEF), self.status);
-        let mut line = format!("{id} {status} {}", cut(route, PATH));
+        write!(line, "{id} {status} {}", cut(route, PATH))?;
         if let Some(model) = &self.model {
-            line += &format!(" {}", cut(model, MODEL));
+            write!(line, " {}", cut(model, MODEL))?;
         }
-        line += &format!(" {}", size(self.received_bytes));
+        write!(line, " {}", size(self.received_bytes))?;
         let sent = self.sent_bytes.last();
         if let Some(sent) = sent.filter(|sent| **sent != self.received_bytes) {
-            line += &format!(" > {}", size(*sent));
+            write!(line, " > {}", size(*sent))?;
         }
-        line += &format!(" {:.0} ms", self.total_ms.round());
+        write!(line, " {} ms", self.total_ms.round() as u64)?;
         for note in FACTS.iter().flat_map(|fact| (fact.notes)(self)) {
-            line.push_str(", ");
-            line.push_str(&note);
+            write!(line, ", {note}")?;
         }
-        line
+        Ok(())
     }
 }
 
@@ -65,14 +74,17 @@ impl HandoffEvent {
 }
 
 /// Untrusted text cut to one line of at most `most` characters, control characters replaced.
-fn cut(text: &str, most: usize) -> String {
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return text.into();
+    }
     let plain = |c: char| if acts(c) { ' ' } else { c };
     let mut kept: String = text.chars().take(most).map(plain).collect();
     if text.chars().nth(most).is_some() {
         kept.pop();
         kept.push('…');
     }
-    kept
+    kept.into()
 }
 
 /// `512 B`, `3.4 KiB`, `120 MiB`.

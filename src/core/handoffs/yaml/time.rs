@@ -43,7 +43,7 @@ impl Time {
 
     /// As RFC 3339 in UTC, without a fraction.
     pub fn rfc3339(self) -> String {
-        format!("{}T{}Z", self.date(), date::clock(self.utc()))
+        date::rfc3339_of(self.utc(), format_args!(""))
     }
 
     /// The date alone, in UTC.

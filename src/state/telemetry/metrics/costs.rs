@@ -14,6 +14,7 @@ use crate::prices::Prices;
 use crate::telemetry::ExchangeEvent;
 use crate::telemetry::models::LabelledModels;
 use baton_core::bill::{ModelPrices, PriceQuery, TokenCounts};
+use baton_core::record::WireId;
 
 /// How tokens are billed.
 pub(super) const KINDS: [&str; 4] = ["new", "read", "written", "output"];
@@ -35,12 +36,15 @@ pub(super) struct CostMetrics {
     unpriced: Family<Labels, Counter>,
     pricing: ModelPricing,
     models: LabelledModels,
-    /// Series of models with a label of their own, by wire, upstream and model.
-    known: RwLock<HashMap<String, Arc<ServedSeries>>>,
+    /// Series of models with a label of their own: few, so that they are compared and not hashed.
+    known: RwLock<Vec<Arc<ServedSeries>>>,
 }
 
 /// The series of one model at one upstream.
 struct ServedSeries {
+    wire: Option<WireId>,
+    upstream: String,
+    model: String,
     /// In the order of [`KINDS`].
     tokens: [Counter; 4],
     dollars: [Dollars; 4],
@@ -62,18 +66,23 @@ impl CostMetrics {
     }
 
     fn series(&self, event: &ExchangeEvent, model: &str) -> Arc<ServedSeries> {
-        let wire = label(event.wire);
-        let key = format!("{wire}/{}/{model}", event.upstream);
+        let is_it = |series: &&Arc<ServedSeries>| {
+            series.wire == event.wire && series.upstream == event.upstream && series.model == model
+        };
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(series) = known.get(&key) {
+        if let Some(series) = known.iter().find(is_it) {
             return Arc::clone(series);
         }
         drop(known);
+        let wire = label(event.wire);
         let shown = self.models.label(model, event.status);
         let host = self.pricing.hosts.get(&event.upstream);
         let prices = self.pricing.table.model(model, host.map_or("", String::as_str));
         let by_kind = |kind| labels([("wire", wire), ("model", &shown), ("kind", kind)]);
         let series = Arc::new(ServedSeries {
+            wire: event.wire,
+            upstream: event.upstream.clone(),
+            model: model.to_owned(),
             tokens: KINDS.map(|kind| self.tokens.get_or_create_owned(&by_kind(kind))),
             dollars: KINDS.map(|kind| self.dollars.get_or_create_owned(&by_kind(kind))),
             unpriced: self
@@ -83,7 +92,7 @@ impl CostMetrics {
         });
         if shown == model {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            known.insert(key, Arc::clone(&series));
+            known.push(Arc::clone(&series));
         }
         series
     }

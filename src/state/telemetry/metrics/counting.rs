@@ -1,7 +1,7 @@
 //! Adds an exchange to the metrics.
 
 use super::costs::KINDS;
-use super::labels::{by_model, label, labels};
+use super::labels::{ModelLabels, label, labels};
 use super::{Metrics, counters};
 use crate::telemetry::series::WireSeries;
 use crate::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
@@ -108,18 +108,20 @@ impl Metrics {
 
     /// Records the per-model metrics of the GenAI conventions. Relayed requests have none.
     fn record_model(&self, event: &ExchangeEvent, wire: WireId, model: &str) {
-        let by_model = by_model(wire, &self.models.label(model, event.status));
-        self.duration
-            .get_or_create(&by_model)
-            .observe(event.total_ms / 1000.0);
+        let mut of = ModelLabels {
+            wire,
+            model: self.models.label(model, event.status),
+            tokens: None,
+        };
+        self.duration.get_or_create(&of).observe(event.total_ms / 1000.0);
         if let Some(first) = event.first_byte_ms {
-            self.first_token.get_or_create(&by_model).observe(first / 1000.0);
+            self.first_token.get_or_create(&of).observe(first / 1000.0);
         }
         for leg in event.tokens.iter().flatten() {
             for (kind, tokens) in [("input", leg.all_input()), ("output", leg.output)] {
-                let label = [by_model.clone(), labels([("gen_ai_token_type", kind)])].concat();
+                of.tokens = Some(kind);
                 // Exact up to 2^53.
-                self.token_usage.get_or_create(&label).observe(tokens as f64);
+                self.token_usage.get_or_create(&of).observe(tokens as f64);
             }
         }
     }

@@ -1,8 +1,12 @@
 //! Labels and buckets of the metrics, and how one is registered.
 
+use std::fmt;
+
+use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::registry::{Metric, Registry};
 
 use baton_core::record::WireId;
+use baton_core::wire::wire;
 
 /// Token counts: the buckets of the OpenTelemetry GenAI conventions.
 pub(super) const TOKEN_BUCKETS: [f64; 14] = [
@@ -36,16 +40,25 @@ pub(super) fn labels<const N: usize>(all: [(&'static str, &str); N]) -> Labels {
     all.map(|(name, value)| (name, value.to_owned())).into()
 }
 
-/// The labels of the GenAI conventions.
-pub(super) fn by_model(wire: WireId, model: &str) -> Labels {
-    labels([
-        ("gen_ai_operation_name", "chat"),
-        (
-            "gen_ai_provider_name",
-            baton_core::wire::wire(wire).facts().provider,
-        ),
-        ("gen_ai_request_model", model),
-    ])
+/// The labels of the GenAI conventions, in a form that is soon looked up: an exchange updates several of their series.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ModelLabels {
+    pub(super) wire: WireId,
+    pub(super) model: String,
+    /// The type of the tokens, where they are counted.
+    pub(super) tokens: Option<&'static str>,
+}
+
+impl EncodeLabelSet for ModelLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        let mut all = labels([
+            ("gen_ai_operation_name", "chat"),
+            ("gen_ai_provider_name", wire(self.wire).facts().provider),
+            ("gen_ai_request_model", &self.model),
+        ]);
+        all.extend(self.tokens.map(|kind| ("gen_ai_token_type", kind.to_owned())));
+        all.encode(encoder)
+    }
 }
 
 /// The result of writing a document.

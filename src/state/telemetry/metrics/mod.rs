@@ -6,6 +6,7 @@ mod labels;
 #[cfg(test)]
 mod tests;
 
+use std::hash::Hash;
 use std::sync::OnceLock;
 
 use prometheus_client::encoding::text::encode;
@@ -20,7 +21,7 @@ use self::costs::CostMetrics;
 pub use self::costs::ModelPricing;
 use self::labels::{
     ADDED_BUCKETS, BYTE_BUCKETS, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, Labels,
-    TOKEN_BUCKETS, add, labels,
+    ModelLabels, TOKEN_BUCKETS, add, labels,
 };
 use super::facts::{ExchangeFacts, FACTS, Fact, FactCounter};
 use super::models::LabelledModels;
@@ -30,15 +31,15 @@ type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type Counters = Family<Labels, Counter>;
-type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+type Histograms<L = Labels> = Family<L, Histogram, fn() -> Histogram>;
 
 /// All metrics of a process.
 pub struct Metrics {
     registry: Registry,
     models: LabelledModels,
-    token_usage: Histograms,
-    first_token: Histograms,
-    duration: Histograms,
+    token_usage: Histograms<ModelLabels>,
+    first_token: Histograms<ModelLabels>,
+    duration: Histograms<ModelLabels>,
     added: Histograms,
     costs: CostMetrics,
     open: Gauge,
@@ -60,7 +61,7 @@ pub struct Metrics {
     by_wire: PerWire<WireSeries>,
 }
 
-fn histograms(make: fn() -> Histogram) -> Histograms {
+fn histograms<L: Clone + Hash + Eq>(make: fn() -> Histogram) -> Histograms<L> {
     Family::new_with_constructor(make)
 }
 
