@@ -4,7 +4,9 @@
 //! Knows the core and the state. Must not know commands.
 
 pub mod admin;
+pub mod app;
 pub mod exchange;
+mod heavy;
 pub mod proxy;
 pub mod service;
 

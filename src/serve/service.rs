@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use self::reload::Reloader;
 use crate::admin::readiness::{self, JournalPlace};
 use crate::admin::{self, AdminState, Inspector};
-use crate::exchange::App;
+use crate::app::App;
 use crate::proxy::Gateway;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::{self, Bound, GatewaySlot};

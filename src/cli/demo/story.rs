@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::script::{self, Provider, blocks};
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::first_line;
-use crate::serve::exchange::App;
+use crate::serve::app::App;
 use crate::serve::proxy::server;
 use crate::serve::service;
 use crate::state::config::{Config, Environment, Flags};

@@ -1,7 +1,8 @@
 //! A planned request: of which upstream requests are built, and by which is decided what answers it.
 
 use super::call::CallFacts;
-use super::{Pin, Places, Policy, ToolOffer, is_model_call};
+use super::{Pin, Places, Policy, ToolOffer, is_model_call, resends};
+use crate::record::{HandoffId, ResponseOrigin};
 use crate::rewrite::RequestReading;
 use crate::rewrite::untooled::ToolOmission;
 use crate::transcript::Transcript;
@@ -29,6 +30,21 @@ impl Planned<'_> {
             && !(self.call.side_call || facts.structured || facts.many || facts.server_side)
             && self.call.forbidden != Some(ToolOmission::OffByHeader)
             && self.is_at_rest()
+    }
+
+    /// What an answer of our own continues, as stores keep it: its handoff, or the response before it. `None`: the agent
+    /// sends its whole history with each request, and continues no answer by its id alone.
+    pub fn answer_origin(&self, handoff: Option<HandoffId>) -> Option<String> {
+        let view = &self.reading.view;
+        if resends(view) {
+            return None;
+        }
+        Some(match (handoff, &self.pin.previous, &view.facts.previous) {
+            (Some(handoff), ..) => ResponseOrigin::Handoff(handoff).written(),
+            (None, Some(origin), _) => origin.written(),
+            (None, None, Some(previous)) => previous.id.clone(),
+            (None, None, None) => String::new(),
+        })
     }
 
     /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.

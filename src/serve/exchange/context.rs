@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::app::App;
 use super::value::Exchange;
+use crate::app::App;
 use crate::proxy::{RequestContext, headers};
 use crate::state::session::ContextThread;
 use crate::state::store::StoreError;
@@ -64,13 +64,13 @@ pub(super) async fn nudge(thread: &ContextThread, exchange: &mut Exchange, text:
     match appended {
         Ok(true) => {
             thread.notified();
-            note_nudge(ctx, NudgeOutcome::Notified);
+            ctx.note_nudge(NudgeOutcome::Notified);
             tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
         }
         // There is no place for it here; the next request may have one.
         Ok(false) => {}
         Err(error) => {
-            note_nudge(ctx, NudgeOutcome::NotWritten);
+            ctx.note_nudge(NudgeOutcome::NotWritten);
             tracing::error!(exchange = ctx.id, %error, "a nudge was not written: not sent");
         }
     }
@@ -102,14 +102,6 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
     let offered = Arc::make_mut(&mut exchange.offered);
     offered.places.insertions.extend(placed);
     Ok(true)
-}
-
-pub(super) fn note_nudge(ctx: &RequestContext, outcome: NudgeOutcome) {
-    ctx.recorder.note(|e| e.nudges.push(outcome));
-    if let NudgeOutcome::Stopped(why) = outcome {
-        let why = why.name();
-        tracing::warn!(exchange = ctx.id, why, "nudging stops in this task");
-    }
 }
 
 /// The costs of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, header};
+use http::Response;
 use uuid::Uuid;
 
 use super::value::{Exchange, ShownDraft};
-use crate::proxy::answer_form::content_type;
+use crate::proxy::answer_form;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::response_body::ResponseBody;
 use crate::state::store::StoreError;
@@ -16,8 +16,8 @@ use baton_core::commands::CommandReply;
 use baton_core::course::ShownLine;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Unresolved, is_model_call};
-use baton_core::record::{HandoffId, ResponseOrigin};
-use baton_core::wire::{AnswerShape, LocalAnswer};
+use baton_core::record::HandoffId;
+use baton_core::wire::LocalAnswer;
 
 impl Exchange {
     /// The same exchange, whose agent sees that a draft is made if it streams. An agent whose history is stored by the
@@ -68,23 +68,22 @@ impl Exchange {
         handoff: Option<HandoffId>,
     ) -> Response<ResponseBody> {
         let id = Uuid::now_v7();
-        if let Err(error) = remember_answer(self, id, handoff).await {
-            return unanswered(self, &error);
-        }
-        let (ctx, offered) = (&self.ctx, &self.offered);
-        let facts = &offered.view().facts;
-        let local = self.own(id, text, handoff);
-        let (shape, kind) = match facts.stream {
-            true => {
-                let framing = self.form().framing();
-                (AnswerShape::Stream(framing), content_type(framing))
+        let (ctx, offered, store) = (&self.ctx, &self.offered, self.app.sessions.store());
+        // A later request may continue the answer by its id alone.
+        if let Some(origin) = self.plan().answer_origin(handoff) {
+            let shown = format!("resp_baton_{}", id.simple());
+            let written = store.put_response_id(&ctx.principal, &shown, &origin).await;
+            if let Err(error) = written {
+                return unanswered(self, &error);
             }
-            false => (AnswerShape::Whole, "application/json"),
-        };
-        ctx.recorder.note(|e| e.streamed = facts.stream);
+        }
+        ctx.recorder.note(|e| e.streamed = offered.view().facts.stream);
         ctx.recorder.decide(ExchangeOutcome::Complete);
-        let body = offered.wire().compose(offered.view(), &local, shape);
-        of_kind(kind, ResponseBody::whole(body))
+        let (shape, kind) = self.form().of_own();
+        let body = offered
+            .wire()
+            .compose(offered.view(), &self.own(id, text, handoff), shape);
+        answer_form::own(kind, ResponseBody::whole(body))
     }
 
     /// Answers with a reply, after the draft that the answer may show.
@@ -114,38 +113,4 @@ impl Exchange {
 pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
     tracing::error!(exchange = exchange.ctx.id, %error, "an answer of our own cannot be given");
     exchange.ctx.refuse(Fault::from(Code::STORE))
-}
-
-/// Maps the answer's id to its handoff, or else to the response before it: a later request may continue the answer by its
-/// id alone.
-async fn remember_answer(
-    exchange: &Exchange,
-    id: Uuid,
-    handoff: Option<HandoffId>,
-) -> Result<(), StoreError> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
-    let facts = &offered.view().facts;
-    if offered.resends() {
-        return Ok(());
-    }
-    let origin = match (handoff, &offered.pin.previous, &facts.previous) {
-        (Some(handoff), ..) => ResponseOrigin::Handoff(handoff).written(),
-        (None, Some(origin), _) => origin.written(),
-        (None, None, Some(previous)) => previous.id.clone(),
-        (None, None, None) => String::new(),
-    };
-    let shown = format!("resp_baton_{}", id.simple());
-    let store = app.sessions.store();
-    store.put_response_id(&ctx.principal, &shown, &origin).await
-}
-
-/// A response of our own with a body of this content type.
-pub(super) fn of_kind(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
 }

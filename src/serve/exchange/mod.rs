@@ -8,11 +8,9 @@
 
 mod ahead;
 mod answer;
-mod app;
 mod commands;
 mod context;
 mod drafts;
-mod heavy;
 mod keepalive;
 mod local_answer;
 mod planned;
@@ -35,6 +33,8 @@ use http::Response;
 
 use self::read::SearchedBody;
 use self::value::Exchange;
+use crate::app::App;
+use crate::heavy;
 use crate::proxy::body::RequestBody;
 use crate::proxy::headers::Sending;
 use crate::proxy::response_body::ResponseBody;
@@ -43,8 +43,6 @@ use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use baton_core::commands::CommandReply;
 use baton_core::plan::{AnsweredBy, Decision, Situation, is_model_call};
 use baton_core::record::HandoffId;
-
-pub use self::app::App;
 
 impl Exchange {
     /// The handoff after which a repeated request continues at once.
@@ -66,7 +64,11 @@ impl Exchange {
         self.plan().answered_by(&Situation {
             repeated,
             thread: state.as_ref(),
-            draft: drafts::open_draft(self),
+            draft: self
+                .offered
+                .live
+                .as_ref()
+                .and_then(|live| self.app.drafting.known_in(live.key())),
             free: self.app.config.handoff.free,
             now_ms: self.app.clock.now_ms(),
         })

@@ -1,10 +1,9 @@
 //! Plans a request: reads what the plan lacks until it is made, and makes its writes.
 
-use super::heavy;
 use super::read::Received;
-use super::recording::{note_lost, note_topic};
 use super::request::Offered;
-use crate::exchange::app::App;
+use crate::app::App;
+use crate::heavy;
 use crate::proxy::RequestContext;
 use crate::proxy::fault::{Code, Fault};
 use crate::state::session::Reader;
@@ -22,7 +21,7 @@ pub(super) async fn plan(app: &App, ctx: &RequestContext, received: Received) ->
     let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
     reader.open(&planning.call, planning.needs()).await;
     if let Some(live) = &reader.live {
-        note_topic(ctx, live);
+        ctx.note_topic(live);
     }
     loop {
         let sealing = reader.sealing_weight(planning.call.reading.view.body.len());
@@ -37,7 +36,7 @@ pub(super) async fn plan(app: &App, ctx: &RequestContext, received: Received) ->
         return Err(Fault::from(Code::STORE));
     }
     let lost = reader.write(&mut plan).await.map_err(store_down)?;
-    note_lost(ctx, "inserted texts", lost, |e| &mut e.lost_insertions);
+    ctx.note_lost("inserted texts", lost, |e| &mut e.lost_insertions);
     let resumed = plan.pin.active_id().filter(|_| plan.pin.resumed);
     if let Some(handoff) = resumed {
         app.documents.resumed(&ctx.principal, handoff);

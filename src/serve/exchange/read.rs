@@ -1,11 +1,10 @@
 //! Reads an agent's request.
 
-use super::app::App;
-use super::heavy;
+use crate::app::App;
+use crate::heavy;
 use crate::proxy::body::RequestBody;
 use crate::proxy::route;
 use crate::proxy::{RequestContext, headers};
-use crate::state::config::InjectPolicy;
 use crate::state::session::{ConversationKey, conversation_key};
 use baton_core::mark;
 use baton_core::plan::{self, AgentCall};
@@ -50,13 +49,17 @@ pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &SearchedBody) 
     let reading = reading.map_err(unread).ok()?;
     let ConversationKey { key, named } = key(ctx, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
+    let forbidden = match app.config.handoff.is_off() {
+        true => Some(ToolOmission::OffByConfig),
+        false => headers::is_off(&ctx.headers).then_some(ToolOmission::OffByHeader),
+    };
     let call = AgentCall {
         operation: ctx.operation,
         principal: ctx.principal.clone(),
         key,
         named,
-        declared_side: summary_class(ctx),
-        forbidden: forbidden(app, ctx),
+        declared_side: headers::is_side_call(&ctx.headers),
+        forbidden,
         candidates: reading.candidates(),
         reading,
         edition: 0,
@@ -107,21 +110,4 @@ fn key(ctx: &RequestContext, reading: &RequestReading) -> ConversationKey {
     let session = reading.view.facts.session.as_deref();
     let opening = || plan::opening(&reading.view);
     conversation_key(&ctx.principal, reading.view.wire, header, session, &opening)
-}
-
-/// Why the tool is ruled out, in general or for this request.
-fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
-    let header = headers::value(&ctx.headers, headers::HANDOFF);
-    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
-    // A chain of one leg is the first leg alone: a handoff would have none to continue in.
-    let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;
-    never
-        .then_some(ToolOmission::OffByConfig)
-        .or(off.then_some(ToolOmission::OffByHeader))
-}
-
-/// Claude Code's own header for a side call, where it is configured to send it.
-fn summary_class(ctx: &RequestContext) -> bool {
-    let class = headers::text(&ctx.headers, "x-claude-code-request-class");
-    matches!(class, Some("compaction" | "auxiliary"))
 }

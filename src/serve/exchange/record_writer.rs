@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::context::note_nudge;
-use super::heavy;
 use super::recording::bytes_sent;
 use super::value::Exchange;
+use crate::heavy;
 use crate::proxy::headers;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
@@ -84,7 +83,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     let pairs = exchange.app.sessions.hand_over(live, fired, now).await?;
     if let Some(thread) = &exchange.thread {
         for outcome in thread.handed_over(handoff.id) {
-            note_nudge(&exchange.ctx, outcome);
+            exchange.ctx.note_nudge(outcome);
         }
     }
     exchange.app.drafting.handed_over(live.key());

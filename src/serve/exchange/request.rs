@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use twox_hash::XxHash3_128;
 
-use super::app::App;
 use super::read::Received;
+use crate::app::App;
 use crate::proxy::body::RequestBody;
 use crate::proxy::spill::Spill;
 use crate::state::session::LiveConversation;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::app::App;
 use super::context;
 use super::request::Offered;
 use super::value::Exchange;
+use crate::app::App;
 use crate::state::files::documents;
 use baton_core::handoffs::yaml::Drift;
 use baton_core::plan::is_model_call;

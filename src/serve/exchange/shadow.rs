@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::context::{self, note_nudge};
+use super::context;
 use super::read::Received;
 use super::request::Offered;
 use super::value::Exchange;
 use super::{drafts, recording};
-use crate::exchange::app::App;
+use crate::app::App;
 use crate::proxy::RequestContext;
 use crate::proxy::response_body::ResponseBody;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
@@ -25,7 +25,7 @@ pub(super) async fn relayed(
 ) -> Response<ResponseBody> {
     let call = &received.call;
     let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
-    let opened = opened.await.inspect(|live| recording::note_topic(&ctx, live));
+    let opened = opened.await.inspect(|live| ctx.note_topic(live));
     let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
     let mut plan = Plan::default();
     plan.offer
@@ -60,7 +60,7 @@ fn note_moment(exchange: &mut Exchange) {
     }
     let text = notice.or_else(|| drafts::local_prompt(exchange));
     let text = text.unwrap_or_default();
-    note_nudge(&exchange.ctx, outcome);
+    exchange.ctx.note_nudge(outcome);
     let what = outcome.name().to_owned();
     let moment = ShadowMoment { what, text, saved };
     exchange.ctx.recorder.note(|e| e.shadow = Some(moment));

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::keepalive::KeepAlive;
 use super::value::Exchange;
-use super::{heavy, local_answer};
-use crate::proxy::answer_form::content_type;
+use crate::heavy;
+use crate::proxy::answer_form;
 use crate::proxy::download::{PolledFrame, StreamFault};
 use crate::proxy::response_body::ResponseBody;
 use baton_core::wire::{LegMachine, OwnError};
@@ -21,7 +21,7 @@ use baton_core::wire::{LegMachine, OwnError};
 /// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
 
-type ResponseWork = super::heavy::OffloadedFuture<Response<ResponseBody>>;
+type ResponseWork = crate::heavy::OffloadedFuture<Response<ResponseBody>>;
 
 /// The answer of `work`. A streamed one that has not begun after the time in which a keep-alive is due begins without it,
 /// and `work`'s own answer is its continuation.
@@ -49,7 +49,7 @@ pub(super) async fn answered(
         }
         work = Box::pin(std::future::ready(response));
     }
-    let framing = exchange.form().framing();
+    let (_, kind) = exchange.form().of_own();
     let waiting = WaitingBody {
         machine: exchange.machine(exchange.hidden()),
         work: Box::pin(continuation(exchange.clone(), work)),
@@ -61,7 +61,7 @@ pub(super) async fn answered(
         },
         exchange,
     };
-    local_answer::of_kind(content_type(framing), ResponseBody::stream(waiting))
+    answer_form::own(kind, ResponseBody::stream(waiting))
 }
 
 /// The body of an answer whose stream has begun without it. An error is an event there.

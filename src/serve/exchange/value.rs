@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::app::App;
 use super::request::Offered;
+use crate::app::App;
 use crate::proxy::RequestContext;
 use crate::proxy::answer_form::AnswerForm;
 use crate::state::config::HandoffMode;

@@ -1,9 +1,10 @@
 //! The form of an answer: a stream or one JSON document, by the request and by the head of upstream's response. No IO.
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, Response, header};
 
+use super::response_body::ResponseBody;
 use super::{headers, route};
-use baton_core::wire::Framing;
+use baton_core::wire::{AnswerShape, Framing};
 
 /// The form in which a request's answer is expected.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,14 @@ impl AnswerForm {
         self.by_path.unwrap_or(self.usual)
     }
 
+    /// The shape of an answer of our own, and its content type.
+    pub(crate) fn of_own(self) -> (AnswerShape, &'static str) {
+        match self.wants_stream {
+            true => (AnswerShape::Stream(self.framing()), content_type(self.framing())),
+            false => (AnswerShape::Whole, "application/json"),
+        }
+    }
+
     /// Whether an answer with these headers is a stream, or one JSON document; `None`: neither.
     pub(crate) fn streams(self, headers: &HeaderMap) -> Option<bool> {
         let streams = self.is_stream(headers);
@@ -50,12 +59,21 @@ impl AnswerForm {
 }
 
 /// The content type of a stream of our own.
-pub(crate) fn content_type(framing: Framing) -> &'static str {
+fn content_type(framing: Framing) -> &'static str {
     match framing {
         Framing::JsonArray => "application/json",
         Framing::Sse => "text/event-stream; charset=utf-8",
         Framing::Lines => "application/x-ndjson",
     }
+}
+
+/// A response of our own with a body of this content type.
+pub(crate) fn own(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -69,7 +87,6 @@ fn is_untyped(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     const GENERATE: &str = "/v1beta/models/gemini-3-pro:generateContent";
     const STREAM: &str = "/v1beta/models/gemini-3-pro:streamGenerateContent";

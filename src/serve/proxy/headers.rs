@@ -61,6 +61,17 @@ pub const DECLARED_TOPIC: &str = "x-baton-topic";
 /// Whether a request gets the tool: `off`, or [`SHADOW`].
 pub const HANDOFF: &str = "x-baton-handoff";
 
+/// Whether a request gets no tool of ours.
+pub fn is_off(headers: &HeaderMap) -> bool {
+    value(headers, HANDOFF).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"))
+}
+
+/// Whether a request is no step of the task, by Claude Code's own header, where it is configured to send it.
+pub fn is_side_call(headers: &HeaderMap) -> bool {
+    let class = text(headers, "x-claude-code-request-class");
+    matches!(class, Some("compaction" | "auxiliary"))
+}
+
 /// Everything is relayed as it is, and what would have been done is noted.
 pub const SHADOW: &str = "shadow";
 
@@ -86,6 +97,18 @@ pub struct Sending {
     pub later_leg: bool,
     /// A request besides the one that carries the agent's message.
     pub added: bool,
+}
+
+impl Sending {
+    /// A leg after the first, which is read. `added`: another request carries the agent's message.
+    pub(crate) fn later(added: bool) -> Self {
+        Self {
+            read: true,
+            plain: true,
+            later_leg: true,
+            added,
+        }
+    }
 }
 
 /// Says whether a person or the agent began a request. GitHub Copilot charges those of a person.

@@ -24,6 +24,7 @@ pub mod fault;
 mod guard;
 pub mod headers;
 mod min_rate;
+mod recorded;
 pub mod relay;
 pub mod response_body;
 pub mod route;

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::{Gateway, server};
-use crate::exchange::App;
+use crate::app::App;
 use crate::state::config::*;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::CarryScope;

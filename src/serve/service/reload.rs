@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::exchange::App;
+use crate::app::App;
 use crate::proxy::certificate::Certificate;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::GatewaySlot;

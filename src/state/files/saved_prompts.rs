@@ -11,9 +11,27 @@ use baton_core::text::date::rfc3339;
 const MOST_ALIKE: u32 = 100;
 
 /// `handoff-2026-11-22T19-30-00`
-pub fn stem(at_ms: u64) -> String {
+fn stem(at_ms: u64) -> String {
     let date = rfc3339(at_ms / 1000);
     format!("handoff-{}", date.trim_end_matches('Z').replace(':', "-"))
+}
+
+/// Keeps a prompt as a file, and hands on its path. Nobody waits for it, and a file that cannot be written is only logged.
+pub fn keep(
+    (folder, at_ms): (PathBuf, u64),
+    text: String,
+    exchange: String,
+    kept: impl FnOnce(PathBuf) + Send + 'static,
+) {
+    tokio::task::spawn_blocking(move || match write_new(&folder, &stem(at_ms), &text) {
+        Ok(path) => {
+            tracing::info!(exchange, path = %path.display(), "automatic handoff saved");
+            kept(path);
+        }
+        Err(error) => {
+            tracing::warn!(exchange, folder = %folder.display(), %error, "automatic handoff not saved");
+        }
+    });
 }
 
 /// Writes a file of that name, or of the next free one, readable by its owner only.
@@ -21,7 +39,7 @@ pub fn stem(at_ms: u64) -> String {
 /// # Errors
 ///
 /// What the file system says, or that all names of one second are taken.
-pub fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
+fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     for n in 1..=MOST_ALIKE {
         let name = match n {

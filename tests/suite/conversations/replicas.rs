@@ -57,7 +57,7 @@ impl Replicas {
     }
 
     fn started(&self, ahead: i64) -> Baton {
-        let clock = |mut app: baton_llm::serve::exchange::App| {
+        let clock = |mut app: baton_llm::serve::app::App| {
             app.clock = Clock::ahead(ahead);
             app
         };

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_core::mark::seal::SealKey;
-use baton_llm::serve::exchange::App;
+use baton_llm::serve::app::App;
 use baton_llm::serve::proxy::server;
 use baton_llm::serve::service;
 use baton_llm::state::config::Config;

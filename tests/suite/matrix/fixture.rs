@@ -1,6 +1,6 @@
 //! The real proxy in front of a scripted provider, for any variant of a wire.
 
-use baton_llm::serve::exchange::App;
+use baton_llm::serve::app::App;
 use baton_llm::state::config::Config;
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::store::SharedStore;

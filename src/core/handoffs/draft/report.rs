@@ -37,8 +37,14 @@ pub fn waits_for_approval(prefix: &str) -> String {
     )
 }
 
+/// The same to a person who continues without it.
+pub fn still_waits(prefix: &str) -> String {
+    let commands = approval_commands(prefix);
+    format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.")
+}
+
 /// How a person approves or rejects a draft.
-pub fn approval_commands(prefix: &str) -> String {
+fn approval_commands(prefix: &str) -> String {
     match prefix {
         "" => "on the inspector's page of the conversation".to_owned(),
         prefix => {

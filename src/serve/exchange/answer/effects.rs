@@ -2,7 +2,8 @@
 
 use http::response::Parts;
 
-use crate::exchange::{heavy, record_writer, value::Exchange};
+use crate::exchange::{record_writer, value::Exchange};
+use crate::heavy;
 use crate::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;

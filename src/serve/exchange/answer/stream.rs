@@ -11,7 +11,8 @@ use hyper::body::{Body, Frame};
 
 use super::effects::{self, Answered, EffectResult};
 use crate::exchange::keepalive::KeepAlive;
-use crate::exchange::{heavy, recording, value::Exchange};
+use crate::exchange::{recording, value::Exchange};
+use crate::heavy;
 use crate::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;

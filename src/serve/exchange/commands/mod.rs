@@ -8,7 +8,6 @@ use uuid::Uuid;
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use super::context::window_of;
 use super::local_answer::unanswered;
-use super::recording::{declared_topic, note_topic};
 use super::resumed::drift;
 use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
@@ -76,7 +75,7 @@ async fn step(
         ChatCommand::Pin(text) => pin(&live()?.pins(), text, prefix),
         ChatCommand::Unpin(number) => unpin(&carried_texts(exchange, live()?), number, prefix),
         ChatCommand::Topic(name) => {
-            let declared = declared_topic(ctx);
+            let declared = ctx.declared_topic();
             topic(name, live()?.topic(declared).as_deref(), declared, prefix)
         }
         ChatCommand::Undo(id) => undo(exchange, id).await?,
@@ -100,7 +99,7 @@ async fn step(
     if let Some(change) = reply.change.clone() {
         app.sessions.change(live, change, app.clock.now_ms()).await?;
     }
-    note_topic(ctx, live);
+    ctx.note_topic(live);
     Ok(CommandStep::Reply(reply))
 }
 

@@ -55,8 +55,7 @@ fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     }
 }
 
-/// Keeps the prompt of an automatic handoff as a file, where the config names a folder. Nobody waits for it, and a file that
-/// cannot be written is only logged.
+/// Keeps the prompt of an automatic handoff as a file, where the config names a folder.
 pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
     let app = &exchange.app;
     let folder = &app.config.handoff.save_dir;
@@ -64,15 +63,7 @@ pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
         return;
     };
     let text = format!("{}\n", app.redactor.text(&handoff.prompt).trim_end());
-    let (name, exchange) = (saved_prompts::stem(handoff.created_ms), exchange.ctx.id.clone());
-    let drafting = Arc::clone(&app.drafting);
-    tokio::task::spawn_blocking(move || match saved_prompts::write_new(&folder, &name, &text) {
-        Ok(path) => {
-            tracing::info!(exchange, path = %path.display(), "automatic handoff saved");
-            drafting.saved(draft, path);
-        }
-        Err(error) => {
-            tracing::warn!(exchange, folder = %folder.display(), %error, "automatic handoff not saved");
-        }
-    });
+    let (place, drafting) = ((folder, handoff.created_ms), Arc::clone(&app.drafting));
+    let saved = move |path| drafting.saved(draft, path);
+    saved_prompts::keep(place, text, exchange.ctx.id.clone(), saved);
 }

@@ -13,12 +13,11 @@ use http::Response;
 use uuid::Uuid;
 
 use super::answer::after_handoff;
-use super::context::note_nudge;
 use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftState};
+use crate::state::jobs::drafts::DraftJob;
 use baton_core::course::AnswerOpening;
-use baton_core::handoffs::draft::{DraftEnd, approval_commands, waits_for_approval};
+use baton_core::handoffs::draft::{DraftEnd, still_waits, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::OpenDraft;
@@ -55,7 +54,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                             thread.draft_failed();
                         }
                         if origin == HandoffOrigin::Auto {
-                            note_nudge(&exchange.ctx, NudgeOutcome::AutoFailed);
+                            exchange.ctx.note_nudge(NudgeOutcome::AutoFailed);
                         }
                         format!("no handoff was made: {end}.")
                     }
@@ -70,20 +69,6 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
     .await
 }
 
-/// The conversation's draft that is not done yet.
-fn open(exchange: &Exchange) -> Option<DraftRecord> {
-    let live = exchange.offered.live.as_ref()?;
-    exchange.app.drafting.open_in(live.key())
-}
-
-/// Whether the conversation's open draft waits for a person, or is being written.
-pub(super) fn open_draft(exchange: &Exchange) -> Option<OpenDraft> {
-    Some(match open(exchange)?.state.waits() {
-        true => OpenDraft::Waits,
-        false => OpenDraft::Elsewhere,
-    })
-}
-
 /// The draft that waits for a request of this conversation.
 pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     let live = exchange.offered.live.as_ref()?;
@@ -94,14 +79,13 @@ pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
 /// keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let (app, live) = (&exchange.app, exchange.offered.live.as_ref()?);
-    if open(exchange)?.state != DraftState::Review || !exchange.plan().is_safe_point() {
+    let is_elsewhere = app.drafting.known_in(live.key()) == Some(OpenDraft::Elsewhere);
+    if !is_elsewhere || !exchange.plan().is_safe_point() {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;
     tracing::info!(exchange = exchange.ctx.id, %draft, "a draft waits for approval; the conversation continues");
-    let commands = approval_commands(&app.config.commands.prefix);
-    let text =
-        format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.");
+    let text = still_waits(&app.config.commands.prefix);
     let notice = note::answer(&text, Uuid::now_v7()) + "\n\n";
     Some(AnswerOpening::Notice(notice.into()))
 }

@@ -3,7 +3,6 @@
 use http::Response;
 use http::response::Parts;
 
-use crate::exchange::recording::note_lost;
 use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers::Sending;
@@ -43,7 +42,9 @@ pub(super) async fn or_own(
     let request = make();
     if matches!(kind, LegKind::First) && is_model_call(exchange.ctx.operation) {
         let lost = exchange.plan().lost(&request);
-        note_lost(&exchange.ctx, "hidden calls", lost, |e| &mut e.lost_pairs);
+        exchange
+            .ctx
+            .note_lost("hidden calls", lost, |e| &mut e.lost_pairs);
     }
     let answered = once(exchange, &request, kind).await;
     let is_refused = |response: &Response<_>| refuses_model(response.status().as_u16());
@@ -89,15 +90,7 @@ pub(in crate::exchange) async fn once(
             };
             (raw, &*ctx.target, sending)
         }
-        LegKind::Later { target, added } => {
-            let sending = Sending {
-                read: true,
-                plain: true,
-                later_leg: true,
-                added,
-            };
-            (None, target, sending)
-        }
+        LegKind::Later { target, added } => (None, target, Sending::later(added)),
     };
     let rope = raw.map_or_else(|| leg.rope.clone(), |raw| vec![raw.clone()]);
     if exchange.app.config.log.requests {

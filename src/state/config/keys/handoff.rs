@@ -167,6 +167,11 @@ pub struct HandoffPolicy {
 }
 
 impl HandoffPolicy {
+    /// Whether no request gets the tool. A chain of one leg is the first leg alone: a handoff would have none to continue in.
+    pub fn is_off(&self) -> bool {
+        self.inject == InjectPolicy::Never || self.max_chain < 2
+    }
+
     /// The thresholds of an agent, or of a subagent.
     pub fn thresholds_of(&self, subagent: bool) -> Thresholds {
         if !subagent {

@@ -24,6 +24,7 @@ pub use self::restore::DecisionFailure;
 use crate::clock::{ago_ms, now_ms};
 use crate::sync::locked;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
+use baton_core::plan;
 use baton_core::record::HandoffId;
 
 /// Ended drafts that are remembered, so that the requester can be notified.
@@ -173,6 +174,14 @@ impl DraftQueue {
         self.expire(&mut all);
         let id = all.open.get(conversation)?;
         all.drafts.get(id).map(|entry| entry.draft.clone())
+    }
+
+    /// Whether the open draft of a conversation waits for a request, as plans are told.
+    pub fn known_in(&self, conversation: &str) -> Option<plan::OpenDraft> {
+        Some(match self.open_in(conversation)?.state.waits() {
+            true => plan::OpenDraft::Waits,
+            false => plan::OpenDraft::Elsewhere,
+        })
     }
 
     /// The draft to report for a conversation: the open one, else the newest if it failed.

@@ -19,10 +19,10 @@ const MARK: usize = 1 << 10;
 const CONTAINER: usize = 512;
 
 /// A boxed future.
-pub(super) type OffloadedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type OffloadedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The same future, each poll of which is work of this weight. A light one is returned as it is.
-pub(super) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T>) -> OffloadedFuture<T> {
+pub(crate) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T>) -> OffloadedFuture<T> {
     match is_heavy(weight) {
         true => Box::pin(poll_fn(move |cx| work(weight, || future.as_mut().poll(cx)))),
         false => future,
@@ -30,14 +30,14 @@ pub(super) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T
 }
 
 /// How much work a request is, in ordinary bytes. `stems`: how many places look like a mark.
-pub(super) fn weight(text: &[u8], stems: usize) -> usize {
+pub(crate) fn weight(text: &[u8], stems: usize) -> usize {
     let marks = stems.saturating_mul(MARK);
     let containers = memchr_iter(b'{', text).count().saturating_mul(CONTAINER);
     text.len().saturating_add(marks).saturating_add(containers)
 }
 
 /// Does work of this weight; what is heavy does not keep the thread's other tasks waiting.
-pub(super) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
+pub(crate) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
     if is_heavy(weight) && has_other_threads() {
         tokio::task::block_in_place(work)
     } else {

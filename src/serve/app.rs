@@ -64,7 +64,7 @@ pub struct App {
 
 impl App {
     /// Whether baton only watches: by the config, or by the request.
-    pub(super) fn is_shadow(&self, ctx: &RequestContext) -> bool {
+    pub(crate) fn is_shadow(&self, ctx: &RequestContext) -> bool {
         self.config.handoff.inject == InjectPolicy::Shadow
             || headers::text(&ctx.headers, headers::HANDOFF) == Some(headers::SHADOW)
     }

@@ -1,0 +1,88 @@
+//! What is recorded of an agent's request: facts of its event with their log lines, and the journal's copy.
+
+use super::{RequestContext, headers};
+use crate::state::journal::{PackedHeaders, ReceivedRequest};
+use crate::state::session::LiveConversation;
+use crate::state::telemetry::ExchangeEvent;
+use baton_core::nudge::NudgeOutcome;
+use baton_core::record::is_topic;
+use baton_core::wire::{LegReport, LocatedBody, Operation, View};
+
+impl RequestContext {
+    /// The topic that the request declares.
+    pub(crate) fn declared_topic(&self) -> Option<&str> {
+        headers::text(&self.headers, headers::DECLARED_TOPIC).filter(|name| is_topic(name))
+    }
+
+    /// Records the topic of the request's conversation.
+    pub(crate) fn note_topic(&self, live: &LiveConversation) {
+        let topic = live.topic(self.declared_topic());
+        self.recorder.note(|e| e.topic = topic);
+    }
+
+    /// Records what a notice of a full context has led to.
+    pub(crate) fn note_nudge(&self, outcome: NudgeOutcome) {
+        self.recorder.note(|e| e.nudges.push(outcome));
+        if let NudgeOutcome::Stopped(why) = outcome {
+            let why = why.name();
+            tracing::warn!(exchange = self.id, why, "nudging stops in this task");
+        }
+    }
+
+    /// Records that `lost` of what was put into transcripts had to be left out. `field`: their number in the event.
+    pub(crate) fn note_lost(
+        &self,
+        what: &str,
+        lost: usize,
+        field: impl FnOnce(&mut ExchangeEvent) -> &mut u32,
+    ) {
+        if lost > 0 {
+            tracing::warn!(
+                exchange = self.id,
+                lost,
+                "{what} have no place in the transcript any more: left out"
+            );
+            self.recorder
+                .note(|e| *field(e) = u32::try_from(lost).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Counts a leg that has ended.
+    pub(crate) fn count_leg(&self, report: &LegReport) {
+        let dropped = report.dropped_thinking;
+        self.recording.counted(report.usage, report.stop);
+        self.recorder.note(|e| e.count_leg(report));
+        if dropped.some().is_some() {
+            tracing::warn!(
+                exchange = self.id,
+                prefix = dropped.prefix,
+                other = dropped.other,
+                "upstream dropped thinking from the model's view"
+            );
+        }
+    }
+
+    /// The request for the journal. `original`: the transcript as the agent sent it, where baton has changed it since.
+    pub(crate) fn received(
+        &self,
+        view: &View,
+        conversation: Option<String>,
+        original: Option<LocatedBody>,
+        at_ms: u64,
+    ) -> ReceivedRequest {
+        let path = self.target.split('?').next().unwrap_or_default();
+        ReceivedRequest {
+            id: self.id.clone(),
+            at_ms,
+            principal: self.principal.clone(),
+            conversation,
+            wire: view.wire,
+            operation: self.operation.unwrap_or(Operation::Generate),
+            upstream: self.upstream.name.clone(),
+            route: format!("{} {path}", self.method),
+            model: view.facts.model.clone(),
+            headers: PackedHeaders::new(&self.headers),
+            received: original.unwrap_or_else(|| view.into()),
+        }
+    }
+}
