@@ -246,8 +246,7 @@ async fn ask(upstream: &Upstream) -> UpstreamProbe {
             clock_offset = response.headers().get(header::DATE).and_then(offset);
             Ok((response.status(), response.version()))
         }
-        Ok(Err(fault)) if fault.detail.is_empty() => Err(fault.code.message.to_owned()),
-        Ok(Err(fault)) => Err(fault.detail),
+        Ok(Err(fault)) => Err(fault.to_string()),
         Err(_) => Err(format!("no answer in {} s", PROBE_TIME.as_secs())),
     };
     UpstreamProbe {

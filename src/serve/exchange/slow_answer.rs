@@ -14,7 +14,8 @@ use super::keepalive::KeepAlive;
 use super::value::Exchange;
 use crate::heavy;
 use crate::proxy::answer_form;
-use crate::proxy::download::{PolledFrame, StreamFault};
+use crate::proxy::download::PolledFrame;
+use crate::proxy::fault::Fault;
 use crate::proxy::response_body::ResponseBody;
 use baton_core::wire::{LegMachine, OwnError};
 
@@ -109,7 +110,7 @@ impl WaitingBody {
 
 impl Body for WaitingBody {
     type Data = Bytes;
-    type Error = StreamFault;
+    type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {

@@ -18,35 +18,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::fault::Code;
+use super::fault::{Code, Fault};
 
 /// TCP probes of an idle connection: notices a peer that a NAT has dropped.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
-
-/// A connection attempt that failed. Nothing of the request had been sent.
-#[derive(Debug)]
-pub(super) struct ConnectFault {
-    /// By the stage that failed.
-    pub(super) code: Code,
-    cause: String,
-}
-
-impl ConnectFault {
-    fn timeout() -> Self {
-        Self {
-            code: Code::CONNECT_TIMEOUT,
-            cause: "timeout".to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for ConnectFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.cause)
-    }
-}
-
-impl Error for ConnectFault {}
 
 /// Connects to one upstream.
 #[derive(Clone)]
@@ -76,10 +51,10 @@ impl Connector {
 
 impl Service<Uri> for Connector {
     type Response = Counted;
-    type Error = ConnectFault;
-    type Future = Pin<Box<dyn Future<Output = Result<Counted, ConnectFault>> + Send>>;
+    type Error = Fault;
+    type Future = Pin<Box<dyn Future<Output = Result<Counted, Fault>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectFault>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         self.inner.poll_ready(cx).map_err(|e| classify(&*e, false))
     }
 
@@ -93,14 +68,18 @@ impl Service<Uri> for Connector {
                     served: Served::default(),
                 }),
                 Ok(Err(error)) => Err(classify(&*error, secure)),
-                Err(_) => Err(ConnectFault::timeout()),
+                Err(_) => Err(timeout()),
             }
         })
     }
 }
 
+fn timeout() -> Fault {
+    Fault::because(Code::CONNECT_TIMEOUT, "timeout")
+}
+
 /// By the connector's messages, since its error type is private. An error that is neither DNS nor TCP is TLS.
-fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
+fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
     let cause = chain(error).last().map(ToString::to_string).unwrap_or_default();
     let timed_out = |e: &(dyn Error + 'static)| {
         e.downcast_ref::<io::Error>()
@@ -110,11 +89,11 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
         // It says nothing about upstream.
         _ if chain(error).any(out_of_descriptors) => Code::OVERLOADED,
         "dns error" => Code::DNS,
-        _ if chain(error).any(timed_out) => return ConnectFault::timeout(),
+        _ if chain(error).any(timed_out) => return timeout(),
         text if secure && !text.starts_with("tcp ") => Code::TLS,
         _ => Code::UNREACHABLE,
     };
-    ConnectFault { code, cause }
+    Fault::because(code, cause)
 }
 
 /// `EMFILE` and `ENFILE` (too many open files); every Unix uses these numbers.

@@ -20,56 +20,8 @@ use super::coding::Coding;
 use super::fault::{Code, Fault};
 use crate::state::journal::BodyCapture;
 
-/// How a response body failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StreamFault {
-    /// Upstream sent nothing for this long.
-    Silent(Duration),
-    /// The connection ended, or broke the protocol, before the body was complete.
-    Closed(String),
-    /// A body that was to be read whole is longer than this.
-    TooLong(usize),
-    /// The body is not what its `content-encoding` says.
-    Undecodable(String),
-}
-
-impl StreamFault {
-    /// Whether a retry may succeed.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Self::Silent(_) | Self::Closed(_) => true,
-            Self::TooLong(_) | Self::Undecodable(_) => false,
-        }
-    }
-}
-
-impl std::fmt::Display for StreamFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Silent(time) => write!(f, "upstream sent nothing for {} s", time.as_secs_f32()),
-            Self::Closed(cause) => write!(f, "upstream broke off: {cause}"),
-            Self::TooLong(limit) => write!(f, "upstream's body is longer than {limit} bytes"),
-            Self::Undecodable(cause) => write!(f, "upstream's compressed body cannot be read: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for StreamFault {}
-
-impl From<StreamFault> for Fault {
-    /// An answer that failed before anything of it was sent on.
-    fn from(fault: StreamFault) -> Self {
-        let code = match fault {
-            StreamFault::Silent(_) => Code::SILENT,
-            StreamFault::Closed(_) => Code::CLOSED,
-            StreamFault::TooLong(_) | StreamFault::Undecodable(_) => Code::UNREADABLE,
-        };
-        Self::because(code, fault.to_string())
-    }
-}
-
 /// The result of polling the body of a response.
-pub(crate) type PolledFrame = Poll<Option<Result<Frame<Bytes>, StreamFault>>>;
+pub(crate) type PolledFrame = Poll<Option<Result<Frame<Bytes>, Fault>>>;
 
 /// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
 pub struct UpstreamBody {
@@ -151,7 +103,7 @@ impl UpstreamBody {
     }
 
     /// The next piece; `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<Bytes, StreamFault>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, Fault>> {
         let frame = self.frame().await?;
         Some(frame.map(|f| f.into_data().unwrap_or_default()))
     }
@@ -169,9 +121,12 @@ impl UpstreamBody {
 /// All of a body, if that is not more than `limit`, as [`UpstreamBody::whole`].
 pub(super) async fn whole<B>(mut body: B, limit: usize, budget: &Budget) -> Result<Bytes, Fault>
 where
-    B: Body<Data = Bytes, Error = StreamFault> + Unpin,
+    B: Body<Data = Bytes, Error = Fault> + Unpin,
 {
-    let too_long = |limit| StreamFault::TooLong(limit).into();
+    let too_long = |limit| {
+        let detail = format!("upstream's body is longer than {limit} bytes");
+        Fault::because(Code::UNREADABLE, detail)
+    };
     let mut all = Gathering::new(0, budget.hold());
     while let Some(frame) = body.frame().await.transpose()? {
         let piece = frame.into_data().unwrap_or_default();
@@ -182,7 +137,7 @@ where
 
 impl Body for UpstreamBody {
     type Data = Bytes;
-    type Error = StreamFault;
+    type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = match &mut self.source {
@@ -233,11 +188,11 @@ impl UpstreamBody {
 }
 
 /// The fault that went through the decoder as an IO error, or the decoder's own.
-fn as_fault(error: io::Error) -> StreamFault {
-    match error.get_ref().and_then(|e| e.downcast_ref::<StreamFault>()) {
-        Some(fault) => fault.clone(),
-        None => StreamFault::Undecodable(error.to_string()),
-    }
+fn as_fault(error: io::Error) -> Fault {
+    error.downcast().unwrap_or_else(|error| {
+        let detail = format!("upstream's compressed body cannot be read: {error}");
+        Fault::because(Code::UNREADABLE, detail)
+    })
 }
 
 /// Steps in which silence is counted: a fault comes at most one of them late.
@@ -258,7 +213,7 @@ struct IdleBody {
 }
 
 impl IdleBody {
-    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<StreamFault> {
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
         if known && self.step.as_ref().is_some_and(|s| !s.is_elapsed()) {
             return Poll::Pending;
@@ -272,7 +227,8 @@ impl IdleBody {
             let heard = std::mem::take(&mut self.heard);
             self.quiet = if heard { 0 } else { self.quiet + 1 };
             if self.quiet >= STEPS {
-                return Poll::Ready(StreamFault::Silent(self.idle));
+                let detail = format!("upstream sent nothing for {} s", self.idle.as_secs_f32());
+                return Poll::Ready(Fault::because(Code::SILENT, detail));
             }
             step.as_mut().reset(Instant::now() + time);
         }
@@ -282,7 +238,7 @@ impl IdleBody {
 
 impl Body for IdleBody {
     type Data = Bytes;
-    type Error = StreamFault;
+    type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
@@ -293,10 +249,7 @@ impl Body for IdleBody {
             match polled {
                 // Trailers are used by no provider.
                 Some(Ok(frame)) if !frame.is_data() => {}
-                polled => {
-                    let closed = |error: hyper::Error| StreamFault::Closed(error.to_string());
-                    return Poll::Ready(polled.map(|frame| frame.map_err(closed)));
-                }
+                polled => return Poll::Ready(polled.map(|frame| frame.map_err(Fault::closed))),
             }
         }
     }

@@ -110,6 +110,16 @@ pub struct Fault {
     pub detail: Option<String>,
 }
 
+impl std::fmt::Display for Fault {
+    /// The detail alone; the row's message where it is lacking or empty.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let detail = self.detail.as_deref().filter(|detail| !detail.is_empty());
+        f.write_str(detail.unwrap_or(self.code.message))
+    }
+}
+
+impl std::error::Error for Fault {}
+
 impl From<Code> for Fault {
     fn from(code: Code) -> Self {
         Self { code, detail: None }
@@ -123,6 +133,16 @@ impl Fault {
             code,
             detail: Some(detail.into()),
         }
+    }
+
+    /// The connection ended, or broke the protocol, before a body was complete.
+    pub(crate) fn closed(cause: impl std::fmt::Display) -> Self {
+        Self::because(Code::CLOSED, format!("upstream broke off: {cause}"))
+    }
+
+    /// Whether the rest of a body may come if its request is sent again.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self.code, Code::SILENT | Code::CLOSED)
     }
 
     /// The message to the agent.

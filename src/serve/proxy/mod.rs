@@ -284,7 +284,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let (head, body) = response.into_parts();
     let mut response = match body.begun().await {
         Ok(body) => Response::from_parts(head, body),
-        Err(fault) => refuse(&recorder, shape, &fault.into()),
+        Err(fault) => refuse(&recorder, shape, &fault),
     };
     describe(response.headers_mut(), &id, &recorder);
     recorder.note(|e| e.status = response.status().as_u16());

@@ -45,7 +45,7 @@ pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Res
 pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBody> {
     let response = match sent {
         Ok(response) => response,
-        Err(fault) => return ctx.refuse(fault.into()),
+        Err(fault) => return ctx.refuse(fault),
     };
     ctx.recorder.first_byte();
     let (parts, body) = response.into_parts();

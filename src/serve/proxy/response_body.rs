@@ -10,13 +10,14 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::download::{PolledFrame, StreamFault, UpstreamBody};
+use super::download::{PolledFrame, UpstreamBody};
 use super::exchange_recorder::ExchangeRecorder;
+use super::fault::Fault;
 use crate::state::journal::BodyCapture;
 use crate::state::telemetry::ExchangeOutcome;
 
 /// A merged or otherwise computed stream.
-pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
+pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = Fault> + Send>>;
 
 /// The body that the agent gets.
 pub struct ResponseBody {
@@ -57,7 +58,7 @@ impl ResponseBody {
     }
 
     /// A stream of our own making. An error ends the connection to the agent without a proper end of the body.
-    pub fn stream(body: impl Body<Data = Bytes, Error = StreamFault> + Send + 'static) -> Self {
+    pub fn stream(body: impl Body<Data = Bytes, Error = Fault> + Send + 'static) -> Self {
         Self::of(ResponseSource::Stream(Box::pin(body)))
     }
 
@@ -79,7 +80,7 @@ impl ResponseBody {
     }
 
     /// Waits shortly for the first piece; returns the fault if there will be none.
-    pub(super) async fn begun(mut self) -> Result<Self, StreamFault> {
+    pub(super) async fn begun(mut self) -> Result<Self, Fault> {
         if self.is_end_stream() || matches!(self.source, ResponseSource::Whole(_)) {
             return Ok(self);
         }
@@ -127,7 +128,7 @@ impl ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = StreamFault;
+    type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = self.poll_source(cx);
@@ -188,7 +189,7 @@ struct ExchangeGuard {
 }
 
 impl ExchangeGuard {
-    fn saw(&mut self, frame: Option<&Result<Frame<Bytes>, StreamFault>>, ended: bool) {
+    fn saw(&mut self, frame: Option<&Result<Frame<Bytes>, Fault>>, ended: bool) {
         match frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {

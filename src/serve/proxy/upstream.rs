@@ -1,7 +1,6 @@
 //! Upstreams: a client with its own connection pool for each, and what can go wrong before a response begins.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -13,7 +12,7 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
-use super::connect::{ConnectFault, Connector, Served, chain};
+use super::connect::{Connector, Served, chain};
 use super::download::UpstreamBody;
 use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
@@ -69,22 +68,18 @@ pub struct Upstream {
 }
 
 /// The response to a request, or why none began.
-pub type UpstreamResult = Result<Response<UpstreamBody>, UpstreamFault>;
+pub type UpstreamResult = Result<Response<UpstreamBody>, Fault>;
 
 /// How a request failed before the head of its response was there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamFault {
-    /// The row of the fault table.
-    pub code: Code,
-    /// The cause, for the log and the agent.
-    pub detail: String,
+struct Failed {
+    fault: Fault,
     /// The connection had served before and may just have been stale.
     reused: bool,
 }
 
-impl From<UpstreamFault> for Fault {
-    fn from(fault: UpstreamFault) -> Self {
-        Self::because(fault.code, fault.detail)
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        Self { fault, reused: false }
     }
 }
 
@@ -116,7 +111,7 @@ impl Upstream {
     /// as it is.
     ///
     /// # Errors
-    /// No response began: [`UpstreamFault`] says at which stage.
+    /// No response began: the row says at which stage.
     pub async fn send(
         &self,
         method: &Method,
@@ -127,15 +122,16 @@ impl Upstream {
     ) -> UpstreamResult {
         let first = self.request(method, target, headers)?;
         match self.attempt(first, body.clone()).await {
-            Err(fault) if fault.reused && fault.code == Code::CLOSED => {
+            Err(failed) if failed.reused && failed.fault.code == Code::CLOSED => {
                 let again = self.request(method, target, again())?;
                 self.attempt(again, body).await
             }
             done => done,
         }
+        .map_err(|failed| failed.fault)
     }
 
-    async fn attempt(&self, request: Request<()>, body: RopeBody) -> UpstreamResult {
+    async fn attempt(&self, request: Request<()>, body: RopeBody) -> Result<Response<UpstreamBody>, Failed> {
         let progress = Progress::start();
         let request = request.map(|()| SendBody::new(UploadSource::Buffered(body), progress.clone()));
         self.answer(request, &progress).await
@@ -152,7 +148,8 @@ impl Upstream {
     ) -> UpstreamResult {
         let request = self.request(method, target, headers)?;
         let request = request.map(|()| SendBody::new(UploadSource::Agent(body), progress.clone()));
-        self.answer(request, progress).await
+        let answer = self.answer(request, progress).await;
+        answer.map_err(|failed| failed.fault)
     }
 
     /// The address that a request for `target` goes to, without its query: keys may be there.
@@ -161,19 +158,9 @@ impl Upstream {
         [self.config.base_url.as_str(), path].concat()
     }
 
-    fn request(
-        &self,
-        method: &Method,
-        target: &str,
-        headers: HeaderMap,
-    ) -> Result<Request<()>, UpstreamFault> {
-        let bad = |e: &dyn Error| UpstreamFault {
-            code: Code::BAD_TARGET,
-            detail: e.to_string(),
-            reused: false,
-        };
+    fn request(&self, method: &Method, target: &str, headers: HeaderMap) -> Result<Request<()>, Fault> {
         let uri = [self.config.base_url.as_str(), target].concat();
-        let uri = Uri::try_from(uri).map_err(|e| bad(&e))?;
+        let uri = Uri::try_from(uri).map_err(|e| Fault::because(Code::BAD_TARGET, e.to_string()))?;
         let mut request = Request::new(());
         *request.method_mut() = method.clone();
         *request.uri_mut() = uri;
@@ -183,7 +170,11 @@ impl Upstream {
 
     /// Waits for the head of the response. The time runs from the last byte that went up: neither connecting nor
     /// a long upload is silence.
-    async fn answer(&self, request: Request<SendBody>, progress: &Progress) -> UpstreamResult {
+    async fn answer(
+        &self,
+        request: Request<SendBody>,
+        progress: &Progress,
+    ) -> Result<Response<UpstreamBody>, Failed> {
         let idle = self.config.idle;
         let mut response = std::pin::pin!(self.client.request(request));
         let start = Instant::now();
@@ -191,7 +182,10 @@ impl Upstream {
         loop {
             match tokio::time::timeout_at(due, response.as_mut()).await {
                 Ok(Ok(response)) => return Ok(begun(response, idle)),
-                Ok(Err(error)) => return Err(classify(&error)),
+                Ok(Err(error)) => {
+                    let (fault, reused) = (classify(&error), served_before(&error));
+                    return Err(Failed { fault, reused });
+                }
                 Err(_) => {
                     // Before anything went up it may still be connecting.
                     let last = match progress.bytes() {
@@ -200,11 +194,8 @@ impl Upstream {
                     };
                     due = last + idle;
                     if due <= Instant::now() {
-                        return Err(UpstreamFault {
-                            code: Code::SILENT,
-                            detail: format!("{} s", idle.as_secs_f32()),
-                            reused: false,
-                        });
+                        let detail = format!("{} s", idle.as_secs_f32());
+                        return Err(Fault::because(Code::SILENT, detail).into());
                     }
                 }
             }
@@ -231,29 +222,24 @@ fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody>
     response.map(|body| UpstreamBody::new(body, idle))
 }
 
-fn classify(error: &ClientError) -> UpstreamFault {
+fn classify(error: &ClientError) -> Fault {
     let chain = || chain(error);
-    let detail = chain().last().map(ToString::to_string).unwrap_or_default();
-    let fault = |code| UpstreamFault {
-        code,
-        detail: detail.clone(),
-        reused: served_before(error),
-    };
-    if let Some(failed) = chain().find_map(|e| e.downcast_ref::<ConnectFault>()) {
-        return fault(failed.code);
-    }
-    match chain().find_map(|e| e.downcast_ref::<Stopped>()) {
-        Some(Stopped::Broken(_)) => return fault(Code::BODY_BROKEN),
-        Some(Stopped::Slow) => return fault(Code::BODY_TIMEOUT),
-        None => {}
+    if let Some(fault) = chain().find_map(|e| e.downcast_ref::<Fault>()) {
+        return fault.clone();
     }
     let mut library = chain().filter_map(|e| e.downcast_ref::<hyper::Error>());
     let unparsed = library.find(|e| e.is_parse());
-    match unparsed.map(hyper::Error::is_parse_too_large) {
-        Some(true) => fault(Code::HEAD_TOO_LARGE),
-        Some(false) => fault(Code::UNREADABLE),
-        None => fault(Code::CLOSED),
-    }
+    let code = match chain().find_map(|e| e.downcast_ref::<Stopped>()) {
+        Some(Stopped::Broken(_)) => Code::BODY_BROKEN,
+        Some(Stopped::Slow) => Code::BODY_TIMEOUT,
+        None => match unparsed.map(hyper::Error::is_parse_too_large) {
+            Some(true) => Code::HEAD_TOO_LARGE,
+            Some(false) => Code::UNREADABLE,
+            None => Code::CLOSED,
+        },
+    };
+    let detail = chain().last().map(ToString::to_string).unwrap_or_default();
+    Fault::because(code, detail)
 }
 
 fn served_before(error: &ClientError) -> bool {

@@ -74,7 +74,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     let fresh = || offered.plan(app).fresh(handoff).cut_at(Some(handoff.id));
     let response = match send::later_or_own(&exchange, fresh).await {
         Ok(response) => response,
-        Err(fault) => return exchange.ctx.refuse(fault.into()),
+        Err(fault) => return exchange.ctx.refuse(fault),
     };
     exchange.ctx.recorder.first_byte();
     if !response.status().is_success() {

@@ -13,7 +13,8 @@ use super::effects::{self, Answered, EffectResult};
 use crate::exchange::keepalive::KeepAlive;
 use crate::exchange::{recording, value::Exchange};
 use crate::heavy;
-use crate::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
+use crate::proxy::download::{PolledFrame, UpstreamBody};
+use crate::proxy::fault::Fault;
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
@@ -29,7 +30,7 @@ pub(super) struct Driver {
     answer: StreamedAnswer,
     phase: DriverPhase,
     /// How the present leg failed.
-    fault: Option<StreamFault>,
+    fault: Option<Fault>,
     /// How the response ended, once it did not break off.
     outcome: Option<ExchangeOutcome>,
     quiet: KeepAlive,
@@ -39,7 +40,7 @@ enum DriverPhase {
     Leg(UpstreamBody),
     Between(EffectWork),
     Done,
-    Broken(StreamFault),
+    Broken(Fault),
 }
 
 impl Exchange {
@@ -92,7 +93,7 @@ impl Driver {
                 Action::EndAsItIs => self.end_as_it_is(),
                 Action::BreakOff => {
                     // Ending here in silence would look complete to some agents.
-                    let silent = || StreamFault::Closed("the stream ended before its last event".to_owned());
+                    let silent = || Fault::closed("the stream ended before its last event");
                     self.phase = DriverPhase::Broken(self.fault.take().unwrap_or_else(silent));
                 }
             }
@@ -108,7 +109,7 @@ impl Driver {
     }
 
     /// The leg cannot be read to its end.
-    fn leg_broken(&mut self, fault: StreamFault, retry: bool) {
+    fn leg_broken(&mut self, fault: Fault, retry: bool) {
         self.fault = Some(fault);
         self.answer.leg_broken(retry);
         self.go_on();
@@ -171,8 +172,7 @@ impl Driver {
                     match self.answer.feed(chunk) {
                         LegProgress::Open => {}
                         LegProgress::TooLarge => {
-                            let why = "an event exceeds limits.frame_bytes".to_owned();
-                            self.leg_broken(StreamFault::Closed(why), false);
+                            self.leg_broken(Fault::closed("an event exceeds limits.frame_bytes"), false);
                         }
                         LegProgress::Over => {
                             // The connection goes back to the pool once the body's own end was read.
@@ -221,7 +221,7 @@ impl Driver {
 
 impl Body for Driver {
     type Data = Bytes;
-    type Error = StreamFault;
+    type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {

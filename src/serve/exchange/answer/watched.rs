@@ -9,7 +9,8 @@ use hyper::body::{Body, Frame};
 
 use super::effects::Answered;
 use crate::exchange::{recording, value::Exchange};
-use crate::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
+use crate::proxy::download::{PolledFrame, UpstreamBody};
+use crate::proxy::fault::Fault;
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
@@ -54,7 +55,7 @@ struct WatchedBody {
 
 impl WatchedBody {
     /// Takes in what was polled: `None` at the end.
-    fn saw(&mut self, polled: Option<&Result<Frame<Bytes>, StreamFault>>) {
+    fn saw(&mut self, polled: Option<&Result<Frame<Bytes>, Fault>>) {
         if self.counted || self.merge.failed() {
             return;
         }
@@ -81,7 +82,7 @@ impl WatchedBody {
 
 impl Body for WatchedBody {
     type Data = Bytes;
-    type Error = StreamFault;
+    type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = Pin::new(&mut self.body).poll_frame(cx);

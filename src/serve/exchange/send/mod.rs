@@ -23,7 +23,7 @@ pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBo
     let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let make = || exchange.plan().first(offered.offer.tooled);
     let (request, answered) = sender::or_own(&exchange, make, LegKind::First).await;
-    let response = answered.map_err(|fault| ctx.refuse(fault.into()))?;
+    let response = answered.map_err(|fault| ctx.refuse(fault))?;
     ctx.recorder.first_byte();
     let may_retry = exchange.plan().may_be_retried() || retry::lacks_pairs(offered);
     let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !exchange.app.is_shadow(ctx);

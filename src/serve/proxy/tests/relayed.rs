@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::proxy::download::StreamFault;
+use crate::proxy::fault::{Code, Fault};
 use crate::proxy::testing::{Act, Proxy, Script, config, ok};
 use crate::proxy::upload::RopeBody;
 use crate::state::config::Secret;
@@ -259,7 +259,13 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
     let place = proxy.gateway.upstreams.get("openai").unwrap();
     for (limit, read) in [
         (5, Ok(Bytes::from("abcde"))),
-        (4, Err(StreamFault::TooLong(4).into())),
+        (
+            4,
+            Err(Fault::because(
+                Code::UNREADABLE,
+                "upstream's body is longer than 4 bytes",
+            )),
+        ),
     ] {
         let rope = RopeBody::new(["{", "", "\"a\":1", "}"].map(Bytes::from));
         let none = http::HeaderMap::new;
