@@ -4,8 +4,9 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
 
-use super::query::{ApiResult, QueryParams, Unanswered, read, read_one, shown};
-use super::responses::{FullResponse, TEXT, respond};
+use super::error::{ApiError, ApiResult};
+use super::query::{QueryParams, read, read_one, shown};
+use super::responses::{TEXT, respond};
 use super::{Inspector, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
@@ -15,9 +16,9 @@ use crate::state::journal::{
 use baton_core::nudge::WindowQuery;
 
 /// Answers `/api/{path}?{query}`.
-pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
+pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> ApiResult {
     let params = &QueryParams::of(query.unwrap_or_default());
-    let reply = match path.split('/').collect::<Vec<_>>().as_slice() {
+    match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, params).await,
         ["conversations", key] => conversation(inspector, key).await,
@@ -34,9 +35,8 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
         ["drafts", id] => api_drafts::one(inspector, id).await,
         ["savings"] => savings(inspector, params).await,
         ["search"] => search(inspector, params).await,
-        _ => Err(Unanswered::NotFound("there is nothing at this path")),
-    };
-    reply.unwrap_or_else(Unanswered::answer)
+        _ => Err(ApiError::NO_PATH),
+    }
 }
 
 async fn status(inspector: &Inspector) -> ApiResult {
@@ -83,7 +83,7 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
         Ok((q.conversations(Some(&wanted), 1)?.pop(), q.list(&filter)?))
     });
     let Some((Some(conversation), mut exchanges)) = found.await? else {
-        return Err(NO_CONVERSATION);
+        return Err(ApiError::NOT_IN_JOURNAL);
     };
     exchanges.reverse();
     let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
@@ -119,7 +119,7 @@ async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
         limit: params.limit()?,
         ..ExchangeFilter::default()
     };
-    let filter = RowFilter::parse(&params.text("filter").unwrap_or_default()).map_err(Unanswered::Filter)?;
+    let filter = RowFilter::parse(&params.text("filter").unwrap_or_default())?;
     let (prices, prefix) = (inspector.prices.clone(), inspector.command_prefix.clone());
     let rows = read(inspector, move |q| {
         q.filtered(&RowQuery {
@@ -134,17 +134,13 @@ async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
 }
 
-/// The errors for unknown conversations and exchanges.
-const NO_CONVERSATION: Unanswered = Unanswered::NotFound("there is no such conversation in the journal");
-const NO_EXCHANGE: Unanswered = Unanswered::NotFound("there is no such exchange in the journal");
-
 async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let exchange = read_one(inspector, NO_EXCHANGE, move |q| q.exchange(&wanted)).await?;
+    let exchange = read_one(inspector, ApiError::NO_EXCHANGE, move |q| q.exchange(&wanted)).await?;
     let event = &exchange.exchange.event;
     let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
     let handoffs = api_handoffs::named(inspector, &ids).await?;
-    let mut value = serde_json::to_value(&exchange).map_err(|e| Unanswered::Unavailable(e.to_string()))?;
+    let mut value = serde_json::to_value(&exchange).map_err(ApiError::unavailable)?;
     value["handoffs"] = json!(handoffs);
     shown(&value)
 }
@@ -153,15 +149,12 @@ async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiRe
     let side = match params.text("side").as_deref() {
         Some("received") => BodySide::Received,
         Some("sent") => BodySide::Sent(params.leg()?),
-        _ => return Err(Unanswered::Bad("side is received or sent".to_owned())),
+        _ => return Err(ApiError::SIDE),
     };
-    let i = params
-        .number("i")?
-        .ok_or_else(|| Unanswered::Bad("i is missing".to_owned()))?;
+    let i = params.number("i")?.ok_or(ApiError::NO_POSITION)?;
     let wanted = id.to_owned();
     let envelope = params.text("of").as_deref() == Some("envelope");
-    let none = Unanswered::NotFound("there is no such message in the journal");
-    let found = read_one(inspector, none, move |q| match envelope {
+    let found = read_one(inspector, ApiError::NO_MESSAGE, move |q| match envelope {
         true => q.envelope_row(&wanted, side, i),
         false => q.message(&wanted, side, i),
     });
@@ -174,18 +167,17 @@ async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams)
         "sent" => BodySide::Sent(params.leg()?),
         "response" => BodySide::Response(params.leg()?),
         "shown" => BodySide::Shown,
-        _ => return Err(Unanswered::NotFound("there is nothing at this path")),
+        _ => return Err(ApiError::NO_PATH),
     };
     let wanted = id.to_owned();
-    let none = Unanswered::NotFound("the journal has no such body");
-    let body = read_one(inspector, none, move |q| q.body(&wanted, side)).await?;
+    let body = read_one(inspector, ApiError::NO_BODY, move |q| q.body(&wanted, side)).await?;
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
 /// The part of a running answer that has arrived.
 async fn live(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    match read_one(inspector, NO_EXCHANGE, move |q| q.row(&wanted))
+    match read_one(inspector, ApiError::NO_EXCHANGE, move |q| q.row(&wanted))
         .await?
         .open
     {
@@ -196,7 +188,7 @@ async fn live(inspector: &Inspector, id: &str) -> ApiResult {
 
 async fn har(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let mut answer = shown(&read_one(inspector, NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
+    let mut answer = shown(&read_one(inspector, ApiError::NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
     // Without the id, which is untrusted text from the path.
     let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
     answer.headers_mut().insert(CONTENT_DISPOSITION, file);
@@ -204,9 +196,7 @@ async fn har(inspector: &Inspector, id: &str) -> ApiResult {
 }
 
 async fn search(inspector: &Inspector, params: &QueryParams) -> ApiResult {
-    let Some(wanted) = params.text("q") else {
-        return Err(Unanswered::Bad("q is missing".to_owned()));
-    };
+    let wanted = params.text("q").ok_or(ApiError::NO_QUERY)?;
     let limit = params.limit()?;
     let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
     shown(&found.unwrap_or_default())
@@ -216,13 +206,13 @@ async fn search(inspector: &Inspector, params: &QueryParams) -> ApiResult {
 async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     let by = params.text("by").unwrap_or_else(|| "day".to_owned());
     let group = BillGroup::named(&by).ok_or_else(|| {
-        Unanswered::Bad(format!(
+        ApiError::bad(format!(
             "by: {by:?} is not one of day, model, conversation, handoff, client"
         ))
     })?;
     let age = |text: String| {
         let why = format!("since: {text:?} is not a duration such as 30m, 12h or 7d");
-        age_ms(&text).ok_or(Unanswered::Bad(why))
+        age_ms(&text).ok_or_else(|| ApiError::bad(why))
     };
     let since = params.text("since").map(age).transpose()?;
     let filter = BillFilter {
@@ -242,7 +232,7 @@ async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
 /// `/api/conversations/KEY/carried`: what it cost to send results again.
 pub(super) async fn carried(inspector: &Inspector, key: &str) -> ApiResult {
     let (wanted, prices) = (key.to_owned(), inspector.prices.clone());
-    let found = read_one(inspector, NO_CONVERSATION, move |q| {
+    let found = read_one(inspector, ApiError::NOT_IN_JOURNAL, move |q| {
         match q.conversations(Some(&wanted), 1)?.is_empty() {
             true => Ok(None),
             false => q.carried(&wanted, &prices).map(Some),

@@ -1,16 +1,19 @@
 //! Drafts in the JSON API.
 
+use std::fmt::Display;
+
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Inspector;
-use super::query::{ApiResult, Unanswered, body_in_json, shown};
-use super::responses::{JSON, error, respond};
+use super::error::{ApiError, ApiResult};
+use super::query::{body_in_json, shown};
+use super::responses::{JSON, respond};
 use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure, DraftOrder, DraftRecord, DraftState};
 use crate::state::store::DocumentFilter;
-use baton_core::handoffs::draft::{self, DraftFailure, DraftRequest, Preset};
+use baton_core::handoffs::draft::{self, DraftRequest, Preset};
 use baton_core::limits;
 use baton_core::record::HandoffOrigin;
 
@@ -20,11 +23,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Characters of its value.
 const KEY_CHARS: usize = 255;
 
-fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, Unanswered> {
-    Err(Unanswered::Field {
-        field: field.to_owned(),
-        why: why.into(),
-    })
+fn bad<T>(field: &str, why: impl Display) -> Result<T, ApiError> {
+    Err(ApiError::field(field, why))
 }
 
 /// The members of a body, each requested once.
@@ -32,21 +32,21 @@ struct Fields(Map<String, Value>);
 
 impl Fields {
     /// A value of this type; `null` counts as left out.
-    fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> Result<Option<T>, Unanswered> {
+    fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> Result<Option<T>, ApiError> {
         let value = self.0.remove(field).unwrap_or_default();
         serde_json::from_value(value).or_else(|_| bad(field, otherwise))
     }
 
-    fn text(&mut self, field: &str) -> Result<Option<String>, Unanswered> {
+    fn text(&mut self, field: &str) -> Result<Option<String>, ApiError> {
         self.value(field, "it is not a string")
     }
 
-    fn flag(&mut self, field: &str) -> Result<Option<bool>, Unanswered> {
+    fn flag(&mut self, field: &str) -> Result<Option<bool>, ApiError> {
         self.value(field, "it is neither true nor false")
     }
 
     /// A document or a carry-over prompt.
-    fn document(&mut self, field: &str) -> Result<Option<String>, Unanswered> {
+    fn document(&mut self, field: &str) -> Result<Option<String>, ApiError> {
         let text = self.text(field)?;
         match &text {
             Some(text) if text.trim().is_empty() => bad(field, "it is empty"),
@@ -64,7 +64,7 @@ impl Fields {
         field: &str,
         names: &[&str],
         named: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, Unanswered> {
+    ) -> Result<Option<T>, ApiError> {
         let Some(text) = self.text(field)? else {
             return Ok(None);
         };
@@ -75,7 +75,7 @@ impl Fields {
     }
 
     /// Refuses a body with unknown fields left.
-    fn no_more(self, known: &str) -> Result<(), Unanswered> {
+    fn no_more(self, known: &str) -> Result<(), ApiError> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
             None => Ok(()),
@@ -84,7 +84,7 @@ impl Fields {
 }
 
 /// The request: a complete carry-over prompt, or a draft of one.
-fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
+fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
     let presets = Preset::ALL.map(Preset::name);
@@ -123,40 +123,23 @@ pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, b
         .get(IDEMPOTENCY_KEY)
         .map(|value| value.to_str().unwrap_or_default());
     if repeated.is_some_and(|value| value.is_empty() || value.len() > KEY_CHARS) {
-        return Err(Unanswered::Bad(format!(
+        return Err(ApiError::bad(format!(
             "{IDEMPOTENCY_KEY} is a text of up to {KEY_CHARS} characters"
         )));
     }
-    let Some(conversation) = inspector.store.conversation(key).await? else {
-        return Err(Unanswered::NotFound("there is no such conversation"));
-    };
+    let conversation = inspector.store.conversation(key).await?;
+    let conversation = conversation.ok_or(ApiError::NO_CONVERSATION)?;
     let repeated = repeated.map(str::to_owned);
     let is_new = !inspector.drafting.was_requested(key, repeated.as_deref());
     if is_new && is_too_short(inspector, key, &conversation.principal) {
-        return Ok(error(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            DraftFailure::NothingYet.name(),
-            &DraftFailure::NothingYet.to_string(),
-        ));
+        return Err(ApiError::nothing_yet());
     }
     let requested = inspector
         .drafting
         .request(key, &conversation.principal, wanted, repeated);
-    Ok(match requested {
-        Ok(draft) => respond(
-            StatusCode::ACCEPTED,
-            JSON,
-            json!({"draft": value(&draft)}).to_string(),
-        ),
-        Err(busy) => error(
-            StatusCode::CONFLICT,
-            "already_drafting",
-            &format!(
-                "a handoff of this conversation is already being written: {}",
-                busy.id
-            ),
-        ),
-    })
+    let draft = requested.map_err(|busy| ApiError::already_drafting(busy.id))?;
+    let shown = json!({"draft": value(&draft)});
+    Ok(respond(StatusCode::ACCEPTED, JSON, shown.to_string()))
 }
 
 /// Whether too little was written since the last handoff to hand off; `false` if that is unknown here.
@@ -168,12 +151,10 @@ fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
 pub(super) async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     match inspector.drafting.cancel_in(&inspector.store, id).await {
-        Ok(()) => shown_in_full(inspector, id).await,
-        Err(DecisionFailure::Refused(CancelRefusal::Ended)) => {
-            Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended"))
-        }
-        Err(why) => decided(why),
+        Err(DecisionFailure::Refused(CancelRefusal::Ended)) => return Err(ApiError::ENDED),
+        done => done?,
     }
+    shown_in_full(inspector, id).await
 }
 
 /// A person accepts it: it takes effect with the conversation's next request.
@@ -183,54 +164,36 @@ pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap,
     fields.no_more("document")?;
     let id = parsed(id)?;
     restore(inspector, id).await?;
-    match inspector.drafting.accept(id, document) {
-        Ok(_) => shown_in_full(inspector, id).await,
-        Err(why) => decided(why.into()),
-    }
+    let accepted = inspector.drafting.accept(id, document);
+    accepted.map_err(DecisionFailure::from)?;
+    shown_in_full(inspector, id).await
 }
 
 /// A person rejects it.
 pub(super) async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(inspector, id).await?;
-    match inspector.drafting.reject_in(&inspector.store, id).await {
-        Ok(_) => shown_in_full(inspector, id).await,
-        Err(why) => decided(why),
-    }
-}
-
-fn decided(why: DecisionFailure) -> ApiResult {
-    match why {
-        DecisionFailure::Store(error) => Err(error.into()),
-        DecisionFailure::Refused(CancelRefusal::Unknown) => Err(NO_DRAFT),
-        DecisionFailure::Refused(CancelRefusal::Ended) => Ok(error(
-            StatusCode::CONFLICT,
-            "not_in_review",
-            "the draft is not in review",
-        )),
-    }
+    inspector.drafting.reject_in(&inspector.store, id).await?;
+    shown_in_full(inspector, id).await
 }
 
 /// A draft that waited for a person when an earlier process ended is in the store, under its own id.
-async fn restore(inspector: &Inspector, id: Uuid) -> Result<(), Unanswered> {
+async fn restore(inspector: &Inspector, id: Uuid) -> Result<(), ApiError> {
     if inspector.drafting.get(id).is_some() {
         return Ok(());
     }
-    let Some(handoff) = super::api_handoffs::record(inspector, id).await? else {
-        return Err(NO_DRAFT);
-    };
+    let handoff = super::api_handoffs::record(inspector, id).await?;
+    let handoff = handoff.ok_or(ApiError::NO_DRAFT)?;
     inspector
         .drafting
         .restored_in(&inspector.store, &handoff.conversation)
         .await?;
     // One that took effect is a handoff, and no draft any more.
-    inspector.drafting.get(id).map(drop).ok_or(NO_DRAFT)
+    inspector.drafting.get(id).map(drop).ok_or(ApiError::NO_DRAFT)
 }
 
-const NO_DRAFT: Unanswered = Unanswered::NotFound("there is no such draft");
-
-fn parsed(id: &str) -> Result<Uuid, Unanswered> {
-    Uuid::parse_str(id).map_err(|_| NO_DRAFT)
+fn parsed(id: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(id).map_err(|_| ApiError::NO_DRAFT)
 }
 
 /// A draft with its outcome.
@@ -240,7 +203,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
 
 async fn shown_in_full(inspector: &Inspector, id: Uuid) -> ApiResult {
     restore(inspector, id).await?;
-    let draft = inspector.drafting.get(id).ok_or(NO_DRAFT)?;
+    let draft = inspector.drafting.get(id).ok_or(ApiError::NO_DRAFT)?;
     shown(&json!({
         "draft": value(&draft),
         "handoff": draft.handoff,
@@ -250,7 +213,7 @@ async fn shown_in_full(inspector: &Inspector, id: Uuid) -> ApiResult {
 }
 
 /// Where the prompt was written: the file of an automatic handoff, else the folder of the handoff's document.
-async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option<String>, Unanswered> {
+async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
     }
@@ -299,10 +262,7 @@ mod tests {
 
     fn wanted(body: &str) -> Result<DraftOrder, String> {
         let body = serde_json::from_str(body).map_err(|why| why.to_string())?;
-        super::wanted(body).map_err(|bad| match bad {
-            Unanswered::Field { field, why } => format!("{field}: {why}"),
-            other => format!("{other:?}"),
-        })
+        super::wanted(body).map_err(|bad| bad.message.into_owned())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use serde_json::json;
@@ -14,7 +14,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
 use super::Inspector;
-use super::responses::{AnyResponse, boxed, error, no_proxy};
+use super::error::ApiError;
+use super::responses::AnyResponse;
 use crate::state::journal::{JournalReader, LiveEvent};
 
 /// Interval of keep-alive comments, so that no intermediary closes the connection.
@@ -24,17 +25,11 @@ const QUIET: Duration = Duration::from_secs(15);
 const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
-pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> AnyResponse {
+pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> Result<AnyResponse, ApiError> {
     if inspector.data_listener.is_none() {
-        return boxed(no_proxy());
+        return Err(ApiError::NO_PROXY);
     }
-    let Some(live) = inspector.journal.watch() else {
-        return boxed(error(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "journal_off",
-            "the journal is off (journal.enabled)",
-        ));
-    };
+    let live = inspector.journal.watch().ok_or(ApiError::JOURNAL_OFF)?;
     let (out, mut events) = mpsc::channel(WAITING);
     tokio::spawn(tell(live, inspector.dir.clone(), out, closing));
     let events = stream::poll_fn(move |cx| events.poll_recv(cx));
@@ -42,7 +37,7 @@ pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> A
     let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
     let kind = HeaderValue::from_static("text/event-stream");
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-    answer
+    Ok(answer)
 }
 
 async fn tell(

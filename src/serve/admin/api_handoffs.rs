@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::Inspector;
-use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
+use super::error::{ApiError, ApiResult};
+use super::query::{QueryParams, read, shown};
 use crate::state::files::documents::document_of;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::looked_up;
@@ -24,7 +25,7 @@ const LINE: usize = 160;
 type DocumentsByHandoff = HashMap<HandoffId, DocumentRecord>;
 
 /// The document records of all handoffs, without the documents' text.
-async fn documents(inspector: &Inspector) -> Result<DocumentsByHandoff, Unanswered> {
+async fn documents(inspector: &Inspector) -> Result<DocumentsByHandoff, ApiError> {
     let all = DocumentFilter {
         without_documents: true,
         ..DocumentFilter::default()
@@ -65,7 +66,7 @@ async fn records(
     inspector: &Inspector,
     conversation: Option<&str>,
     limit: usize,
-) -> Result<Vec<Handoff>, Unanswered> {
+) -> Result<Vec<Handoff>, ApiError> {
     let filter = HandoffFilter {
         conversation: conversation.map(str::to_owned),
         archived: true,
@@ -80,7 +81,7 @@ pub(super) async fn all(
     inspector: &Inspector,
     conversation: Option<&str>,
     limit: usize,
-) -> Result<Vec<Value>, Unanswered> {
+) -> Result<Vec<Value>, ApiError> {
     let pending = in_review(inspector);
     let most = if limit == 0 { 0 } else { limit + pending.len() };
     let records = records(inspector, conversation, most).await?;
@@ -101,7 +102,7 @@ fn in_review(inspector: &Inspector) -> Vec<HandoffId> {
 }
 
 /// The handoffs with these ids that the store still has, in the order of `ids`.
-pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<Value>, Unanswered> {
+pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<Value>, ApiError> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -116,7 +117,7 @@ pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<V
 }
 
 /// A handoff's record with its prompt, whoever it belongs to.
-pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Option<Handoff>, Unanswered> {
+pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Option<Handoff>, ApiError> {
     let filter = HandoffFilter {
         ids: Some((id, id)),
         archived: true,
@@ -138,7 +139,7 @@ pub(super) async fn list(inspector: &Inspector, params: &QueryParams) -> ApiResu
 pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let records = records(inspector, None, 0).await?;
     let found = records.iter().find(|handoff| handoff.id.to_string() == id);
-    let found = found.ok_or(Unanswered::NotFound("there is no such handoff"))?;
+    let found = found.ok_or(ApiError::NO_HANDOFF)?;
     let (mut lineage, children) = lineage::chain(found, &records);
     // What is gone from the store is not shown.
     lineage.retain(|id| records.iter().any(|handoff| handoff.id == *id));
@@ -194,7 +195,7 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
 }
 
 /// Status, folder and content of a handoff's document; null where there is none.
-async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, Unanswered> {
+async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, ApiError> {
     let filter = DocumentFilter::of(&handoff.principal, handoff.id);
     let Some(record) = inspector.store.documents(&filter).await?.pop() else {
         return Ok(Value::Null);

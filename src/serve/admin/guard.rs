@@ -13,21 +13,9 @@ use http::{HeaderMap, Request};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::error::ApiError;
 use crate::state::access::hosts;
 use crate::state::config::Secret;
-
-/// Why a request is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denied {
-    /// The request names more than one host.
-    Ambiguous,
-    /// The token is missing or wrong.
-    Token,
-    /// The request's `Host` is not the listener's.
-    Host,
-    /// The request comes from a web page of another origin.
-    Origin,
-}
 
 /// Checks a request's token, or its host where no token is configured, and its origin.
 ///
@@ -37,27 +25,27 @@ pub(super) fn admit<B>(
     request: &Request<B>,
     token: Option<&Secret>,
     bound: SocketAddr,
-) -> Result<(), Denied> {
+) -> Result<(), ApiError> {
     one_host(request.headers())?;
     if !from_own_page(request.headers()) {
-        return Err(Denied::Origin);
+        return Err(ApiError::FOREIGN_ORIGIN);
     }
     match token {
         Some(token) if presents(request.headers(), token) => Ok(()),
-        Some(_) => Err(Denied::Token),
+        Some(_) => Err(ApiError::TOKEN),
         None if host(request).is_some_and(|host| is_ours(host, bound.ip())) => Ok(()),
-        None => Err(Denied::Host),
+        None => Err(ApiError::FOREIGN_HOST),
     }
 }
 
 /// Checks that a request names at most one host: an intermediary may have used either of two (RFC 9112, section 3.2).
 ///
 /// # Errors
-/// [`Denied::Ambiguous`].
-pub(super) fn one_host(headers: &HeaderMap) -> Result<(), Denied> {
+/// [`ApiError::AMBIGUOUS_HOST`].
+pub(super) fn one_host(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get_all(HOST).iter().count() {
         0 | 1 => Ok(()),
-        _ => Err(Denied::Ambiguous),
+        _ => Err(ApiError::AMBIGUOUS_HOST),
     }
 }
 
@@ -150,7 +138,7 @@ mod tests {
         ] {
             assert_eq!(
                 admit(&requested(host, None), None, bound),
-                Err(Denied::Host),
+                Err(ApiError::FOREIGN_HOST),
                 "{host}"
             );
         }
@@ -171,7 +159,7 @@ mod tests {
             "http://localhost:3000",
             "http://127.0.0.1:8788",
         ] {
-            assert_eq!(with(other), Err(Denied::Origin), "{other}");
+            assert_eq!(with(other), Err(ApiError::FOREIGN_ORIGIN), "{other}");
         }
     }
 
@@ -182,7 +170,7 @@ mod tests {
         let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
         let ask = |value: &str| admit(&requested("proxy.example", Some(value)), Some(&token), bound);
         assert_eq!(ask(&basic("me:0123456789abcdef")), Ok(()));
-        assert_eq!(ask(&basic("0123456789abcdef:")), Err(Denied::Token));
+        assert_eq!(ask(&basic("0123456789abcdef:")), Err(ApiError::TOKEN));
     }
 
     #[test]
@@ -199,7 +187,7 @@ mod tests {
             Some("Bearer "),
             Some("Bearer"),
         ] {
-            assert_eq!(admit(wrong), Err(Denied::Token), "{wrong:?}");
+            assert_eq!(admit(wrong), Err(ApiError::TOKEN), "{wrong:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
+mod error;
 mod guard;
 mod page;
 mod query;

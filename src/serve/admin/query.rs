@@ -1,84 +1,26 @@
-//! Requests to the inspector's JSON API: parameters, errors, and reading the journal.
+//! Requests to the inspector's JSON API: parameters, and reading the journal.
 
 use http::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use super::Inspector;
-use super::responses::{FullResponse, JSON, error, failed, respond};
-use crate::state::journal::{FilterError, JournalError, JournalReader};
-use crate::state::store::StoreError;
+use super::error::{ApiError, ApiResult};
+use super::responses::{JSON, respond};
+use crate::state::journal::{JournalError, JournalReader};
 
 /// Default length of a list.
 const ROWS: usize = 100;
 
-/// Why a request failed.
-#[derive(Debug)]
-pub(super) enum Unanswered {
-    /// The resource does not exist.
-    NotFound(&'static str),
-    /// The request is invalid.
-    Bad(String),
-    /// A member of its body is invalid.
-    Field {
-        /// Its name.
-        field: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A filter cannot be parsed.
-    Filter(FilterError),
-    /// The journal or the store cannot be read.
-    Unavailable(String),
-}
-
-impl Unanswered {
-    /// The response.
-    pub(super) fn answer(self) -> FullResponse {
-        match self {
-            Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
-            Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
-            Self::Field { field, why } => failed(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                &json!({"code": "bad_field", "field": field, "message": format!("{field}: {why}")}),
-            ),
-            Self::Filter(FilterError { position, message }) => failed(
-                StatusCode::BAD_REQUEST,
-                &json!({"code": "bad_filter", "position": position, "message": message}),
-            ),
-            Self::Unavailable(message) => {
-                tracing::warn!(target: "baton", message, "the inspector cannot answer");
-                error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
-            }
-        }
-    }
-}
-
-/// The result of a request.
-pub(super) type ApiResult = Result<FullResponse, Unanswered>;
-
-impl From<JournalError> for Unanswered {
-    fn from(error: JournalError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
-
-impl From<StoreError> for Unanswered {
-    fn from(error: StoreError) -> Self {
-        Self::Unavailable(error.message)
-    }
-}
-
 /// A body in JSON. Forms of other sites' pages cannot have that type.
-pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unanswered> {
+pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, ApiError> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
-        return Err(Unanswered::Bad(format!("the body's content-type is {JSON}")));
+        return Err(ApiError::bad(format!("the body's content-type is {JSON}")));
     }
-    serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))
+    serde_json::from_slice(body).map_err(|why| ApiError::bad(why.to_string()))
 }
 
 /// Query parameters.
@@ -101,18 +43,18 @@ impl QueryParams {
             .filter(|value| !value.is_empty())
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, Unanswered> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, ApiError> {
         let number = self.text(name).map(|text| text.parse()).transpose();
-        number.map_err(|_| Unanswered::Bad(format!("{name} is not a whole number")))
+        number.map_err(|_| ApiError::bad(format!("{name} is not a whole number")))
     }
 
-    pub(super) fn limit(&self) -> Result<usize, Unanswered> {
+    pub(super) fn limit(&self) -> Result<usize, ApiError> {
         Ok(self.number("limit")?.unwrap_or(ROWS))
     }
 
-    pub(super) fn leg(&self) -> Result<u32, Unanswered> {
+    pub(super) fn leg(&self) -> Result<u32, ApiError> {
         let leg = self.number("leg")?.unwrap_or(0);
-        u32::try_from(leg).map_err(|_| Unanswered::Bad("there is no such leg".to_owned()))
+        u32::try_from(leg).map_err(|_| ApiError::NO_SUCH_LEG)
     }
 }
 
@@ -123,7 +65,7 @@ impl QueryParams {
 pub(super) async fn read<T: Send + 'static>(
     inspector: &Inspector,
     ask: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
-) -> Result<Option<T>, Unanswered> {
+) -> Result<Option<T>, ApiError> {
     let dir = inspector.dir.clone();
     let read = tokio::task::spawn_blocking(move || match JournalReader::open(&dir)? {
         Some(query) => ask(&query).map(Some),
@@ -131,24 +73,22 @@ pub(super) async fn read<T: Send + 'static>(
     });
     match read.await {
         Ok(answer) => Ok(answer?),
-        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
+        Err(error) => Err(ApiError::unavailable(error)),
     }
 }
 
 /// Reads one thing of the journal, where it is there.
 pub(super) async fn read_one<T: Send + 'static>(
     inspector: &Inspector,
-    otherwise: Unanswered,
+    otherwise: ApiError,
     ask: impl FnOnce(&JournalReader) -> Result<Option<T>, JournalError> + Send + 'static,
-) -> Result<T, Unanswered> {
+) -> Result<T, ApiError> {
     read(inspector, ask).await?.flatten().ok_or(otherwise)
 }
 
 pub(super) fn shown(value: &impl Serialize) -> ApiResult {
-    match serde_json::to_vec(value) {
-        Ok(body) => Ok(respond(StatusCode::OK, JSON, body)),
-        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
-    }
+    let body = serde_json::to_vec(value).map_err(ApiError::unavailable)?;
+    Ok(respond(StatusCode::OK, JSON, body))
 }
 
 #[cfg(test)]

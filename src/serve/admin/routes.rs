@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::guard::{Denied, admit, one_host};
-use super::query::Unanswered;
+use super::error::{ApiError, ApiResult};
+use super::guard::{admit, one_host};
 use super::readiness::Report;
-use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, no_proxy, respond};
+use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, respond};
 use super::{AdminState, api, api_drafts, api_events, page};
 use crate::state::telemetry::prometheus;
 
@@ -30,7 +30,8 @@ pub(super) async fn answer(
 ) -> AnyResponse {
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts, ());
-    let mut answer = found(state, bound, closing, &request, body).await;
+    let answer = found(state, bound, closing, &request, body).await;
+    let mut answer = answer.unwrap_or_else(|error| boxed(error.response()));
     let headers = answer.headers_mut();
     for (name, value) in page::SAFETY.into_iter().chain([(CACHE_CONTROL, "no-store")]) {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
@@ -44,40 +45,28 @@ async fn found(
     closing: watch::Receiver<bool>,
     request: &Request<()>,
     body: Incoming,
-) -> AnyResponse {
+) -> Result<AnyResponse, ApiError> {
     let path = request.uri().path();
-    let admitted = match path {
+    match path {
         // Open to everybody: orchestrators have no token, and use the address as host.
-        "/healthz" | "/readyz" => one_host(request.headers()),
-        _ => admit(request, state.token.as_ref(), bound),
-    };
-    if let Err(denied) = admitted {
-        return boxed(denial(denied));
+        "/healthz" | "/readyz" => one_host(request.headers())?,
+        _ => admit(request, state.token.as_ref(), bound)?,
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return boxed(change(state, request, body).await);
+        return change(state, request, body).await.map(boxed);
     }
     let accept = request.headers().get_all(ACCEPT);
     let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
-    match path {
-        "/healthz" => return boxed(respond(StatusCode::OK, TEXT, "ok\n")),
-        "/readyz" => return boxed(readiness(&(state.ready)().await, asks_for_json(&accept))),
-        "/metrics" => return boxed(metrics(state, asks_for_open_metrics(&accept))),
-        _ => {}
-    }
-    match (path.strip_prefix("/api/"), &state.inspector) {
-        (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
-        (Some(path), Some(inspector)) => boxed(api::answer(inspector, path, request.uri().query()).await),
-        (Some(_), None) => boxed(error(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "inspector",
-            "this listener has no inspector",
-        )),
-        (None, _) => boxed(page::serve(path).unwrap_or_else(|| {
-            let message = "there is nothing at this path";
-            error(StatusCode::NOT_FOUND, "not_found", message)
-        })),
-    }
+    let answer = match (path, path.strip_prefix("/api/"), &state.inspector) {
+        ("/healthz", ..) => respond(StatusCode::OK, TEXT, "ok\n"),
+        ("/readyz", ..) => readiness(&(state.ready)().await, asks_for_json(&accept)),
+        ("/metrics", ..) => metrics(state, asks_for_open_metrics(&accept))?,
+        (_, Some("events"), Some(inspector)) => return api_events::answer(inspector, closing),
+        (_, Some(path), Some(inspector)) => api::answer(inspector, path, request.uri().query()).await?,
+        (_, Some(_), None) => return Err(ApiError::NO_INSPECTOR),
+        (_, None, _) => page::serve(path).ok_or(ApiError::NO_PATH)?,
+    };
+    Ok(boxed(answer))
 }
 
 /// Whether a request to a path below `/api/` changes something; others are read only.
@@ -90,44 +79,26 @@ fn is_change(method: &Method, path: &[&str]) -> bool {
 }
 
 /// Answers a request that changes something.
-async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
+async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> ApiResult {
     let path = request.uri().path().strip_prefix("/api/").unwrap_or_default();
     let path: Vec<_> = path.split('/').collect();
     let wanted = is_change(request.method(), &path);
     let Some(inspector) = state.inspector.as_ref().filter(|_| wanted) else {
-        return only_read();
+        return Err(ApiError::READ_ONLY);
     };
     if inspector.data_listener.is_none() {
-        return no_proxy();
+        return Err(ApiError::NO_PROXY);
     }
-    let Ok(body) = Limited::new(body, BODY_BYTES).collect().await else {
-        return error(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            "the body is too large, or broke off",
-        );
-    };
-    let (headers, body) = (request.headers(), body.to_bytes());
-    let reply = match path[..] {
+    let body = Limited::new(body, BODY_BYTES).collect().await;
+    let body = body.map_err(|_| ApiError::TOO_LARGE)?.to_bytes();
+    let headers = request.headers();
+    match path[..] {
         ["drafts", id] => api_drafts::cancel(inspector, id).await,
         ["drafts", id, "accept"] => api_drafts::accept(inspector, id, headers, &body).await,
         ["drafts", id, "reject"] => api_drafts::reject(inspector, id).await,
         ["conversations", key, "handoff"] => api_drafts::ask(inspector, key, headers, &body).await,
-        _ => return only_read(),
-    };
-    reply.unwrap_or_else(Unanswered::answer)
-}
-
-fn only_read() -> FullResponse {
-    let mut answer = error(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
-        "this path is only read",
-    );
-    answer
-        .headers_mut()
-        .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    answer
+        _ => Err(ApiError::READ_ONLY),
+    }
 }
 
 /// Whether a scraper prefers OpenMetrics to the text format, by the weights of `Accept` (RFC 9110, section 12.5.1).
@@ -177,49 +148,12 @@ fn readiness(report: &Report, json: bool) -> FullResponse {
     respond(status, TEXT, text)
 }
 
-fn metrics(state: &AdminState, open: bool) -> FullResponse {
-    match state.metrics.text() {
-        Ok(text) if open => respond(StatusCode::OK, OPEN_METRICS, text),
-        Ok(text) => respond(StatusCode::OK, PROMETHEUS, prometheus::plain(&text)),
-        Err(_) => {
-            let message = "the metrics cannot be written";
-            error(StatusCode::INTERNAL_SERVER_ERROR, "metrics", message)
-        }
-    }
-}
-
-fn denial(denied: Denied) -> FullResponse {
-    let (status, code, message) = match denied {
-        Denied::Ambiguous => (
-            StatusCode::BAD_REQUEST,
-            "bad_host",
-            "send one Host header, as HTTP/1.1 requires",
-        ),
-        Denied::Token => (
-            StatusCode::UNAUTHORIZED,
-            "token",
-            "present admin.token as `Authorization: Bearer …`",
-        ),
-        Denied::Origin => (
-            StatusCode::FORBIDDEN,
-            "origin",
-            "pages of other origins are not allowed",
-        ),
-        Denied::Host => (
-            StatusCode::FORBIDDEN,
-            "host",
-            "use localhost or the bound address, or set admin.token",
-        ),
-    };
-    let mut answer = error(status, code, message);
-    if denied == Denied::Token {
-        // One header line each: Chromium ignores a list and would not prompt for the password.
-        for challenge in ["Bearer", "Basic realm=\"baton\""] {
-            let challenge = HeaderValue::from_static(challenge);
-            answer.headers_mut().append(WWW_AUTHENTICATE, challenge);
-        }
-    }
-    answer
+fn metrics(state: &AdminState, open: bool) -> ApiResult {
+    let text = state.metrics.text().map_err(|_| ApiError::METRICS)?;
+    Ok(match open {
+        true => respond(StatusCode::OK, OPEN_METRICS, text),
+        false => respond(StatusCode::OK, PROMETHEUS, prometheus::plain(&text)),
+    })
 }
 
 #[cfg(test)]

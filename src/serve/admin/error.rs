@@ -1,0 +1,159 @@
+//! Errors of the admin listener: one table from error to status, code and text. One place turns a row into a response.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use http::header::{ALLOW, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::responses::{FullResponse, JSON, respond};
+use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure};
+use crate::state::journal::{FilterError, JournalError};
+use crate::state::store::StoreError;
+use baton_core::handoffs::draft::DraftFailure;
+
+/// An error answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    /// The codes are API.
+    code: &'static str,
+    pub(super) message: Cow<'static, str>,
+    /// What of the request is wrong, in a member of its own. Boxed, since few errors have it.
+    more: Option<Box<(&'static str, Value)>>,
+}
+
+/// The result of a request.
+pub(super) type ApiResult = Result<FullResponse, ApiError>;
+
+macro_rules! errors {
+    ($($id:ident = $status:ident, $code:literal, $message:literal;)*) => {
+        impl ApiError {
+            $(pub(super) const $id: Self = Self {
+                status: StatusCode::$status, code: $code, message: Cow::Borrowed($message), more: None,
+            };)*
+        }
+    };
+}
+
+errors! {
+    AMBIGUOUS_HOST = BAD_REQUEST, "bad_host", "send one Host header, as HTTP/1.1 requires";
+    NO_SUCH_LEG = BAD_REQUEST, "bad_request", "there is no such leg";
+    SIDE = BAD_REQUEST, "bad_request", "side is received or sent";
+    NO_POSITION = BAD_REQUEST, "bad_request", "i is missing";
+    NO_QUERY = BAD_REQUEST, "bad_request", "q is missing";
+    TOKEN = UNAUTHORIZED, "token", "present admin.token as `Authorization: Bearer …`";
+    FOREIGN_ORIGIN = FORBIDDEN, "origin", "pages of other origins are not allowed";
+    FOREIGN_HOST = FORBIDDEN, "host", "use localhost or the bound address, or set admin.token";
+    NO_PATH = NOT_FOUND, "not_found", "there is nothing at this path";
+    NO_CONVERSATION = NOT_FOUND, "not_found", "there is no such conversation";
+    NOT_IN_JOURNAL = NOT_FOUND, "not_found", "there is no such conversation in the journal";
+    NO_EXCHANGE = NOT_FOUND, "not_found", "there is no such exchange in the journal";
+    NO_MESSAGE = NOT_FOUND, "not_found", "there is no such message in the journal";
+    NO_BODY = NOT_FOUND, "not_found", "the journal has no such body";
+    NO_HANDOFF = NOT_FOUND, "not_found", "there is no such handoff";
+    NO_DRAFT = NOT_FOUND, "not_found", "there is no such draft";
+    READ_ONLY = METHOD_NOT_ALLOWED, "method_not_allowed", "this path is only read";
+    ENDED = CONFLICT, "ended", "the draft has ended";
+    NOT_IN_REVIEW = CONFLICT, "not_in_review", "the draft is not in review";
+    TOO_LARGE = PAYLOAD_TOO_LARGE, "too_large", "the body is too large, or broke off";
+    METRICS = INTERNAL_SERVER_ERROR, "metrics", "the metrics cannot be written";
+    NO_INSPECTOR = SERVICE_UNAVAILABLE, "inspector", "this listener has no inspector";
+    NO_PROXY = SERVICE_UNAVAILABLE, "no_proxy", "no proxy is running: this page is read only";
+    JOURNAL_OFF = SERVICE_UNAVAILABLE, "journal_off", "the journal is off (journal.enabled)";
+}
+
+impl ApiError {
+    fn of(status: StatusCode, code: &'static str, message: String) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            more: None,
+        }
+    }
+
+    /// The request is invalid.
+    pub(super) fn bad(message: String) -> Self {
+        Self::of(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// Names what of the request is wrong.
+    fn about(self, name: &'static str, value: impl Into<Value>) -> Self {
+        let more = Some(Box::new((name, value.into())));
+        Self { more, ..self }
+    }
+
+    /// A member of the request's body is invalid.
+    pub(super) fn field(field: &str, why: impl Display) -> Self {
+        let message = format!("{field}: {why}");
+        Self::of(StatusCode::UNPROCESSABLE_ENTITY, "bad_field", message).about("field", field)
+    }
+
+    /// Too little was written for a handoff.
+    pub(super) fn nothing_yet() -> Self {
+        let why = DraftFailure::NothingYet;
+        Self::of(StatusCode::UNPROCESSABLE_ENTITY, why.name(), why.to_string())
+    }
+
+    /// Another draft of the conversation is open.
+    pub(super) fn already_drafting(id: impl Display) -> Self {
+        let message = format!("a handoff of this conversation is already being written: {id}");
+        Self::of(StatusCode::CONFLICT, "already_drafting", message)
+    }
+
+    /// The journal or the store cannot be read.
+    pub(super) fn unavailable(why: impl Display) -> Self {
+        let message = why.to_string();
+        tracing::warn!(target: "baton", message, "the inspector cannot answer");
+        Self::of(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
+    /// The response.
+    pub(super) fn response(self) -> FullResponse {
+        let mut error = Map::from_iter([("code".to_owned(), self.code.into())]);
+        error.extend(self.more.map(|more| (more.0.to_owned(), more.1)));
+        error.insert("message".to_owned(), self.message.into());
+        let mut response = respond(self.status, JSON, format!("{}\n", json!({ "error": error })));
+        let headers = response.headers_mut();
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            // One header line each: Chromium ignores a list and would not prompt for the password.
+            for challenge in ["Bearer", "Basic realm=\"baton\""] {
+                headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+            }
+        }
+        response
+    }
+}
+
+impl From<JournalError> for ApiError {
+    fn from(error: JournalError) -> Self {
+        Self::unavailable(error)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::unavailable(error)
+    }
+}
+
+impl From<FilterError> for ApiError {
+    fn from(FilterError { position, message }: FilterError) -> Self {
+        Self::of(StatusCode::BAD_REQUEST, "bad_filter", message).about("position", position)
+    }
+}
+
+impl From<DecisionFailure> for ApiError {
+    fn from(why: DecisionFailure) -> Self {
+        match why {
+            DecisionFailure::Store(error) => error.into(),
+            DecisionFailure::Refused(CancelRefusal::Unknown) => Self::NO_DRAFT,
+            DecisionFailure::Refused(CancelRefusal::Ended) => Self::NOT_IN_REVIEW,
+        }
+    }
+}
