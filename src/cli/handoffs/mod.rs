@@ -19,7 +19,7 @@ pub(super) use self::args::HandoffsArgs;
 use self::args::HandoffsCommand;
 pub(super) use self::at_exit::{at_exit, carried_of_session};
 pub(super) use self::record::named;
-pub(super) use self::sources::{LineRead, next_line};
+pub(super) use self::sources::objects;
 use super::block_on;
 use super::exit::CliResult;
 use super::output::Out;

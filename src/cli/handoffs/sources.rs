@@ -1,11 +1,12 @@
 //! The sources of a handoff as a YAML file.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Deserialize;
+use serde_json::Value as Json;
 
 use super::args::CreateArgs;
 use super::at_exit;
@@ -45,7 +46,7 @@ struct Hook {
     transcript_path: Option<PathBuf>,
     /// The messages themselves, as a session file has them: OpenCode has none.
     #[serde(default)]
-    messages: Vec<serde_json::Value>,
+    messages: Vec<Json>,
     /// The id of Codex's session.
     #[serde(alias = "thread-id")]
     thread_id: Option<String>,
@@ -155,7 +156,7 @@ fn of_work(
 
 fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<Sourced> {
     let mut text = String::new();
-    let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
+    let read = io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
     read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
     let hook: Hook = serde_json::from_str(&text)
         .map_err(|error| Exit::DATA.failure(format!("standard input is not the input of a hook: {error}")))?;
@@ -264,56 +265,48 @@ fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
     files.find(|file| file.to_string_lossy().ends_with(&ends))
 }
 
-/// Gives every line of a session file to the reader, until the time is over.
+/// Gives every object of a session file to the reader, until the time is over.
 fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliResult {
-    let unread = |error: std::io::Error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display()));
-    let mut file = File::open(path).map_err(unread)?;
-    let length = file.metadata().map_err(unread)?.len();
-    let mut lines = BufReader::with_capacity(1 << 16, {
+    let mut read = || {
+        let mut lines = BufReader::with_capacity(1 << 16, File::open(path)?);
+        let length = lines.get_ref().metadata()?.len();
         if length > SESSION_BYTES {
-            file.seek(SeekFrom::Start(length - SESSION_BYTES))
-                .map_err(unread)?;
+            lines.seek(SeekFrom::Start(length - SESSION_BYTES))?;
+            // What begins in the middle of a file begins with the end of a line.
+            lines.skip_until(b'\n')?;
         }
-        file
-    });
-    let mut line = Vec::new();
-    // A file that is read from its middle begins with the end of a line.
-    let mut partial = length > SESSION_BYTES;
-    while Instant::now() < until {
-        let is_whole = match next_line(&mut lines, &mut line).map_err(unread)? {
-            LineRead::End => return Ok(()),
-            LineRead::Line => true,
-            LineRead::TooLong => false,
-        };
-        match is_whole {
-            _ if std::mem::take(&mut partial) => {}
-            true => reader.line(&line),
-            false => reader.skip(),
-        }
-    }
-    Ok(())
+        objects(lines, Some(until), |entry| reader.entry(entry))
+    };
+    let read = read().map(drop);
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))
 }
 
-/// What of a file was read.
-pub(in crate::cli) enum LineRead {
-    Line,
-    TooLong,
-    End,
-}
-
-/// Reads the next line; skips one that is too long.
-pub(in crate::cli) fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<LineRead> {
-    line.clear();
-    let most = MAX_LINE_BYTES as u64 + 1;
-    if lines.by_ref().take(most).read_until(b'\n', line)? == 0 {
-        return Ok(LineRead::End);
+/// Gives every line that is a JSON object, until the time is over. Returns how many lines were something else, or too long.
+pub(in crate::cli) fn objects(
+    mut lines: impl BufRead,
+    until: Option<Instant>,
+    mut take: impl FnMut(&Json),
+) -> io::Result<u64> {
+    let (mut others, mut line) = (0, Vec::new());
+    while until.is_none_or(|until| Instant::now() < until) {
+        line.clear();
+        let most = MAX_LINE_BYTES as u64 + 1;
+        if lines.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        if line.len() > MAX_LINE_BYTES && !line.ends_with(b"\n") {
+            lines.skip_until(b'\n')?;
+            others += 1;
+            continue;
+        }
+        let text = line.trim_ascii();
+        match serde_json::from_slice::<Json>(text) {
+            _ if text.is_empty() => {}
+            Ok(entry) if entry.is_object() => take(&entry),
+            _ => others += 1,
+        }
     }
-    if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
-        return Ok(LineRead::Line);
-    }
-    line.clear();
-    lines.skip_until(b'\n')?;
-    Ok(LineRead::TooLong)
+    Ok(others)
 }
 
 #[cfg(test)]
@@ -353,11 +346,10 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let mut reader = SessionReader::default();
         read_session(&path, &mut reader, Instant::now() + Duration::from_secs(60)).unwrap();
-        assert_eq!(reader.skipped, 3);
         let (_, request) = reader.request();
         assert!(String::from_utf8_lossy(&request).contains("Done: the parser"));
-        let mut late = SessionReader::default();
-        read_session(&path, &mut late, Instant::now()).unwrap();
-        assert_eq!(late.skipped, 0);
+        let others = |until| objects(BufReader::new(File::open(&path).unwrap()), until, |_| {}).unwrap();
+        assert_eq!(others(None), 3);
+        assert_eq!(others(Some(Instant::now())), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,9 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
 use super::databases::{self, TakeEntry};
-use crate::cli::handoffs::{LineRead, next_line};
+use crate::cli::handoffs::objects;
 use crate::cli::output::plural;
-use baton_core::handoffs::yaml::MAX_LINE_BYTES;
 
 /// How an SQLite file begins.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -37,29 +36,15 @@ fn entries(path: &Path, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn E
     file.rewind()?;
     match path.extension().is_some_and(|ending| ending == "json") {
         true => document(file, take),
-        false => Ok(lines(BufReader::with_capacity(BUFFER, file), take)?),
-    }
-}
-
-fn lines(mut reader: BufReader<File>, take: TakeEntry<'_>) -> io::Result<Option<String>> {
-    let (mut damaged, mut line) = (0, Vec::new());
-    loop {
-        let read = next_line(&mut reader, &mut line)?;
-        let text = line.trim_ascii();
-        match read {
-            LineRead::End => return Ok((damaged > 0).then(|| left_out(damaged, "line"))),
-            LineRead::Line if text.is_empty() => {}
-            LineRead::Line if text.len() <= MAX_LINE_BYTES => match serde_json::from_slice::<Json>(text) {
-                Ok(entry) if entry.is_object() => take(&entry),
-                _ => damaged += 1,
-            },
-            LineRead::Line | LineRead::TooLong => damaged += 1,
+        false => {
+            let damaged = objects(BufReader::with_capacity(BUFFER, file), None, take)?;
+            Ok(left_out(damaged, "line"))
         }
     }
 }
 
-fn left_out(count: u64, noun: &str) -> String {
-    format!("{} that cannot be read: left out", plural(count, noun))
+fn left_out(count: u64, noun: &str) -> Option<String> {
+    (count > 0).then(|| format!("{} that cannot be read: left out", plural(count, noun)))
 }
 
 /// One object with a list of messages, as cline writes it.
@@ -88,5 +73,5 @@ fn document(file: File, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn E
         members.insert("sessionId".to_owned(), document.session.clone());
         take(&Json::Object(members));
     }
-    Ok((damaged > 0).then(|| left_out(damaged, "message")))
+    Ok(left_out(damaged, "message"))
 }
