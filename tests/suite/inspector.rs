@@ -114,11 +114,7 @@ async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
             let spent = events[0].spent();
             assert_eq!((spent.all_input(), spent.output), (sum.all_input(), sum.output));
             for (leg, tokens) in exchange.legs.iter().zip(tokens) {
-                let usage = leg
-                    .response
-                    .usage
-                    .as_ref()
-                    .map(|usage| usage["output"].as_u64().unwrap());
+                let usage = leg.response.usage.map(|usage| usage.output);
                 assert_eq!(usage, tokens.map(|tokens| tokens.output));
             }
             in_the_order_of_events(&row, &exchange);

@@ -6,15 +6,15 @@
 use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
+use super::leg::{json, legs};
 use super::query::JournalReader;
-use super::row::{json, reported, size_of};
+use super::row::size_of;
 use super::schema::JournalError;
 use crate::telemetry::ExchangeFacts;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
 use baton_core::nudge::{ShadowMoment, WindowQuery, Windows, compaction_point};
-use baton_core::wire::Usage;
 
 /// Which exchanges are billed.
 #[derive(Debug, Clone, Default)]
@@ -79,14 +79,6 @@ pub(super) struct BilledRow {
     received_bytes: u64,
 }
 
-/// A leg as the journal has it.
-struct BilledLeg {
-    n: u32,
-    bytes: u64,
-    usage: Option<Usage>,
-    host: String,
-}
-
 impl JournalReader {
     /// The bill, oldest exchange first; exchanges of one conversation follow each other.
     ///
@@ -140,7 +132,7 @@ impl JournalReader {
         let limit = Windows::default()
             .of(&query)
             .map(|window| compaction_point(agent, window));
-        let requests = self.billed_legs(row.seq)?.into_iter().map(|leg| {
+        let requests = legs(&self.conn, row.seq)?.into_iter().map(|leg| {
             let served = row.event.served.get(leg.n as usize).and_then(Option::as_ref);
             let model = served
                 .map(|served| served.model.as_str())
@@ -148,13 +140,13 @@ impl JournalReader {
             let model = model.unwrap_or(requested);
             let price = PriceQuery {
                 model,
-                host: &leg.host,
+                host: host(&leg.sent.url),
                 at_ms: row.entry.at_ms,
                 service: served.and_then(|served| served.service.as_deref()),
             };
             BilledRequest {
                 bytes: leg.bytes,
-                usage: leg.usage.map(TokenCounts::from),
+                usage: leg.response.tokens().map(TokenCounts::from),
                 model: model.to_owned(),
                 rates: prices.rates(&price).filter(|_| !row.event.subscription),
                 cache_miss: served.and_then(|served| served.cache_miss),
@@ -170,23 +162,6 @@ impl JournalReader {
             limit,
             requests: requests.collect(),
         })
-    }
-
-    fn billed_legs(&self, seq: i64) -> Result<Vec<BilledLeg>, JournalError> {
-        let mut ask = self
-            .conn
-            .prepare_cached("SELECT n, bytes, usage, url FROM legs WHERE exchange = ?1 ORDER BY n")?;
-        let legs = ask.query_map([seq], |leg| {
-            let usage: Option<String> = leg.get(2)?;
-            let url: String = leg.get(3)?;
-            Ok(BilledLeg {
-                n: leg.get(0)?,
-                bytes: leg.get(1)?,
-                usage: reported(usage.as_deref()),
-                host: host(&url).to_owned(),
-            })
-        })?;
-        Ok(legs.collect::<Result<_, _>>()?)
     }
 }
 

@@ -2,11 +2,9 @@
 //! are API.
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::diff::MessageState;
+use super::leg::{LegDetail, MessageSummary};
 use super::row::ExchangeRow;
-use baton_core::rewrite::ChangeReason;
 
 /// An exchange in full, bodies left out: those are requested one by one.
 #[derive(Debug, Serialize)]
@@ -41,82 +39,6 @@ pub struct MessageList {
     pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they are next to the messages.
     pub envelope: Vec<MessageSummary>,
-}
-
-/// A summary of a message.
-#[derive(Debug, Clone, Serialize)]
-pub struct MessageSummary {
-    /// Its place, from 0.
-    pub i: usize,
-    /// `system`, `user`, `assistant`, `tool`, `tools`, `other`.
-    pub role: String,
-    /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `mixed`, `other`.
-    pub kind: String,
-    pub bytes: u64,
-    /// How it begins.
-    pub first_line: String,
-    /// The message's fate; for the agent's messages in the first leg.
-    pub state: MessageState,
-    pub why: Option<ChangeReason>,
-    #[serde(skip)]
-    pub(super) chunk: i64,
-}
-
-/// A leg: an upstream request and its response.
-#[derive(Debug, Serialize)]
-pub struct LegDetail {
-    /// Its number, from 0.
-    pub n: u32,
-    /// When it went out.
-    pub at_ms: u64,
-    /// Milliseconds until upstream's head was there; none without an answer.
-    pub answered_ms: Option<u64>,
-    /// Milliseconds until the end of upstream's body, or until there was no answer.
-    pub ended_ms: Option<u64>,
-    pub sent: LegRequest,
-    /// The fate of each of the agent's messages in this leg.
-    pub received_states: Vec<MessageState>,
-    pub received_whys: Vec<Option<ChangeReason>>,
-    pub response: LegResponse,
-}
-
-/// A leg's request.
-#[derive(Debug, Serialize)]
-pub struct LegRequest {
-    /// The URL, without its query.
-    pub url: String,
-    /// Its headers, redacted.
-    pub headers: Vec<(String, String)>,
-    pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they are next to the messages.
-    pub envelope: Vec<MessageSummary>,
-    /// The differences outside of the messages.
-    pub envelope_changes: Vec<EnvelopeChange>,
-}
-
-/// A difference outside of the messages.
-#[derive(Debug, Serialize)]
-pub struct EnvelopeChange {
-    /// The member of the request.
-    pub key: String,
-    /// The kind of change, in words.
-    pub what: String,
-}
-
-/// A leg's response.
-#[derive(Debug, Serialize)]
-pub struct LegResponse {
-    /// Upstream's status, where it answered.
-    pub status: Option<u16>,
-    /// Bytes of its body in the journal's copy.
-    pub bytes: u64,
-    /// Why it ended: `done`, `calls`, `truncated`, `refused`, `paused`, `error`, `open`.
-    pub stop: Option<String>,
-    pub usage: Option<Value>,
-    /// Whether the copy lacks its end.
-    pub truncated: bool,
-    /// Upstream's headers, redacted.
-    pub headers: Vec<(String, String)>,
 }
 
 /// A body's size.

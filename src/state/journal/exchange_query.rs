@@ -1,44 +1,18 @@
 //! Reads one exchange in full from the file, and compares its two sides.
 
-use rusqlite::{OptionalExtension, params};
+use std::collections::HashMap;
+
+use rusqlite::OptionalExtension;
 
 use super::diff::{ComparedMessage, MessageFate, MessageState, compare};
-use super::exchange::{
-    BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
-    MessageSummary,
-};
+use super::exchange::{BodySize, ExchangeDetail, Headers, MessageList};
 use super::headers::{self, StoredHeaders};
+use super::leg::{EnvelopeChange, LegDetail, MessageSummary, legs};
 use super::query::{BodySide, JournalReader};
-use super::row::{CHAIN, json};
+use super::row::{CHAIN, with_legs};
 use super::schema::JournalError;
 use super::{envelope, explain, reasons};
-use baton_core::rewrite::{ChangeReason, SizeChange};
-
-/// The columns of an exchange that its summary row has not.
-pub(super) struct StoredExchange {
-    pub(super) seq: i64,
-    pub(super) body: [i64; 3],
-    headers: StoredHeaders,
-    pub(super) shown: i64,
-    shown_cut: bool,
-    shown_headers: StoredHeaders,
-}
-
-/// The columns of a leg.
-pub(super) struct StoredLeg {
-    pub(super) n: u32,
-    at_ms: u64,
-    pub(super) body: [i64; 3],
-    changes: Vec<SizeChange>,
-    response: LegResponse,
-    headers: StoredHeaders,
-    url: String,
-    sent_headers: StoredHeaders,
-    answered_ms: Option<u64>,
-    ended_ms: Option<u64>,
-    /// The chunk of its answer.
-    pub(super) answer: i64,
-}
+use baton_core::rewrite::ChangeReason;
 
 impl JournalReader {
     /// A body as it was, byte for byte except for what was redacted; `None` where there is none.
@@ -73,9 +47,9 @@ impl JournalReader {
         let BodySide::Response(n) = side else {
             return Ok(stored.shown);
         };
-        let legs = self.legs(stored.seq)?;
+        let legs = legs(&self.conn, stored.seq)?;
         // An error that was relayed as it came is kept once: as what the agent was shown.
-        let is_relayed = |leg: &StoredLeg| {
+        let is_relayed = |leg: &LegDetail| {
             leg.answer == 0
                 && legs.last().is_some_and(|last| last.n == n)
                 && leg.response.status.is_none_or(|status| status >= 400)
@@ -89,24 +63,22 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn exchange(&self, id: &str) -> Result<Option<ExchangeDetail>, JournalError> {
-        let (Some(row), Some(stored)) = (self.row(id)?, self.stored(id)?) else {
+        let Some(stored) = self.stored(id)? else {
             return Ok(None);
         };
         let mut received = MessageList {
             messages: self.messages(stored.body[1])?,
             envelope: envelope::rows(&self.envelope(stored.body)?),
         };
-        let mut legs = Vec::new();
-        for leg in self.legs(stored.seq)? {
-            let leg = self.leg(leg, &stored, &mut received, legs.is_empty())?;
-            legs.push(leg);
+        let mut legs = legs(&self.conn, stored.seq)?;
+        for (i, leg) in legs.iter_mut().enumerate() {
+            self.fill(leg, stored.body, &mut received, i == 0)?;
         }
-        let headers = Headers {
-            received: self.headers(&stored.headers)?,
-            response: self.headers(&stored.shown_headers)?,
-        };
         let mut exchange = ExchangeDetail {
-            headers,
+            headers: Headers {
+                received: self.headers(&stored.headers)?,
+                response: self.headers(&stored.shown_headers)?,
+            },
             received,
             legs,
             shown: BodySize {
@@ -114,113 +86,43 @@ impl JournalReader {
                 truncated: stored.shown_cut,
             },
             notes: Vec::new(),
-            exchange: row,
+            exchange: with_legs(&self.conn, stored, &mut HashMap::new())?,
         };
         exchange.notes = explain::notes(&exchange);
         Ok(Some(exchange))
     }
 
-    fn leg(
+    /// Adds what is in a leg's bodies and headers, compared with the agent's request.
+    fn fill(
         &self,
-        leg: StoredLeg,
-        stored: &StoredExchange,
+        leg: &mut LegDetail,
+        asked: [i64; 3],
         received: &mut MessageList,
         first: bool,
-    ) -> Result<LegDetail, JournalError> {
-        let mut sent = self.messages(leg.body[1])?;
+    ) -> Result<(), JournalError> {
+        let sent = &mut leg.sent;
+        sent.messages = self.messages(leg.body[1])?;
         let whys: Vec<ChangeReason> = leg.changes.iter().map(|change| change.why).collect();
         let text = |chunk| {
             let text = self.text(chunk).unwrap_or_default();
             String::from_utf8_lossy(&text).into_owned()
         };
-        let ours = items(&sent);
+        let ours = items(&sent.messages);
         let (theirs, mut fates) = compare(&items(&received.messages), &ours, &whys, &text);
         reasons::name(&ours, &whys, &mut fates);
-        mark(&mut sent, &fates);
-        let ours = self.envelope(leg.body)?;
-        let (their_envelope, our_envelope) = envelope::compare(&self.envelope(stored.body)?, &ours);
+        mark(&mut sent.messages, &fates);
+        let their_envelope;
+        (their_envelope, sent.envelope) =
+            envelope::compare(&self.envelope(asked)?, &self.envelope(leg.body)?);
         if first {
             mark(&mut received.messages, &theirs);
             received.envelope = their_envelope;
         }
-        let mut response = leg.response;
-        response.headers = self.headers(&leg.headers)?;
-        Ok(LegDetail {
-            n: leg.n,
-            at_ms: leg.at_ms,
-            answered_ms: leg.answered_ms,
-            ended_ms: leg.ended_ms,
-            sent: LegRequest {
-                url: leg.url,
-                headers: self.headers(&leg.sent_headers)?,
-                messages: sent,
-                envelope: our_envelope,
-                envelope_changes: self.envelope_changes(stored.body, leg.body)?,
-            },
-            received_states: theirs.iter().map(|(state, _)| *state).collect(),
-            received_whys: theirs.into_iter().map(|(_, why)| why).collect(),
-            response,
-        })
-    }
-
-    pub(super) fn stored(&self, id: &str) -> Result<Option<StoredExchange>, JournalError> {
-        let mut ask = self.conn.prepare_cached(
-            "SELECT seq, head, list, tail, headers, shown, shown_cut, shown_headers, headers_own,
-             shown_headers_own FROM exchanges WHERE id = ?1",
-        )?;
-        let found = ask.query_row([id], |row| {
-            Ok(StoredExchange {
-                seq: row.get(0)?,
-                body: [row.get(1)?, row.get(2)?, row.get(3)?],
-                headers: StoredHeaders {
-                    model: row.get(4)?,
-                    own: row.get(8)?,
-                },
-                shown: row.get(5)?,
-                shown_cut: row.get(6)?,
-                shown_headers: StoredHeaders {
-                    model: row.get(7)?,
-                    own: row.get(9)?,
-                },
-            })
-        });
-        Ok(found.optional()?)
-    }
-
-    pub(super) fn legs(&self, seq: i64) -> Result<Vec<StoredLeg>, JournalError> {
-        let mut ask = self.conn.prepare_cached(
-            "SELECT n, at_ms, head, list, tail, changes, status, response_bytes, stop, usage, response_cut, headers,
-             headers_own, url, sent_headers, sent_headers_own, answered_ms, ended_ms, response FROM legs WHERE exchange = ?1 ORDER BY n",
-        )?;
-        let legs = ask.query_map(params![seq], |row| {
-            Ok(StoredLeg {
-                n: row.get(0)?,
-                at_ms: row.get(1)?,
-                body: [row.get(2)?, row.get(3)?, row.get(4)?],
-                changes: json(row, 5)?.unwrap_or_default(),
-                response: LegResponse {
-                    status: row.get(6)?,
-                    bytes: row.get(7)?,
-                    stop: row.get(8)?,
-                    usage: json(row, 9)?,
-                    truncated: row.get(10)?,
-                    headers: Vec::new(),
-                },
-                headers: StoredHeaders {
-                    model: row.get(11)?,
-                    own: row.get(12)?,
-                },
-                url: row.get(13)?,
-                sent_headers: StoredHeaders {
-                    model: row.get(14)?,
-                    own: row.get(15)?,
-                },
-                answered_ms: row.get(16)?,
-                ended_ms: row.get(17)?,
-                answer: row.get(18)?,
-            })
-        })?;
-        Ok(legs.collect::<Result<_, _>>()?)
+        sent.headers = self.headers(&leg.sent_headers)?;
+        sent.envelope_changes = self.envelope_changes(asked, leg.body)?;
+        (leg.received_states, leg.received_whys) = theirs.into_iter().unzip();
+        leg.response.headers = self.headers(&leg.headers)?;
+        Ok(())
     }
 
     /// The messages of a list, as summaries without their texts.

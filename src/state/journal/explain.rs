@@ -2,7 +2,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::MessageState;
-use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
+use super::exchange::ExchangeDetail;
+use super::leg::{LegDetail, MessageSummary};
 use crate::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf, size};
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::text::words::plural;

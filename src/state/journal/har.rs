@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::exchange::{ExchangeDetail, LegDetail};
+use super::exchange::ExchangeDetail;
+use super::leg::LegDetail;
 use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use baton_core::text::date;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rusqlite::Connection;
+use rusqlite::{Connection, Row as SqlRow};
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use crate::keyed_hash::{self, KeyedHash};
@@ -23,6 +23,16 @@ pub(super) struct StoredHeaders {
     pub(super) model: i64,
     /// The values that differ from the model, as JSON, by their index in the list.
     pub(super) own: Option<String>,
+}
+
+impl StoredHeaders {
+    /// Those of two columns of a row that follow each other.
+    pub(super) fn in_row(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Self> {
+        Ok(Self {
+            model: row.get(column)?,
+            own: row.get(column + 1)?,
+        })
+    }
 }
 
 /// Earlier lists that serve as models.

@@ -28,6 +28,7 @@ mod filter_terms;
 mod filtered_rows;
 mod har;
 mod headers;
+mod leg;
 mod live_bodies;
 mod note;
 mod one_message;
@@ -58,14 +59,12 @@ pub use bill::{BillEntry, BillFilter};
 pub use bill_sums::{BillGroup, BillSum, PriceSource, SavingsReport};
 pub use carried::{CarriedGroup, CarriedReport};
 pub use diff::MessageState;
-pub use exchange::{
-    BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
-    MessageSummary,
-};
+pub use exchange::{BodySize, ExchangeDetail, Headers, MessageList};
 pub use filter::{FilterError, RowFilter};
 pub use filter_terms::{FilteredRow, age_ms};
 pub use filtered_rows::RowQuery;
 pub use headers::PackedHeaders;
+pub use leg::{EnvelopeChange, LegDetail, LegRequest, LegResponse, MessageSummary};
 pub use live_bodies::LivePart;
 pub use note::{CapturedBody, ReceivedRequest, SentLeg};
 pub use one_message::FullMessage;

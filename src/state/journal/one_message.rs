@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::envelope;
+use super::leg::legs;
 use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use super::summary::{self, ShownPart};
@@ -64,7 +65,7 @@ impl JournalReader {
         Ok(match side {
             BodySide::Received => Some(stored.body),
             BodySide::Sent(n) => {
-                let mut legs = self.legs(stored.seq)?.into_iter();
+                let mut legs = legs(&self.conn, stored.seq)?.into_iter();
                 legs.find(|leg| leg.n == n).map(|leg| leg.body)
             }
             BodySide::Response(_) | BodySide::Shown => None,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
 use super::chunk_store::unpack;
-use super::row::{CHAIN, COLUMNS, ExchangeRow, stored_row, with_legs};
+use super::row::{CHAIN, COLUMNS, ExchangeRow, StoredRow, stored_row, with_legs};
 use super::schema::{self, JournalError};
 
 /// Rows of one list at a given limit, of which 0 is none.
@@ -184,15 +184,16 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
-        let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
-        let found = self
-            .conn
-            .prepare_cached(&sql)?
-            .query_row([id], stored_row)
-            .optional()?;
-        found
+        let stored = self.stored(id)?;
+        stored
             .map(|row| with_legs(&self.conn, row, &mut HashMap::new()))
             .transpose()
+    }
+
+    pub(super) fn stored(&self, id: &str) -> Result<Option<StoredRow>, JournalError> {
+        let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
+        let mut ask = self.conn.prepare_cached(&sql)?;
+        Ok(ask.query_row([id], stored_row).optional()?)
     }
 
     /// The exchange of a conversation in which a handoff fired.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Row as SqlRow};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::answer_summary::AnswerSummary;
+use super::headers::StoredHeaders;
+use super::leg::{json, legs};
 use super::schema::JournalError;
 use crate::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::limits::BYTES_PER_TOKEN;
@@ -82,12 +83,6 @@ impl ExchangeRow {
     }
 }
 
-/// A leg's tokens from its stored usage. Zeros alone mean that upstream reported none.
-pub(super) fn reported(usage: Option<&str>) -> Option<Usage> {
-    let tokens = serde_json::from_str(usage?).ok()?;
-    (tokens != Usage::default()).then_some(tokens)
-}
-
 /// Estimated input that was not sent, net: the agent's request, as far as a window of `window` tokens takes it, less all that
 /// was sent upstream for it. Negative where more was sent than received; zero where nothing was.
 pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Iterator<Item = u64>) -> i64 {
@@ -113,7 +108,8 @@ const MOST_LEGS: usize = 10_000;
 
 /// The columns of a row, with the agent's last message where it is a person's text; a harness's begins with a tag.
 pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
-     e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.tail FROM exchanges e
+     e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.list, e.tail, e.headers, e.headers_own,
+     e.shown, e.shown_cut, e.shown_headers, e.shown_headers_own FROM exchanges e
      LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text' AND p.line NOT LIKE '<%'";
 
 /// The chain of nodes that ends with the node `?1`, each with its distance from that end.
@@ -129,8 +125,10 @@ pub(super) fn with_legs(
     stored: StoredRow,
     sizes: &mut HashMap<i64, u64>,
 ) -> Result<ExchangeRow, JournalError> {
-    let StoredRow { seq, fixed, mut row } = stored;
-    for node in fixed {
+    let StoredRow {
+        seq, body, mut row, ..
+    } = stored;
+    for node in [body[0], body[2]] {
         let size = match sizes.get(&node) {
             Some(size) => *size,
             None => size_of(conn, node)?,
@@ -138,24 +136,16 @@ pub(super) fn with_legs(
         sizes.insert(node, size);
         row.fixed_bytes += size;
     }
-    let mut ask = conn.prepare_cached(
-        "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
-    )?;
-    let mut legs = ask.query([seq])?;
     let (mut bytes, mut tokens) = (Vec::new(), Vec::new());
-    while let Some(leg) = legs.next()? {
-        let n = leg.get(0)?;
-        place(&mut row.sent_messages, n, leg.get(1)?);
-        place(&mut row.statuses, n, leg.get(4)?);
-        place(
-            &mut tokens,
-            n,
-            reported(leg.get::<_, Option<String>>(5)?.as_deref()),
-        );
-        place(&mut bytes, n, leg.get(3)?);
-        let changes: Vec<SizeChange> = json(leg, 2)?.unwrap_or_default();
+    for leg in legs(conn, seq)? {
+        let n = leg.n;
+        place(&mut row.sent_messages, n, leg.messages);
+        place(&mut row.statuses, n, leg.response.status);
+        place(&mut tokens, n, leg.response.tokens());
+        place(&mut bytes, n, leg.bytes);
+        let changes = leg.changes.into_iter();
         row.changes
-            .extend(changes.into_iter().map(|change| LegChange { leg: n, change }));
+            .extend(changes.map(|change| LegChange { leg: n, change }));
     }
     if row.open {
         row.event.sent_bytes = bytes;
@@ -164,12 +154,6 @@ pub(super) fn with_legs(
     row.legs = row.event.sent_bytes.len();
     row.tokens_sum = Usage::sum(row.event.tokens.iter().flatten().copied());
     Ok(row)
-}
-
-/// A column of JSON; `None` where it has none, or none that can be read.
-pub(super) fn json<T: DeserializeOwned>(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Option<T>> {
-    let text: Option<String> = row.get(column)?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 /// Bytes of a row of chunks.
@@ -193,11 +177,16 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
     list[n] = value;
 }
 
-/// A row as it is stored, without its legs.
+/// An exchange as it is stored, without its legs.
 pub(super) struct StoredRow {
-    seq: i64,
-    /// The nodes of what is before the messages, and after them.
-    fixed: [i64; 2],
+    pub(super) seq: i64,
+    /// The last nodes of its request's three rows.
+    pub(super) body: [i64; 3],
+    pub(super) headers: StoredHeaders,
+    /// The chunk of what the agent was shown.
+    pub(super) shown: i64,
+    pub(super) shown_cut: bool,
+    pub(super) shown_headers: StoredHeaders,
     row: ExchangeRow,
 }
 
@@ -227,7 +216,11 @@ pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
     };
     Ok(StoredRow {
         seq: row.get(0)?,
-        fixed: [row.get(16)?, row.get(17)?],
+        body: [row.get(16)?, row.get(17)?, row.get(18)?],
+        headers: StoredHeaders::in_row(row, 19)?,
+        shown: row.get(21)?,
+        shown_cut: row.get(22)?,
+        shown_headers: StoredHeaders::in_row(row, 23)?,
         row: short,
     })
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::chunk_store::unpack;
 use super::envelope;
-use super::exchange_query::StoredLeg;
+use super::leg::{LegDetail, legs};
 use super::query::JournalReader;
 use super::schema::JournalError;
 use super::search_pattern::{SearchPattern, last_chars};
@@ -244,7 +244,7 @@ fn position_of(
             ..headers
         }),
         "sent" => {
-            for leg in query.legs(stored.seq)? {
+            for leg in legs(&query.conn, stored.seq)? {
                 if let Some(position) = in_body(query, leg.body, chunk, wanted)? {
                     let leg = Some(leg.n);
                     return Ok(TextPosition { leg, ..position });
@@ -253,8 +253,8 @@ fn position_of(
             Ok(headers)
         }
         "response" => {
-            let legs = query.legs(stored.seq)?;
-            let answered = |leg: &&StoredLeg| chunk != 0 && leg.answer == chunk;
+            let legs = legs(&query.conn, stored.seq)?;
+            let answered = |leg: &&LegDetail| chunk != 0 && leg.answer == chunk;
             Ok(match legs.iter().find(answered) {
                 Some(leg) => TextPosition {
                     of: "body",
