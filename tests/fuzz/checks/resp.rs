@@ -33,15 +33,15 @@ fn read(call: u8, answers: Vec<Value>) {
     let what = "try";
     let first = answers.first().cloned().unwrap_or_default();
     match call % 11 {
-        0 => drop(answers::written(what, answers)),
+        0 => drop(answers::first(what, answers).and_then(|answer| answers::written(what, answer))),
         1 => read_records(answers),
-        2 => drop(answers::page(what, answers)),
-        3 => drop(answers::swept(answers)),
-        4 => drop(answers::conversation(answers)),
-        5 => drop(answers::document_written(what, answers)),
-        6 => drop(answers::documents_archived(what, answers)),
-        7 => drop(answers::document(first)),
-        8 => drop(answers::primary_address("mymaster", first)),
+        2 => drop(answers::first::<(String, Vec<(String, f64)>)>(what, answers)),
+        3 => drop(answers::first::<(u32, u32)>(what, answers)),
+        4 => drop(answers::first::<Option<String>>(what, answers)),
+        5 => drop(answers::first(what, answers).and_then(|answer| answers::document_written(what, answer))),
+        6 => drop(answers::first::<(usize, Vec<(String, String)>)>(what, answers)),
+        7 => drop(answers::read(first).map(answers::document)),
+        8 => drop(answers::read::<Option<(String, u16)>>(first)),
         9 => drop(answers::durable(WriteWait::File, Some(first))),
         _ => greeting(answers),
     }
@@ -52,7 +52,7 @@ fn fault(value: Value) {
     if let Some(fault) = answers::server_fault(&value) {
         let (answers::LinkFault::Broken(text) | answers::LinkFault::Refused(text)) = fault;
         answers::redirection(&text);
-        assert_eq!(answers::text(value), Err(text));
+        assert_eq!(answers::read::<String>(value), Err(text));
     }
 }
 
@@ -68,7 +68,7 @@ fn greeting(answers: Vec<Value>) {
 }
 
 fn read_records(answers: Vec<Value>) {
-    let Ok(rows) = answers::rows::<5>(answers) else {
+    let Ok(rows) = answers::first::<Vec<(String, answers::UsedFields<5>)>>("try", answers) else {
         return;
     };
     for (id, (used_ms, fields)) in rows {

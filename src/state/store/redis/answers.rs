@@ -1,55 +1,39 @@
-//! Reads the server's answers: from its values to texts, records and counts.
+//! Reads the server's answers: from its values to records and outcomes.
 //!
 //! Pure: no connection, no clock. Any server may answer with anything; each function returns, and an answer of another form
 //! is an error. `tests/fuzz` calls them all (`resp`).
 
-use redis::{ServerErrorKind, Value};
+use redis::{FromRedisValue, InfoDict, ServerError, ServerErrorKind, Value};
 use serde::de::DeserializeOwned;
 
 use super::settings::{ServerState, WriteWait};
 use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, StoredRecord};
 use crate::store::{StoreError, StoreResult, foreign_record};
-use baton_core::record::{Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal};
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
 /// A record's last use in milliseconds since the Unix epoch, and the fields that were read of it.
 pub(super) type UsedFields<const N: usize> = (u64, [String; N]);
 
-/// A value's text.
-pub(super) fn text(value: Value) -> Result<String, String> {
+/// A value in the form that is expected; an error of the server is one here.
+pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, String> {
     match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| "an answer is not UTF-8".to_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text),
-        Value::Int(number) => Ok(number.to_string()),
-        Value::ServerError(error) => Err(format!(
-            "{} {}",
-            error.code(),
-            error.details().unwrap_or_default()
-        )),
-        other => Err(format!("an answer has another form: {other:?}")),
+        Value::ServerError(error) => Err(error_text(&error)),
+        value => redis::from_redis_value(value).map_err(|_| "an answer has another form".to_owned()),
     }
 }
 
-/// The texts of a list.
-pub(super) fn texts(value: Value) -> StoreResult<Vec<String>> {
-    let read = |value| text(value).map_err(StoreError::new);
-    match value {
-        Value::Array(values) => values.into_iter().map(read).collect(),
-        Value::Nil => Ok(Vec::new()),
-        other => read(other).map(|text| vec![text]),
-    }
+/// The first answer, in the form that is expected.
+pub(super) fn first<T: FromRedisValue>(what: &str, answers: Vec<Value>) -> StoreResult<T> {
+    let first = answers.into_iter().next().unwrap_or_default();
+    redis::from_redis_value(first).map_err(|_| unexpected_reply(what))
 }
 
-/// The texts of the first answer.
-pub(super) fn first_texts(answers: Vec<Value>) -> StoreResult<Vec<String>> {
-    texts(answers.into_iter().next().unwrap_or_default())
+fn error_text(error: &ServerError) -> String {
+    format!("{} {}", error.code(), error.details().unwrap_or_default())
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(record: &str) -> StoreResult<T> {
-    from_json_bytes(record.as_bytes())
-}
-
-fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> StoreResult<T> {
-    serde_json::from_slice(record).map_err(unreadable)
+    serde_json::from_str(record).map_err(unreadable)
 }
 
 fn unreadable(error: serde_json::Error) -> StoreError {
@@ -74,7 +58,7 @@ pub(super) fn server_fault(value: &Value) -> Option<LinkFault> {
     let Value::ServerError(error) = value else {
         return None;
     };
-    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+    let text = error_text(error);
     Some(match error.kind() {
         // The scripts are loaded with the connection; a failover or a flush takes them.
         Some(
@@ -98,33 +82,15 @@ pub(super) fn redirection(error: &str) -> Option<(String, u16)> {
     Some((host.to_owned(), port.parse().ok()?))
 }
 
-/// The primary's address, as a Sentinel that knows the group gives it.
-pub(super) fn primary_address(group: &str, answer: Value) -> Result<(String, u16), String> {
-    let Value::Array(found) = answer else {
-        return Err(format!("it knows no group {group}"));
-    };
-    let mut found = found.into_iter().map(text);
-    let mut next = || found.next().unwrap_or_else(|| Err("no address".to_owned()));
-    let host = next()?;
-    let port = next()?.parse().map_err(|_| "no port".to_owned())?;
-    Ok((host, port))
-}
-
 /// The digests of as many scripts, and the server's state: the answers to `SCRIPT LOAD`, `INFO` and `CONFIG GET`.
 pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<String>, ServerState), String> {
     let mut answers = answers.into_iter();
-    let digests = answers
-        .by_ref()
-        .take(scripts)
-        .map(text)
-        .collect::<Result<_, _>>()?;
-    let info = text(answers.next().unwrap_or_default())?;
+    let digests = answers.by_ref().take(scripts);
+    let digests = digests.map(read).collect::<Result<_, _>>()?;
+    let info: InfoDict = read(answers.next().unwrap_or_default())?;
     // Managed servers may not report it.
-    let fsync = match answers.next() {
-        Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(|value| text(value).ok()),
-        _ => None,
-    };
-    Ok((digests, ServerState::read(&info, fsync)))
+    let fsync = answers.next().and_then(|pair| read::<(Value, String)>(pair).ok());
+    Ok((digests, ServerState::read(&info, fsync.map(|(_, fsync)| fsync))))
 }
 
 /// Checks the answer to `WAIT` or `WAITAOF`: that the write is where it must be.
@@ -147,56 +113,13 @@ pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), Link
 }
 
 /// The outcome of a write of records; `Some`: a record has another version, and is this one.
-pub(super) fn written(what: &str, answers: Vec<Value>) -> StoreResult<Option<String>> {
-    let mut answer = first_texts(answers)?.into_iter();
+pub(super) fn written(what: &str, answer: Vec<String>) -> StoreResult<Option<String>> {
+    let mut answer = answer.into_iter();
     match (answer.next().as_deref(), answer.next()) {
         (Some("written"), _) => Ok(None),
         (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
         (Some("foreign"), _) => Err(foreign_record(what)),
         _ => Err(unexpected_reply(what)),
-    }
-}
-
-/// Records by id, each with its last use and its fields.
-pub(super) fn rows<const N: usize>(answers: Vec<Value>) -> StoreResult<Vec<(String, UsedFields<N>)>> {
-    let mut answer = first_texts(answers)?.into_iter();
-    let mut found = Vec::new();
-    while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
-        let values = [(); N].map(|()| answer.next().unwrap_or_default());
-        found.push((id, (used.parse().unwrap_or_default(), values)));
-    }
-    Ok(found)
-}
-
-/// A page of an index: the cursor of the next one, and the ids.
-pub(super) fn page(what: &str, answers: Vec<Value>) -> StoreResult<(String, Vec<String>)> {
-    let Some(Value::Array(pair)) = answers.into_iter().next() else {
-        return Err(unexpected_reply(what));
-    };
-    let mut pair = pair.into_iter();
-    let cursor = texts(pair.next().unwrap_or_default())?.into_iter().next();
-    let found = texts(pair.next().unwrap_or_default())?;
-    // Each with its score after it.
-    Ok((cursor.unwrap_or_default(), found.into_iter().step_by(2).collect()))
-}
-
-/// How many records a sweep examined, and how many it deleted.
-pub(super) fn swept(answers: Vec<Value>) -> StoreResult<(u64, u64)> {
-    let answer = first_texts(answers)?;
-    let count = |at: usize| {
-        answer
-            .get(at)
-            .and_then(|count| count.parse().ok())
-            .unwrap_or_default()
-    };
-    Ok((count(0), count(1)))
-}
-
-/// The record of a conversation.
-pub(super) fn conversation(answers: Vec<Value>) -> StoreResult<Option<Conversation>> {
-    match answers.into_iter().next() {
-        Some(Value::BulkString(record)) => from_json_bytes(&record).map(Some),
-        _ => Ok(None),
     }
 }
 
@@ -244,8 +167,8 @@ pub(super) enum ScriptResult {
 }
 
 /// The outcome of a write of a document.
-pub(super) fn document_written(what: &str, answers: Vec<Value>) -> StoreResult<ScriptResult> {
-    let mut answer = first_texts(answers)?.into_iter();
+pub(super) fn document_written(what: &str, answer: Vec<String>) -> StoreResult<ScriptResult> {
+    let mut answer = answer.into_iter();
     match (answer.next().as_deref(), answer.next()) {
         (Some("written"), Some(status)) => {
             let superseded = answer.filter_map(|id| id.parse().ok());
@@ -257,29 +180,9 @@ pub(super) fn document_written(what: &str, answers: Vec<Value>) -> StoreResult<S
     }
 }
 
-/// How many documents were examined, and which are archived now.
-pub(super) fn documents_archived(
-    what: &str,
-    answers: Vec<Value>,
-) -> StoreResult<(usize, Vec<(Principal, HandoffId)>)> {
-    let mut answer = first_texts(answers)?.into_iter();
-    let looked = answer.next().and_then(|looked| looked.parse().ok());
-    let looked = looked.ok_or_else(|| unexpected_reply(what))?;
-    let mut archived = Vec::new();
-    while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
-        archived.extend(id.parse().ok().map(|id| (owner, id)));
-    }
-    Ok((looked, archived))
-}
-
 /// A document from its fields; `None` where there is none.
-pub(super) fn document(values: Value) -> StoreResult<Option<DocumentRecord>> {
-    if let Value::Array(values) = &values
-        && values.contains(&Value::Nil)
-    {
-        return Ok(None);
-    }
-    let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
+pub(super) fn document(fields: [Option<String>; 3]) -> StoreResult<Option<DocumentRecord>> {
+    let [Some(principal), Some(status), Some(record)] = fields else {
         return Ok(None);
     };
     document_of(principal, &status, &record).map(Some)

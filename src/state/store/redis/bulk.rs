@@ -21,7 +21,8 @@ impl RedisCluster {
         let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
         let key = format!("{}{}", self.prefix, of.times);
         pipe.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
-        let (cursor, ids) = answers::page(what, self.query(what, pipe).await?)?;
+        let (cursor, scored): (String, Vec<(String, f64)>) = self.query(what, pipe).await?;
+        let ids: Vec<String> = scored.into_iter().map(|(id, _)| id).collect();
         let mut page = RecordPage {
             next: Some(cursor).filter(|cursor| cursor != "0"),
             ..RecordPage::default()

@@ -5,13 +5,13 @@ use std::path::Path;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
-    RedisResult, TlsCertificates, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, FromRedisValue, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisResult, TlsCertificates,
 };
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use super::answers::{greeting, primary_address, redirection, text};
+use super::answers::{greeting, read, redirection};
 use super::scripts::RedisScript;
 use super::settings::{ServerState, WriteWait};
 use crate::config::{ServerDurability, StoreAddress, Topology};
@@ -144,7 +144,8 @@ impl Dialer {
         let mut connection = self.open(host, port, false).await?;
         let mut command = Cmd::new();
         command.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
-        primary_address(group, one(&mut connection, &command).await?)
+        let found: Option<(String, u16)> = one(&mut connection, &command).await?;
+        found.ok_or_else(|| format!("it knows no group {group}"))
     }
 
     /// A connection. The task that drives it ends with its last clone.
@@ -191,27 +192,19 @@ impl Dialer {
 }
 
 /// Whether a store's records are of this version's schema, the first: only later ones have a key for it.
-fn known_schema(stored: Value) -> Result<(), String> {
-    if stored == Value::Nil {
-        return Ok(());
-    }
-    let found = text(stored)?;
-    Err(format!(
-        "the store has schema version {found}, and this program knows version 1: use the version of baton that wrote \
-         it, or another store.prefix"
-    ))
+fn known_schema(stored: Option<String>) -> Result<(), String> {
+    stored.map_or(Ok(()), |found| {
+        Err(format!(
+            "the store has schema version {found}, and this program knows version 1: use the version of baton that wrote \
+             it, or another store.prefix"
+        ))
+    })
 }
 
 /// Sends one command; an error of the server is one.
-async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, String> {
-    match connection.send_packed_command(command).await {
-        Ok(Value::ServerError(error)) => {
-            let details = error.details().unwrap_or_default();
-            Err(format!("{} {details}", error.code()))
-        }
-        Ok(value) => Ok(value),
-        Err(error) => Err(error.to_string()),
-    }
+async fn one<T: FromRedisValue>(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<T, String> {
+    let answer = connection.send_packed_command(command).await;
+    read(answer.map_err(|error| error.to_string())?)
 }
 
 /// The CA certificates of this file; without one the client has Mozilla's.

@@ -2,7 +2,7 @@
 
 use redis::Pipeline;
 
-use super::answers::{ScriptResult, document, document_written, documents_archived, unexpected_reply};
+use super::answers::{ScriptResult, document, document_written, read, unexpected_reply};
 use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::RedisCluster;
@@ -87,7 +87,7 @@ impl RedisCluster {
                     let mut pipe = Pipeline::new();
                     let key = format!("{}documents", self.prefix);
                     pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
-                    self.list(what, pipe).await?
+                    self.query(what, pipe).await?
                 }
             };
             let mut pipe = Pipeline::new();
@@ -96,8 +96,9 @@ impl RedisCluster {
                 pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
             }
             if !ids.is_empty() {
-                for values in self.query(what, pipe).await? {
-                    found.extend(document(values)?.filter(|document| filter.matches(document)));
+                for fields in self.all(what, pipe).await? {
+                    let document = document(read(fields).map_err(StoreError::new)?)?;
+                    found.extend(document.filter(|document| filter.matches(document)));
                 }
             }
             let enough = filter.limit > 0 && found.len() >= filter.limit;
@@ -126,9 +127,10 @@ impl RedisCluster {
                 from.to_string(),
                 PAGE.to_string(),
             ];
-            let answer = self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
-            let (looked, found) = documents_archived(what, answer)?;
-            archived.extend(found);
+            let (looked, found): (usize, Vec<(Principal, String)>) =
+                self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
+            let found = found.into_iter();
+            archived.extend(found.filter_map(|(owner, id)| Some((owner, id.parse().ok()?))));
             if looked < PAGE {
                 break;
             }

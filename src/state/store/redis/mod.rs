@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicUsize;
 use async_trait::async_trait;
 use redis::Pipeline;
 
-use self::answers::{first_texts, from_json, handoff};
+use self::answers::{from_json, handoff};
 use self::dial::Dialer;
 use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord};
 use self::link::{Durable, Link};
@@ -111,11 +111,7 @@ impl Store for RedisStore {
         let key = self.shared.key(HANDOFF, &id.to_string());
         let args = [&*key, principal, ARCHIVED, if archived { "1" } else { "0" }];
         let what = "archive a handoff";
-        let answer = self
-            .shared
-            .run(what, RedisScript::Set, args, Durable::Yes)
-            .await?;
-        Ok(first_texts(answer)?.first().is_some_and(|set| set == "1"))
+        self.shared.run(what, RedisScript::Set, args, Durable::Yes).await
     }
 
     async fn find(
@@ -130,7 +126,8 @@ impl Store for RedisStore {
     async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>> {
         let mut pipe = Pipeline::new();
         pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
-        answers::conversation(self.shared.query("read a conversation", pipe).await?)
+        let record: Option<String> = self.shared.query("read a conversation", pipe).await?;
+        record.map(|record| from_json(&record)).transpose()
     }
 
     async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
@@ -215,7 +212,7 @@ impl Store for RedisStore {
     async fn ping(&self) -> StoreResult<()> {
         let mut pipe = Pipeline::new();
         pipe.cmd("EXISTS").arg(&self.shared.slot);
-        self.shared.query("ask the store", pipe).await.map(drop)
+        self.shared.all("ask the store", pipe).await.map(drop)
     }
 
     async fn probe(&self) -> StoreResult<()> {

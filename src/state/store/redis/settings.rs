@@ -1,5 +1,7 @@
 //! Whether a server's settings can guarantee the configured durability.
 
+use redis::InfoDict;
+
 use crate::config::ServerDurability;
 
 /// The state that a server reports.
@@ -40,27 +42,18 @@ pub(super) enum WriteWait {
 
 impl ServerState {
     /// Reads the answers to `INFO` and, where it was allowed, `CONFIG GET appendfsync`.
-    pub(super) fn read(info: &str, fsync: Option<String>) -> Self {
-        let value = |name: &str| {
-            let mut lines = info.lines();
-            lines
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .map(str::trim)
-        };
-        let number = |name| value(name).and_then(|text| text.parse().ok()).unwrap_or_default();
-        let mut parts = value("redis_version")
-            .unwrap_or_default()
-            .split('.')
-            .map(|part| part.parse().ok());
+    pub(super) fn read(info: &InfoDict, fsync: Option<String>) -> Self {
+        let version: String = info.get("redis_version").unwrap_or_default();
+        let mut parts = version.split('.').map(|part| part.parse().ok());
         let mut part = || parts.next().flatten().unwrap_or_default();
         Self {
             version: (part(), part()),
-            role: value("role").unwrap_or_default().to_owned(),
-            replicas: u32::try_from(number("connected_slaves")).unwrap_or_default(),
-            appends: number("aof_enabled") == 1,
+            role: info.get("role").unwrap_or_default(),
+            replicas: info.get("connected_slaves").unwrap_or_default(),
+            appends: info.get("aof_enabled").unwrap_or_default(),
             fsync,
-            eviction: value("maxmemory_policy").unwrap_or_default().to_owned(),
-            memory_limit: number("maxmemory"),
+            eviction: info.get("maxmemory_policy").unwrap_or_default(),
+            memory_limit: info.get("maxmemory").unwrap_or_default(),
         }
     }
 
@@ -126,7 +119,7 @@ mod tests {
     fn server() -> ServerState {
         let info = "# Server\r\nredis_version:7.0.15\r\n# Replication\r\nrole:master\r\nconnected_slaves:1\r\n\
                     aof_enabled:1\r\nmaxmemory:1048576\r\nmaxmemory_policy:noeviction\r\n";
-        ServerState::read(info, Some("always".into()))
+        ServerState::read(&InfoDict::new(info), Some("always".into()))
     }
 
     #[test]

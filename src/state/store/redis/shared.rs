@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Pipeline, Value};
+use redis::{FromRedisValue, Pipeline, Value};
 use uuid::Uuid;
 
-use super::answers::{self, UsedFields, first_texts, from_json, handoff, placed};
+use super::answers::{self, UsedFields, first, from_json, handoff, placed};
 use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
@@ -55,36 +55,41 @@ impl RedisCluster {
         &self.writers[next % self.writers.len()]
     }
 
-    pub(super) async fn read(
+    /// A script that reads; returns its answer.
+    pub(super) async fn read<T: FromRedisValue>(
         &self,
         what: &'static str,
         script: RedisScript,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
-    ) -> StoreResult<Vec<Value>> {
+    ) -> StoreResult<T> {
         let request = LinkRequest::Script(ScriptCall::new(script, args), Durable::No);
-        self.reader().send(what, &request).await
+        first(what, self.reader().send(what, &request).await?)
     }
 
     /// A script that writes; returns its answer.
-    pub(super) async fn run(
+    pub(super) async fn run<T: FromRedisValue>(
         &self,
         what: &'static str,
         script: RedisScript,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
         durable: Durable,
-    ) -> StoreResult<Vec<Value>> {
+    ) -> StoreResult<T> {
         let request = LinkRequest::Script(ScriptCall::new(script, args), durable);
-        self.writer().send(what, &request).await
+        first(what, self.writer().send(what, &request).await?)
     }
 
-    /// Plain commands, whose answers are texts, numbers or lists of them.
-    pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> StoreResult<Vec<Value>> {
+    /// The answers to plain commands.
+    pub(super) async fn all(&self, what: &'static str, pipe: Pipeline) -> StoreResult<Vec<Value>> {
         self.reader().send(what, &LinkRequest::Plain(pipe)).await
     }
 
-    /// The texts of the answer to one plain command.
-    pub(super) async fn list(&self, what: &'static str, pipe: Pipeline) -> StoreResult<Vec<String>> {
-        first_texts(self.query(what, pipe).await?)
+    /// The answer to one plain command.
+    pub(super) async fn query<T: FromRedisValue>(
+        &self,
+        what: &'static str,
+        pipe: Pipeline,
+    ) -> StoreResult<T> {
+        first(what, self.all(what, pipe).await?)
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.
@@ -154,7 +159,7 @@ impl RedisCluster {
             args.push(&count);
             args.extend(fields);
             args.extend(ids.iter().map(String::as_str));
-            found.extend(answers::rows(self.read(what, RedisScript::Read, args).await?)?);
+            found.extend(self.read::<Vec<_>>(what, RedisScript::Read, args).await?);
         }
         Ok(found)
     }
@@ -201,7 +206,7 @@ impl RedisCluster {
         for indexes in indexes.chunks(PAGE) {
             let args = [&*self.prefix, kind.name, principal, kind.times].into_iter();
             let args = args.chain(indexes.iter().map(String::as_str));
-            found.extend(answers::rows(self.read(what, RedisScript::Find, args).await?)?);
+            found.extend(self.read::<Vec<_>>(what, RedisScript::Find, args).await?);
         }
         Ok(found)
     }
@@ -246,7 +251,7 @@ impl RedisCluster {
                 }
                 None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
             };
-            let ids = self.list(what, pipe).await?;
+            let ids: Vec<String> = self.query(what, pipe).await?;
             let last = ids.len() < PAGE;
             for (_, (_, values)) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;
@@ -282,11 +287,10 @@ impl RedisCluster {
                 kind.used_by,
             ];
             let what = "sweep old records";
-            let answer = self.run(what, RedisScript::Sweep, args, Durable::No).await?;
-            let (looked, deleted) = answers::swept(answer)?;
-            gone += deleted;
-            kept += looked - deleted.min(looked);
-            if looked < PAGE as u64 {
+            let (looked, deleted): (u32, u32) = self.run(what, RedisScript::Sweep, args, Durable::No).await?;
+            gone += u64::from(deleted);
+            kept += u64::from(looked.saturating_sub(deleted));
+            if (looked as usize) < PAGE {
                 return Ok(gone);
             }
         }

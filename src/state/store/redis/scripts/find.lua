@@ -1,7 +1,7 @@
 -- Reads the records in any of some indexes, each once.
 --
 -- ARGV: the prefix, the kind, the owner, the time index, the indexes.
--- Returns for each record: its id, when it was last used, the record.
+-- Returns for each record: { its id, { when it was last used, { the record } } }.
 local prefix, kind, owner, times = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local found, seen = {}, {}
 for n = 5, #ARGV do
@@ -10,9 +10,8 @@ for n = 5, #ARGV do
       seen[id] = true
       local values = redis.call('HMGET', prefix .. kind .. ':' .. id, 'o', 'r')
       if values[1] == owner then
-        found[#found + 1] = id
-        found[#found + 1] = redis.call('ZSCORE', prefix .. times, id) or '0'
-        found[#found + 1] = values[2]
+        local used = redis.call('ZSCORE', prefix .. times, id) or '0'
+        found[#found + 1] = { id, { used, { values[2] } } }
       end
     end
   end
