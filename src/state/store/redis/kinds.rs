@@ -111,6 +111,9 @@ pub(super) const HEAD: &str = "h";
 /// The field that says whether a handoff is archived: `1`, else `0`.
 pub(super) const ARCHIVED: &str = "a";
 
+/// The field with a document's status.
+pub(super) const STATUS: &str = "s";
+
 /// A record to be written.
 #[derive(Debug)]
 pub(super) struct RedisRecord {
@@ -260,6 +263,17 @@ pub(super) fn of_conversation(key: &str) -> String {
 /// The id of a response id's record.
 pub(super) fn response(principal: &str, shown: &str) -> String {
     short(&[principal, shown])
+}
+
+/// The id of a record.
+pub(super) fn id_of(record: &StoredRecord) -> String {
+    match record {
+        StoredRecord::Handoff(handoff) => handoff.id.to_string(),
+        StoredRecord::Placed { record, .. } => record.columns().id.to_string(),
+        StoredRecord::ResponseId { record, .. } => response(&record.principal, &record.shown),
+        StoredRecord::Conversation(conversation) => conversation.key.clone(),
+        StoredRecord::Document(document) => document.handoff.to_string(),
+    }
 }
 
 /// Texts of agents as part of a key: of one length, and of no letters that mean anything.

@@ -6,7 +6,6 @@
 //! file, and what is read does not queue after it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
 
 mod answers;
-mod bulk;
 mod dial;
 mod documents;
 mod kinds;
@@ -22,63 +21,33 @@ pub mod fuzzed;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use redis::Pipeline;
+use uuid::Uuid;
 
-use self::answers::{from_json, handoff};
-use self::dial::Dialer;
-use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord};
-use self::link::{Durable, Link};
-use self::scripts::RedisScript;
-use self::shared::{RedisCluster, redis_records};
-use super::records::{
-    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
+use self::answers::{ScriptResult, document, from_json, handoff, placed, read, unexpected_reply};
+use self::documents::DocumentWrite;
+use self::kinds::{
+    ARCHIVED, CONVERSATION, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord, STATUS,
 };
-use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult};
-use crate::config::StoreConfig;
+use self::link::Durable;
+use self::scripts::RedisScript;
+pub use self::shared::RedisStore;
+use self::shared::redis_records;
+use super::records::{
+    Lookup, PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
+    TOUCH_AFTER_MS,
+};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult, foreign_record, random};
+use crate::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 
-/// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
-const WRITERS: usize = 4;
-
-/// The Redis store.
-pub struct RedisStore {
-    shared: Arc<RedisCluster>,
-}
-
-impl RedisStore {
-    /// The store as the config describes it. Connects with the first call.
-    ///
-    /// # Errors
-    /// The certificates cannot be read.
-    pub fn of(settings: &StoreConfig) -> StoreResult<Self> {
-        let address = settings.address.clone();
-        let address = address.ok_or_else(|| StoreError::new("store.url is missing"))?;
-        // Braces: a cluster places keys by what is in them.
-        let prefix = format!("{{{}}}:", settings.prefix);
-        let slot = format!("{prefix}schema");
-        let (durability, time) = (settings.durability, settings.timeout);
-        let dial = Dialer::new(address, durability, slot.clone(), settings.ca_file.as_deref());
-        let dial = Arc::new(dial.map_err(StoreError::new)?);
-        let link = || Link::new(Arc::clone(&dial), time);
-        Ok(Self {
-            shared: Arc::new(RedisCluster {
-                prefix,
-                slot,
-                durability,
-                time,
-                reader: link(),
-                writers: (0..WRITERS).map(|_| link()).collect(),
-                next_writer: AtomicUsize::new(0),
-            }),
-        })
-    }
-}
+/// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
+const MOST_OVERTAKEN: usize = 256;
 
 #[async_trait]
 impl Store for RedisStore {
@@ -93,7 +62,6 @@ impl Store for RedisStore {
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
         let (what, fields) = ("read a handoff", ["r", ARCHIVED, HEAD]);
         let found = self
-            .shared
             .records(what, HANDOFF, principal, fields, [id.to_string()])
             .await?;
         let mut found = found.into_iter();
@@ -104,14 +72,50 @@ impl Store for RedisStore {
     }
 
     async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
-        self.shared.handoffs(filter).await
+        let what = "list handoffs";
+        let index = match (&filter.ids, &filter.conversation) {
+            (Some(_), _) => HANDOFF_IDS.to_owned(),
+            (None, Some(key)) => kinds::of_conversation(key),
+            (None, None) => HANDOFF.times.to_owned(),
+        };
+        let key = format!("{}{index}", self.prefix);
+        // They are all read by id, and then sorted.
+        let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
+        let mut found = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let mut pipe = Pipeline::new();
+            match &filter.ids {
+                Some((first, last)) => {
+                    let (first, last) = (format!("[{first}"), format!("[{last}"));
+                    let command = pipe.cmd("ZREVRANGEBYLEX").arg(&key).arg(last).arg(first);
+                    command.arg("LIMIT").arg(from).arg(PAGE)
+                }
+                None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
+            };
+            let ids: Vec<String> = self.query(what, pipe).await?;
+            let last = ids.len() < PAGE;
+            for (_, (_, values)) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
+                let handoff = handoff(values, String::new())?;
+                if filter.fits(&handoff) {
+                    found.push(handoff);
+                }
+            }
+            if last || limit.is_some_and(|limit| found.len() >= limit) {
+                break;
+            }
+        }
+        found.sort_by_key(|handoff| std::cmp::Reverse((handoff.created_ms, handoff.id)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        Ok(found)
     }
 
     async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool> {
-        let key = self.shared.key(HANDOFF, &id.to_string());
+        let key = self.key(HANDOFF, &id.to_string());
         let args = [&*key, principal, ARCHIVED, if archived { "1" } else { "0" }];
         let what = "archive a handoff";
-        self.shared.run(what, RedisScript::Set, args, Durable::Yes).await
+        self.run(what, RedisScript::Set, args, Durable::Yes).await
     }
 
     async fn find(
@@ -120,36 +124,78 @@ impl Store for RedisStore {
         principal: &str,
         by: Lookup<'_>,
     ) -> StoreResult<Vec<PlacedRecord>> {
-        self.shared.placed(kind, principal, by).await
+        let found = match by {
+            Lookup::Ids(ids) => {
+                let ids = ids.iter().map(Uuid::to_string);
+                self.records(kind.reading(), kind.into(), principal, ["r"], ids)
+                    .await?
+            }
+            Lookup::Places(places) => self.at_places(kind, principal, places).await?,
+        };
+        let stale = found
+            .iter()
+            .filter(|(_, (used_ms, _))| now_ms().saturating_sub(*used_ms) > TOUCH_AFTER_MS);
+        let stale: Vec<String> = stale.map(|(id, _)| id.clone()).collect();
+        if !stale.is_empty() {
+            self.touch(kind.into(), stale);
+        }
+        let found = found.iter().map(|(_, (_, [record]))| placed(kind, record));
+        let mut found = found.collect::<Result<Vec<_>, _>>()?;
+        if matches!(by, Lookup::Places(_)) {
+            PlacedRecord::sort_oldest_first(&mut found, |record| record);
+        }
+        Ok(found)
     }
 
     async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>> {
         let mut pipe = Pipeline::new();
-        pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
-        let record: Option<String> = self.shared.query("read a conversation", pipe).await?;
+        pipe.cmd("HGET").arg(self.key(CONVERSATION, key)).arg("r");
+        let record: Option<String> = self.query("read a conversation", pipe).await?;
         record.map(|record| from_json(&record)).transpose()
     }
 
     async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
         let records = redis_records(&records)?;
-        self.shared.write(action, records, Durable::Yes).await.map(drop)
+        self.write(action, records, Durable::Yes).await.map(drop)
     }
 
     async fn put_with(
         &self,
-        action: &'static str,
+        what: &'static str,
         records: Vec<StoredRecord>,
         update: &Update,
     ) -> StoreResult<UpdateOutcome> {
-        self.shared.update(action, &records, update).await
+        // As in the SQLite store: the next request derives a change alone again.
+        let durable = match records.is_empty() {
+            true => Durable::No,
+            false => Durable::Yes,
+        };
+        let known = &update.known;
+        let mut stored = (known.version > 0).then(|| known.clone());
+        let began = Instant::now();
+        for attempt in 0..MOST_OVERTAKEN {
+            // Each attempt ends within a call's time; no other one begins after it.
+            if attempt > 0 && began.elapsed() >= self.time {
+                break;
+            }
+            let over = stored.as_ref().map_or(0, |stored| stored.version);
+            let written = update.on(stored, step()?).ok_or_else(|| foreign_record(what))?;
+            let mut all = redis_records(&records)?;
+            all.push(RedisRecord::conversation(&written.record, over)?);
+            match self.write(what, all, durable).await? {
+                None => return Ok(written),
+                Some(newer) if newer.is_empty() => stored = None,
+                Some(newer) => stored = Some(from_json(&newer)?),
+            }
+        }
+        Err(StoreError::new(format!(
+            "{what}: others change the conversation all the time"
+        )))
     }
 
     async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
         let (what, id) = ("read a response id", kinds::response(principal, shown));
-        let found = self
-            .shared
-            .records(what, RESPONSE_ID, principal, ["r"], [id])
-            .await?;
+        let found = self.records(what, RESPONSE_ID, principal, ["r"], [id]).await?;
         let record = found
             .first()
             .map(|(_, (_, [record]))| from_json::<ResponseId>(record));
@@ -157,11 +203,54 @@ impl Store for RedisStore {
     }
 
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
-        self.shared.put_document(document).await
+        let what = "write a document";
+        match self
+            .write_document(what, &DocumentWrite::of(document, false))
+            .await?
+        {
+            ScriptResult::Written(_, superseded) => Ok(superseded),
+            ScriptResult::Foreign => Err(foreign_record(what)),
+            ScriptResult::Unknown => Err(unexpected_reply(what)),
+        }
     }
 
     async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
-        self.shared.documents(filter).await
+        let what = "list documents";
+        let mut found = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let ids = match &filter.handoff {
+                Some(id) => vec![id.to_string()],
+                None => {
+                    let mut pipe = Pipeline::new();
+                    let key = format!("{}documents", self.prefix);
+                    pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
+                    self.query(what, pipe).await?
+                }
+            };
+            let mut pipe = Pipeline::new();
+            for id in &ids {
+                let key = format!("{}document:{id}", self.prefix);
+                pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
+            }
+            if !ids.is_empty() {
+                for fields in self.all(what, pipe).await? {
+                    let document = document(read(fields).map_err(StoreError::new)?)?;
+                    found.extend(document.filter(|document| filter.matches(document)));
+                }
+            }
+            let enough = filter.limit > 0 && found.len() >= filter.limit;
+            if ids.len() < PAGE || enough || filter.handoff.is_some() {
+                break;
+            }
+        }
+        found.sort_by_key(|document| std::cmp::Reverse((document.created_ms, document.handoff)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        if filter.without_documents {
+            found.iter_mut().for_each(|document| document.document.clear());
+        }
+        Ok(found)
     }
 
     async fn set_document_status(
@@ -170,11 +259,38 @@ impl Store for RedisStore {
         id: HandoffId,
         status: HandoffStatus,
     ) -> StoreResult<Option<Vec<HandoffId>>> {
-        self.shared.set_document_status(principal, id, status).await
+        let write = DocumentWrite {
+            handoff: id,
+            principal,
+            status,
+            document: None,
+            is_copy: false,
+        };
+        Ok(match self.write_document("change a document", &write).await? {
+            ScriptResult::Written(_, superseded) => Some(superseded),
+            ScriptResult::Foreign | ScriptResult::Unknown => None,
+        })
     }
 
     async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>> {
-        self.shared.archive_documents(before_ms).await
+        let what = "archive old documents";
+        let mut archived = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let args = [
+                self.prefix.clone(),
+                before_ms.to_string(),
+                from.to_string(),
+                PAGE.to_string(),
+            ];
+            let (looked, found): (usize, Vec<(Principal, String)>) =
+                self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
+            let found = found.into_iter();
+            archived.extend(found.filter_map(|(owner, id)| Some((owner, id.parse().ok()?))));
+            if looked < PAGE {
+                break;
+            }
+        }
+        Ok(archived)
     }
 
     async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
@@ -190,41 +306,94 @@ impl Store for RedisStore {
         let mut gone = 0;
         for (kind, before_ms) in kinds {
             if let Some(before_ms) = before_ms {
-                gone += self.shared.sweep_kind(kind, before_ms).await?;
+                gone += self.sweep_kind(kind, before_ms).await?;
             }
         }
         Ok(gone)
     }
 
     async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
-        self.shared.page(kind, after).await
+        // By the server's own cursor, which may return a record twice and misses none that is there all the time.
+        let what = "read a page of records";
+        let of = RedisKind::from(kind);
+        let mut pipe = Pipeline::new();
+        let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
+        let key = format!("{}{}", self.prefix, of.times);
+        pipe.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
+        let (cursor, scored): (String, Vec<(String, f64)>) = self.query(what, pipe).await?;
+        let ids: Vec<String> = scored.into_iter().map(|(id, _)| id).collect();
+        let mut page = RecordPage {
+            next: Some(cursor).filter(|cursor| cursor != "0"),
+            ..RecordPage::default()
+        };
+        for (id, read) in ids.iter().zip(self.by_id(what, kind, &ids).await?) {
+            match read {
+                Some(Ok(record)) => page.records.push(record),
+                Some(Err(error)) => page.unreadable.push((id.clone(), error.message)),
+                None => {}
+            }
+        }
+        Ok(page)
     }
 
     async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
-        self.shared.import(records).await
+        let mut changed = 0;
+        for (record, mut stored) in records.iter().zip(self.stored(records).await?) {
+            if let StoredRecord::Document(document) = record {
+                changed += u64::from(self.import_document(document, stored).await?);
+                continue;
+            }
+            // A conversation may change between the check and the write.
+            loop {
+                if stored.as_ref().is_some_and(|stored| stored.covers(record)) {
+                    break;
+                }
+                let over = match &stored {
+                    Some(StoredRecord::Conversation(stored)) => stored.version,
+                    _ => 0,
+                };
+                let mut copy = RedisRecord::of(record, over)?;
+                if let StoredRecord::Handoff(handoff) = record {
+                    copy = copy.archived(handoff.archived);
+                }
+                match self.write("write records", vec![copy], Durable::Yes).await? {
+                    None => {
+                        changed += 1;
+                        break;
+                    }
+                    Some(newer) if newer.is_empty() => stored = None,
+                    Some(newer) => stored = Some(StoredRecord::Conversation(from_json(&newer)?)),
+                }
+            }
+        }
+        Ok(changed)
     }
 
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
-        let stored = self.shared.stored(records).await?;
+        let stored = self.stored(records).await?;
         Ok(stored.iter().flatten().count() as u64)
     }
 
     async fn ping(&self) -> StoreResult<()> {
         let mut pipe = Pipeline::new();
-        pipe.cmd("EXISTS").arg(&self.shared.slot);
-        self.shared.all("ask the store", pipe).await.map(drop)
+        pipe.cmd("EXISTS").arg(&self.slot);
+        self.all("ask the store", pipe).await.map(drop)
     }
 
     async fn probe(&self) -> StoreResult<()> {
         let records = vec![RedisRecord::probe()];
-        self.shared
-            .write("try to write", records, Durable::Yes)
-            .await
-            .map(drop)
+        self.write("try to write", records, Durable::Yes).await.map(drop)
     }
 
     async fn settings_problem(&self) -> StoreResult<Option<String>> {
-        let line = self.shared.writer().line().await?;
-        Ok(line.server.fit(self.shared.durability).err())
+        let line = self.writer().line().await?;
+        Ok(line.server.fit(self.durability).err())
     }
+}
+
+/// What is added to a version: at random, so that a version which a failover lost is not met again in another record.
+fn step() -> StoreResult<u64> {
+    let mut bytes = [0; 4];
+    random(&mut bytes).map_err(|error| StoreError::new(format!("no randomness: {error}")))?;
+    Ok(1 + u64::from(u32::from_be_bytes(bytes) >> 12))
 }

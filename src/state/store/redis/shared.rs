@@ -1,36 +1,35 @@
 //! The building blocks of the store's calls: scripts, pipelines, reads that find and touch records, writes that are
 //! retried if another one was first.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{FromRedisValue, Pipeline, Value};
-use uuid::Uuid;
 
-use super::answers::{self, UsedFields, first, from_json, handoff, placed};
-use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
+use super::answers::{self, UsedFields, first};
+use super::dial::Dialer;
+use super::kinds::{self, ARCHIVED, HEAD, RedisKind, RedisRecord, STATUS};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
 use crate::clock::now_ms;
-use crate::config::ServerDurability;
-use crate::store::records::{Lookup, PAGE, PlacedKind, PlacedRecord, StoredRecord, TOUCH_AFTER_MS};
-use crate::store::{HandoffFilter, StoreError, StoreResult, foreign_record, random};
-use baton_core::record::{Handoff, Update, UpdateOutcome};
+use crate::config::{ServerDurability, StoreConfig};
+use crate::store::records::{PAGE, PlacedKind, RecordKind, StoredRecord};
+use crate::store::{StoreError, StoreResult};
 
-/// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
-const MOST_OVERTAKEN: usize = 256;
+/// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
+pub(super) const WRITERS: usize = 4;
 
-/// The connections, and the names of keys.
-pub(super) struct RedisCluster {
+/// The Redis store: its connections, and the names of keys.
+pub struct RedisStore {
     pub(super) prefix: String,
     pub(super) slot: String,
     pub(super) durability: ServerDurability,
     pub(super) time: Duration,
-    pub(super) reader: Link,
-    pub(super) writers: Vec<Link>,
-    pub(super) next_writer: AtomicUsize,
+    reader: Link,
+    writers: Vec<Arc<Link>>,
+    next_writer: AtomicUsize,
 }
 
 /// The records as the server stores them.
@@ -38,19 +37,44 @@ pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRe
     records.iter().map(|record| RedisRecord::of(record, 0)).collect()
 }
 
-impl RedisCluster {
+impl RedisStore {
+    /// The store as the config describes it. Connects with the first call.
+    ///
+    /// # Errors
+    /// The certificates cannot be read.
+    pub fn of(settings: &StoreConfig) -> StoreResult<Self> {
+        let address = settings.address.clone();
+        let address = address.ok_or_else(|| StoreError::new("store.url is missing"))?;
+        // Braces: a cluster places keys by what is in them.
+        let prefix = format!("{{{}}}:", settings.prefix);
+        let slot = format!("{prefix}schema");
+        let (durability, time) = (settings.durability, settings.timeout);
+        let dial = Dialer::new(address, durability, slot.clone(), settings.ca_file.as_deref());
+        let dial = Arc::new(dial.map_err(StoreError::new)?);
+        let link = || Link::new(Arc::clone(&dial), time);
+        Ok(Self {
+            prefix,
+            slot,
+            durability,
+            time,
+            reader: link(),
+            writers: (0..WRITERS).map(|_| Arc::new(link())).collect(),
+            next_writer: AtomicUsize::new(0),
+        })
+    }
+
     pub(super) fn key(&self, kind: RedisKind, id: &str) -> String {
         format!("{}{}:{id}", self.prefix, kind.name)
     }
 
     pub(super) fn reader(&self) -> &Link {
         // The first call opens all connections, so that no later call waits for one.
-        self.writers.iter().for_each(Link::start);
+        self.writers.iter().for_each(|writer| writer.start());
         &self.reader
     }
 
-    pub(super) fn writer(&self) -> &Link {
-        self.writers.iter().for_each(Link::start);
+    pub(super) fn writer(&self) -> &Arc<Link> {
+        self.writers.iter().for_each(|writer| writer.start());
         let next = self.next_writer.fetch_add(1, Ordering::Relaxed);
         &self.writers[next % self.writers.len()]
     }
@@ -107,39 +131,29 @@ impl RedisCluster {
         answers::written(what, answer)
     }
 
-    /// Writes records and the change to their conversation.
-    pub(super) async fn update(
+    /// The stored records of one kind by id, in the order of the ids, without unreadable ones.
+    pub(super) async fn stored(&self, records: &[StoredRecord]) -> StoreResult<Vec<Option<StoredRecord>>> {
+        let Some(kind) = records.first().map(StoredRecord::kind) else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<String> = records.iter().map(kinds::id_of).collect();
+        let found = self.by_id("look for records", kind, &ids).await?;
+        Ok(found.into_iter().map(|read| read.and_then(Result::ok)).collect())
+    }
+
+    /// Records by id, each where its id is.
+    pub(super) async fn by_id(
         &self,
         what: &'static str,
-        records: &[StoredRecord],
-        update: &Update,
-    ) -> StoreResult<UpdateOutcome> {
-        // As in the SQLite store: the next request derives a change alone again.
-        let durable = match records.is_empty() {
-            true => Durable::No,
-            false => Durable::Yes,
-        };
-        let known = &update.known;
-        let mut stored = (known.version > 0).then(|| known.clone());
-        let began = Instant::now();
-        for attempt in 0..MOST_OVERTAKEN {
-            // Each attempt ends within a call's time; no other one begins after it.
-            if attempt > 0 && began.elapsed() >= self.time {
-                break;
-            }
-            let over = stored.as_ref().map_or(0, |stored| stored.version);
-            let written = update.on(stored, step()?).ok_or_else(|| foreign_record(what))?;
-            let mut all = redis_records(records)?;
-            all.push(RedisRecord::conversation(&written.record, over)?);
-            match self.write(what, all, durable).await? {
-                None => return Ok(written),
-                Some(newer) if newer.is_empty() => stored = None,
-                Some(newer) => stored = Some(from_json(&newer)?),
-            }
-        }
-        Err(StoreError::new(format!(
-            "{what}: others change the conversation all the time"
-        )))
+        kind: RecordKind,
+        ids: &[String],
+    ) -> StoreResult<Vec<Option<StoreResult<StoredRecord>>>> {
+        let of = RedisKind::from(kind);
+        let fields = ["o", "r", ARCHIVED, HEAD, STATUS];
+        let found = self.records(what, of, "", fields, ids.iter().cloned()).await?;
+        let mut found: HashMap<String, UsedFields<5>> = found.into_iter().collect();
+        let mut take = |id: &String| found.remove(id).map(|fields| answers::record(kind, fields));
+        Ok(ids.iter().map(&mut take).collect())
     }
 
     /// Records by id, in the requested order, without unknown ones: with their last use and the requested fields.
@@ -164,36 +178,8 @@ impl RedisCluster {
         Ok(found)
     }
 
-    /// Placed records, as [`Lookup`] has it; those used long ago are touched.
-    pub(super) async fn placed(
-        self: &Arc<Self>,
-        kind: PlacedKind,
-        principal: &str,
-        by: Lookup<'_>,
-    ) -> StoreResult<Vec<PlacedRecord>> {
-        let found = match by {
-            Lookup::Ids(ids) => {
-                let ids = ids.iter().map(Uuid::to_string);
-                self.records(kind.reading(), kind.into(), principal, ["r"], ids)
-                    .await?
-            }
-            Lookup::Places(places) => self.at_places(kind, principal, places).await?,
-        };
-        let stale = found.iter().filter(|(_, (used_ms, _))| is_stale(*used_ms));
-        let stale: Vec<String> = stale.map(|(id, _)| id.clone()).collect();
-        if !stale.is_empty() {
-            self.touch(kind.into(), stale);
-        }
-        let found = found.iter().map(|(_, (_, [record]))| placed(kind, record));
-        let mut found = found.collect::<Result<Vec<_>, _>>()?;
-        if matches!(by, Lookup::Places(_)) {
-            PlacedRecord::sort_oldest_first(&mut found, |record| record);
-        }
-        Ok(found)
-    }
-
     /// The records in the indexes of these places.
-    async fn at_places(
+    pub(super) async fn at_places(
         &self,
         kind: PlacedKind,
         principal: &str,
@@ -212,62 +198,16 @@ impl RedisCluster {
     }
 
     /// Marks records as used now, after the answer. Once a day for each.
-    pub(super) fn touch(self: &Arc<Self>, kind: RedisKind, ids: Vec<String>) {
-        let shared = Arc::clone(self);
-        tokio::spawn(async move {
-            let mut pipe = Pipeline::new();
-            let key = format!("{}{}", shared.prefix, kind.times);
-            let now = now_ms();
-            for id in ids {
-                pipe.cmd("ZADD").arg(&key).arg("XX").arg("GT").arg(now).arg(id);
-            }
-            // The next reader tries again.
-            let _ = shared
-                .writer()
-                .send("touch records", &LinkRequest::Plain(pipe))
-                .await;
-        });
-    }
-
-    /// Handoffs that fit, without their heads, newest first.
-    pub(super) async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
-        let what = "list handoffs";
-        let index = match (&filter.ids, &filter.conversation) {
-            (Some(_), _) => HANDOFF_IDS.to_owned(),
-            (None, Some(key)) => kinds::of_conversation(key),
-            (None, None) => HANDOFF.times.to_owned(),
-        };
-        let key = format!("{}{index}", self.prefix);
-        // They are all read by id, and then sorted.
-        let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
-        let mut found = Vec::new();
-        for from in (0..).step_by(PAGE) {
-            let mut pipe = Pipeline::new();
-            match &filter.ids {
-                Some((first, last)) => {
-                    let (first, last) = (format!("[{first}"), format!("[{last}"));
-                    let command = pipe.cmd("ZREVRANGEBYLEX").arg(&key).arg(last).arg(first);
-                    command.arg("LIMIT").arg(from).arg(PAGE)
-                }
-                None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
-            };
-            let ids: Vec<String> = self.query(what, pipe).await?;
-            let last = ids.len() < PAGE;
-            for (_, (_, values)) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
-                let handoff = handoff(values, String::new())?;
-                if filter.fits(&handoff) {
-                    found.push(handoff);
-                }
-            }
-            if last || limit.is_some_and(|limit| found.len() >= limit) {
-                break;
-            }
+    pub(super) fn touch(&self, kind: RedisKind, ids: Vec<String>) {
+        let mut pipe = Pipeline::new();
+        let key = format!("{}{}", self.prefix, kind.times);
+        let now = now_ms();
+        for id in ids {
+            pipe.cmd("ZADD").arg(&key).arg("XX").arg("GT").arg(now).arg(id);
         }
-        found.sort_by_key(|handoff| std::cmp::Reverse((handoff.created_ms, handoff.id)));
-        if filter.limit > 0 {
-            found.truncate(filter.limit);
-        }
-        Ok(found)
+        let writer = Arc::clone(self.writer());
+        // Where it fails, the next reader tries again.
+        tokio::spawn(async move { writer.send("touch records", &LinkRequest::Plain(pipe)).await });
     }
 
     /// Deletes what was last used before a time and is not in use.
@@ -295,15 +235,4 @@ impl RedisCluster {
             }
         }
     }
-}
-
-/// What is added to a version: at random, so that a version which a failover lost is not met again in another record.
-fn step() -> StoreResult<u64> {
-    let mut bytes = [0; 4];
-    random(&mut bytes).map_err(|error| StoreError::new(format!("no randomness: {error}")))?;
-    Ok(1 + u64::from(u32::from_be_bytes(bytes) >> 12))
-}
-
-fn is_stale(used_ms: u64) -> bool {
-    now_ms().saturating_sub(used_ms) > TOUCH_AFTER_MS
 }

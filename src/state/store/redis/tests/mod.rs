@@ -12,13 +12,14 @@ mod outages;
 pub(crate) mod server;
 mod topologies;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use self::server::RedisServer;
 use super::*;
-use crate::config::{Config, ServerDurability, StoreAddress};
+use crate::config::{Config, ServerDurability, StoreAddress, StoreConfig};
 use crate::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
 
 /// Tests that take a server: `local` is without one, `redis` with one.
