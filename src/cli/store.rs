@@ -11,7 +11,7 @@ use super::exit::{CliResult, Exit};
 use super::output::{Out, plural, shown, size, visible};
 use super::state_args::StateArgs;
 use super::{block_on, load_state};
-use crate::state::config::{Config, StoreConfig, StoreKind};
+use crate::state::config::{Config, StoreAddress, StoreConfig, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
 use crate::state::store::{self, SharedStore};
@@ -198,7 +198,7 @@ impl StorePlace {
                     }
                 }
                 None => {
-                    let address = url.parse().map_err(|why: String| {
+                    let address = StoreAddress::parse(url).map_err(|why| {
                         // Not the URL itself: it may hold a password.
                         Exit::USAGE.with_help(
                             format!("not the URL of a store: {why}"),

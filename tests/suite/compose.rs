@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_llm::state::config::{Config, Environment, Flags};
+use baton_llm::state::config::{Config, Environment, Flags, StoreAddress};
 use baton_llm::state::store::Store;
 use baton_llm::state::store::redis::RedisStore;
 use saphyr_parser::{Event, Parser};
@@ -202,7 +202,7 @@ mod redis {
         let mut all = Vec::new();
         for name in ["baton-1", "baton-2"] {
             let mut settings = config(&services[name]).store;
-            settings.address = Some(server.url().parse().unwrap());
+            settings.address = Some(StoreAddress::parse(&server.url()).unwrap());
             assert_eq!(
                 RedisStore::of(&settings)
                     .unwrap()

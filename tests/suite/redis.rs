@@ -441,7 +441,7 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let started = || {
         let mut settings = config::StoreConfig::from(StoreKind::Redis);
-        settings.address = Some(wire.redis_url().parse().unwrap());
+        settings.address = Some(config::StoreAddress::parse(&wire.redis_url()).unwrap());
         settings.durability = ServerDurability::Replicated;
         settings.timeout = Duration::from_millis(500);
         let mut config = harness::config(&provider.url());

@@ -136,14 +136,6 @@ impl StoreAddress {
     }
 }
 
-impl std::str::FromStr for StoreAddress {
-    type Err = String;
-
-    fn from_str(url: &str) -> Result<Self, String> {
-        Self::parse(url).map_err(str::to_owned)
-    }
-}
-
 /// Without user and password.
 impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -119,7 +119,7 @@ impl QueueLoad {
 
     /// Remembers an exchange whose end is lost.
     pub(super) fn lost_end(&self, id: String) {
-        let mut lost = self.lock_lost_ends();
+        let mut lost = locked(&self.lost_ends);
         if lost.len() < MOST_LOST_ENDS {
             lost.push(id);
         }
@@ -127,11 +127,7 @@ impl QueueLoad {
 
     /// Takes the exchanges whose ends are lost.
     pub(super) fn take_lost_ends(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lock_lost_ends())
-    }
-
-    pub(super) fn lock_lost_ends(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        locked(&self.lost_ends)
+        std::mem::take(&mut *locked(&self.lost_ends))
     }
 
     /// A note has left the queue.
@@ -142,10 +138,6 @@ impl QueueLoad {
 }
 
 impl NoteQueue {
-    pub(super) fn lock_partial(&self) -> std::sync::MutexGuard<'_, HashSet<Arc<str>>> {
-        locked(&self.partial)
-    }
-
     /// Queues a note; `false` where it was dropped.
     pub(super) fn send(&self, note: JournalNote) -> bool {
         let (weight, body) = (note.weight(), note.body_bytes());
@@ -184,7 +176,7 @@ pub(super) struct RecordedExchange {
 impl RecordedExchange {
     pub(super) fn send(&self, note: JournalNote) {
         if !self.queue.send(note) {
-            self.queue.lock_partial().insert(Arc::clone(&self.id));
+            locked(&self.queue.partial).insert(Arc::clone(&self.id));
         }
     }
 

@@ -13,6 +13,7 @@ use super::headers::PackedHeaders;
 use super::live_bodies::{LiveBodies, LivePart};
 use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange};
+use crate::sync::locked;
 use crate::telemetry::ExchangeEvent;
 use baton_core::redact::Redactor;
 use baton_core::wire::{StopReason, Usage};
@@ -70,7 +71,7 @@ impl Recorder {
     /// Records the end of an exchange, also of one without a transcript.
     pub fn end(&self, event: &ExchangeEvent) {
         let Some(queue) = &self.0 else { return };
-        let partial = queue.lock_partial().remove(event.id.as_str());
+        let partial = locked(&queue.partial).remove(event.id.as_str());
         let end = JournalNote::End {
             event: Box::new(event.clone()),
             partial,
@@ -160,7 +161,7 @@ impl Recording {
             open.begun.store(true, Relaxed);
         } else {
             // Without its first note only its end can be kept.
-            open.queue.lock_partial().insert(Arc::clone(&open.id));
+            locked(&open.queue.partial).insert(Arc::clone(&open.id));
         }
     }
 

@@ -110,16 +110,6 @@ impl Sessions {
         &self.store
     }
 
-    /// Conversations in memory.
-    pub fn len(&self) -> usize {
-        self.live.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.live.is_empty()
-    }
-
     /// Whether other processes serve the same conversations.
     pub fn is_shared(&self) -> bool {
         self.shared

@@ -88,6 +88,24 @@ impl DocumentFilter {
     }
 }
 
+/// Whether a write is answered only when it survives a power loss (on this machine's disk, or as `store.durability` has it).
+/// Otherwise it is flushed soon after its answer, and survives the end of the process alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durable {
+    Yes,
+    No,
+}
+
+impl Durable {
+    /// For records with the change to their conversation. A change alone is derived again by the next request.
+    fn where_new(records: &[StoredRecord]) -> Self {
+        match records.is_empty() {
+            true => Self::No,
+            false => Self::Yes,
+        }
+    }
+}
+
 /// The interface of all stores. Records of another principal count as unknown.
 ///
 /// # Errors

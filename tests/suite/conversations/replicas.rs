@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use baton_llm::state::clock::Clock;
-use baton_llm::state::config::{Config, ServerDurability, StoreKind};
+use baton_llm::state::config::{Config, ServerDurability, StoreAddress, StoreKind};
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::store::SharedStore;
 use baton_llm::state::store::redis::RedisStore;
@@ -99,7 +99,7 @@ pub fn shared(url: &str, prefix: &str) -> SharedStore {
 /// The same, with a limit of a call's time.
 pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
     let mut settings = baton_llm::state::config::StoreConfig::from(StoreKind::Redis);
-    settings.address = Some(url.parse().unwrap());
+    settings.address = Some(StoreAddress::parse(url).unwrap());
     settings.durability = ServerDurability::Memory;
     prefix.clone_into(&mut settings.prefix);
     settings.timeout = time;

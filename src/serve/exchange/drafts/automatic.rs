@@ -31,7 +31,7 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
             why = cut.reason.name(),
             tokens = cut.tokens,
             dollars = cut.saved,
-            ready = begun.accepted().is_some(),
+            ready = begun.accepted.is_some(),
             "a handoff costs nothing here"
         );
         thread.ledger(|ledger| ledger.cut(&cut));

@@ -55,26 +55,26 @@ pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -
 /// Stores the document of a job, and the handoff that it becomes. `None`: it waits for a person's approval, and nothing is cut by
 /// it.
 async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, Option<Handoff>), DraftEnd> {
-    let request = &job.wanted().ask;
+    let request = &job.wanted.ask;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let document = made(exchange, &first, job).await?;
     let prepared = prepared(exchange, request, &document, &first)?;
-    if job.accepted().is_none() && request.is_reviewed(exchange.app.config.handoff.review) {
+    if job.accepted.is_none() && request.is_reviewed(exchange.app.config.handoff.review) {
         let new = exchange
             .plan()
             .drafted_for_review(request, &document)
             .map_err(DraftEnd::Failed)?;
-        let written = record_writer::write_for_review(exchange, job.id(), new).await;
+        let written = record_writer::write_for_review(exchange, job.id, new).await;
         written.map_err(|error| unwritten(exchange, &error))?;
-        tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
+        tracing::info!(exchange = exchange.ctx.id, draft = %job.id, "a draft waits for approval");
         return Ok((document, None));
     }
     let written = record_writer::write(exchange, prepared).await;
     let handoff = written.map_err(|error| unwritten(exchange, &error))?;
     // The stored draft of a review has become another handoff.
-    if job.accepted().is_some()
+    if job.accepted.is_some()
         && let store = exchange.app.sessions.store()
-        && let Err(error) = store.archive(&exchange.ctx.principal, job.id(), true).await
+        && let Err(error) = store.archive(&exchange.ctx.principal, job.id, true).await
     {
         tracing::warn!(exchange = exchange.ctx.id, %error, "a reviewed draft is still listed");
     }
@@ -87,9 +87,9 @@ async fn made(
     first: &RewriteOutcome,
     job: &DraftJob,
 ) -> Result<AcceptedDraft, DraftEnd> {
-    let DraftOrder { ask: request, prompt } = job.wanted();
-    let is_drafted = job.accepted().is_none() && prompt.is_none();
-    let made = match (job.accepted(), prompt) {
+    let DraftOrder { ask: request, prompt } = &job.wanted;
+    let is_drafted = job.accepted.is_none() && prompt.is_none();
+    let made = match (&job.accepted, prompt) {
         _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
         (Some(accepted), _) => Ok(accepted.clone()),
         (None, Some(document)) => Ok(AcceptedDraft {

@@ -30,7 +30,7 @@ pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
     let exchange = exchange.showing();
     super::slow_answer::answered(exchange.clone(), async move {
-        let (id, origin) = (job.id(), job.wanted().ask.origin);
+        let (id, origin) = (job.id, job.wanted.ask.origin);
         let made = hand_over(&exchange, job).await;
         match made {
             Ok(handoff) => {

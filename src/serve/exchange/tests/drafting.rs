@@ -76,7 +76,7 @@ async fn a_local_draft_becomes_the_active_handoff_with_the_open_message() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&work())).exchange().await;
     let job = job(&exchange, local().into());
-    let id = job.id();
+    let id = job.id;
     let handoff = drafts::hand_over(&exchange, job).await.unwrap();
     assert_eq!(handoff.origin, HandoffOrigin::Api);
     assert!(handoff.prompt.contains("And the docs?"), "{}", handoff.prompt);
@@ -169,9 +169,9 @@ async fn an_automatic_draft_is_begun_once() {
         ..DueHandoff::default()
     };
     let job = drafts::automatic_job(&exchange, automatic()).expect("a draft");
-    assert_eq!(job.wanted().ask.origin, HandoffOrigin::Auto);
+    assert_eq!(job.wanted.ask.origin, HandoffOrigin::Auto);
     assert_eq!(
-        job.wanted().ask.reason.as_deref(),
+        job.wanted.ask.reason.as_deref(),
         Some("the context had 1234 tokens")
     );
     assert!(

@@ -12,46 +12,18 @@ use baton_core::record::HandoffId;
 /// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
 #[derive(Debug)]
 pub struct DraftJob {
-    drafting: Arc<DraftQueue>,
-    id: Uuid,
-    wanted: DraftOrder,
-    accepted: Option<AcceptedDraft>,
-    cancelled: watch::Receiver<bool>,
-    over: bool,
+    pub(super) drafting: Arc<DraftQueue>,
+    /// The draft's id.
+    pub id: Uuid,
+    /// The request for it.
+    pub wanted: DraftOrder,
+    /// The document, where it is written already and a person accepted it.
+    pub accepted: Option<AcceptedDraft>,
+    pub(super) cancelled: watch::Receiver<bool>,
+    pub(super) over: bool,
 }
 
 impl DraftJob {
-    pub(super) fn new(
-        drafting: Arc<DraftQueue>,
-        id: Uuid,
-        (wanted, accepted): (DraftOrder, Option<AcceptedDraft>),
-        cancelled: watch::Receiver<bool>,
-    ) -> Self {
-        Self {
-            drafting,
-            id,
-            wanted,
-            accepted,
-            cancelled,
-            over: false,
-        }
-    }
-
-    /// The draft's id.
-    pub fn id(&self) -> Uuid {
-        self.id
-    }
-
-    /// The request for it.
-    pub fn wanted(&self) -> &DraftOrder {
-        &self.wanted
-    }
-
-    /// The document, where it is written already and a person accepted it.
-    pub fn accepted(&self) -> Option<&AcceptedDraft> {
-        self.accepted.as_ref()
-    }
-
     /// Marks the draft as written: it is stored under its id and waits for a person.
     pub fn review(self, method: Option<DraftMethod>, document: String) {
         let id = self.id;

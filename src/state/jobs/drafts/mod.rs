@@ -79,12 +79,6 @@ struct DraftEntry {
     notified: bool,
 }
 
-impl Default for DraftQueue {
-    fn default() -> Self {
-        Self::expiring_after(Duration::from_secs(24 * 60 * 60))
-    }
-}
-
 impl DraftQueue {
     /// None yet. One that waits for a person for so long is expired.
     pub fn expiring_after(expires: Duration) -> Self {
@@ -134,12 +128,14 @@ impl DraftQueue {
     ) -> Result<DraftJob, OpenDraft> {
         let draft = DraftRecord::new(conversation, principal, wanted, DraftState::Writing);
         let cancelled = self.insert(&mut self.lock(), draft.clone())?;
-        Ok(DraftJob::new(
-            Arc::clone(self),
-            draft.id,
-            (draft.wanted, document),
+        Ok(DraftJob {
+            drafting: Arc::clone(self),
+            id: draft.id,
+            wanted: draft.wanted,
+            accepted: document,
             cancelled,
-        ))
+            over: false,
+        })
     }
 
     /// Takes the draft that waits for the conversation's next request: it is being written now.
@@ -157,7 +153,14 @@ impl DraftQueue {
         entry.draft.state = DraftState::Writing;
         entry.draft.updated_ms = now_ms();
         let (wanted, cancelled) = (entry.draft.wanted.clone(), entry.cancel.subscribe());
-        Some(DraftJob::new(Arc::clone(self), id, (wanted, accepted), cancelled))
+        Some(DraftJob {
+            drafting: Arc::clone(self),
+            id,
+            wanted,
+            accepted,
+            cancelled,
+            over: false,
+        })
     }
 
     /// A draft by id.

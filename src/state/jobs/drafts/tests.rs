@@ -6,7 +6,7 @@ fn wanted() -> DraftOrder {
 }
 
 fn drafting() -> Arc<DraftQueue> {
-    Arc::new(DraftQueue::default())
+    Arc::new(DraftQueue::expiring_after(std::time::Duration::from_secs(60)))
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn a_conversation_has_one_open_draft_and_others_learn_which() {
     );
     assert!(drafting.request("b", "local", wanted(), None).is_ok());
     let job = drafting.take("a").unwrap();
-    assert_eq!(job.id(), first.id);
+    assert_eq!(job.id, first.id);
     let waits = |key| drafting.open_in(key).is_some_and(|draft| draft.state.waits());
     assert!(drafting.take("a").is_none() && !waits("a") && waits("b"));
     assert_eq!(
@@ -65,7 +65,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
         (None, (DraftState::Cancelled, None)),
     ] {
         let job = drafting.begin("a", "local", wanted(), None).unwrap();
-        let id = job.id();
+        let id = job.id;
         match end {
             Some(end) => job.ended(&end),
             None => drop(job),
@@ -74,7 +74,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
         assert!(drafting.all_open().is_empty());
     }
     let job = drafting.begin("a", "local", wanted(), None).unwrap();
-    let id = job.id();
+    let id = job.id;
     let moved = std::panic::AssertUnwindSafe(job);
     let panicked = std::panic::catch_unwind(move || {
         let _job = moved;
@@ -93,10 +93,10 @@ async fn a_cancelled_draft_stops_its_writer_and_one_that_waits_ends_at_once() {
     assert_eq!(drafting.cancel(waits.id), Err(CancelRefusal::Ended));
     assert_eq!(drafting.cancel(Uuid::nil()), Err(CancelRefusal::Unknown));
     let job = drafting.begin("a", "local", wanted(), None).unwrap();
-    drafting.cancel(job.id()).unwrap();
+    drafting.cancel(job.id).unwrap();
     job.cancelled().await;
     assert_eq!(
-        drafting.get(job.id()).unwrap().state,
+        drafting.get(job.id).unwrap().state,
         DraftState::Writing,
         "until its writer says so"
     );
@@ -110,7 +110,7 @@ fn a_handoff_drops_what_waits_and_not_what_is_being_written() {
     drafting.handed_over("a");
     drafting.handed_over("b");
     assert_eq!(drafting.get(waits.id).unwrap().state, DraftState::Dropped);
-    assert_eq!(drafting.get(job.id()).unwrap().state, DraftState::Writing);
+    assert_eq!(drafting.get(job.id).unwrap().state, DraftState::Writing);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
     let ids: Vec<Uuid> = (0..ENDED + 9)
         .map(|n| {
             let job = drafting.begin(&n.to_string(), "local", wanted(), None).unwrap();
-            let id = job.id();
+            let id = job.id;
             job.ended(&DraftEnd::Empty);
             id
         })
@@ -133,7 +133,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
 fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let drafting = drafting();
     let job = drafting.begin("a", "local", wanted(), None).unwrap();
-    let id = job.id();
+    let id = job.id;
     job.review(Some(DraftMethod::Bundle), "# Goal".to_owned());
     assert_eq!(drafting.get(id).unwrap().state, DraftState::Review);
     assert_eq!(
@@ -152,7 +152,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     drafting.accept(id, None).unwrap();
     drafting.accept(id, Some("# Another".to_owned())).unwrap();
     let job = drafting.take("a").unwrap();
-    let accepted = job.accepted().unwrap();
+    let accepted = job.accepted.as_ref().unwrap();
     assert_eq!(
         (accepted.document.as_str(), accepted.method),
         ("# Another", Some(DraftMethod::Bundle))
@@ -166,7 +166,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
 fn a_person_says_no_or_nothing_for_too_long() {
     let review = |drafting: &Arc<DraftQueue>| {
         let job = drafting.begin("a", "local", wanted(), None).unwrap();
-        let id = job.id();
+        let id = job.id;
         job.review(None, "# Goal".to_owned());
         id
     };

@@ -1,11 +1,10 @@
 //! Documents: a hash for each, an index by time, and one of those that are active by what they are about.
 
 use super::answers::{ScriptResult, document_written};
-use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::RedisStore;
 use crate::store::records::StoredRecord;
-use crate::store::{StoreError, StoreResult, foreign_record};
+use crate::store::{Durable, StoreError, StoreResult, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
 /// The arguments of the script.

@@ -16,7 +16,7 @@ use super::answers::{LinkFault, durable, server_fault};
 use super::dial::{Dialer, PrimaryConnection};
 use super::scripts::ScriptCall;
 use super::settings::WriteWait;
-use crate::store::{StoreError, StoreResult};
+use crate::store::{Durable, StoreError, StoreResult};
 
 /// Calls that may be under way. More would only wait for each other.
 const UNDER_WAY: usize = 1024;
@@ -58,13 +58,6 @@ pub(super) enum LinkRequest {
     Script(ScriptCall, Durable),
     /// Plain commands.
     Plain(Pipeline),
-}
-
-/// Whether the answer of a write waits until the write is durable, as the config has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Durable {
-    Yes,
-    No,
 }
 
 impl Drop for Link {

@@ -32,7 +32,6 @@ use self::documents::DocumentWrite;
 use self::kinds::{
     ARCHIVED, CONVERSATION, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord, STATUS,
 };
-use self::link::Durable;
 use self::scripts::RedisScript;
 pub use self::shared::RedisStore;
 use self::shared::redis_records;
@@ -40,7 +39,7 @@ use super::records::{
     Lookup, PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
     TOUCH_AFTER_MS,
 };
-use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult, foreign_record, random};
+use super::{DocumentFilter, Durable, HandoffFilter, Store, StoreError, StoreResult, foreign_record, random};
 use crate::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
@@ -165,11 +164,7 @@ impl Store for RedisStore {
         records: Vec<StoredRecord>,
         update: &Update,
     ) -> StoreResult<UpdateOutcome> {
-        // As in the SQLite store: the next request derives a change alone again.
-        let durable = match records.is_empty() {
-            true => Durable::No,
-            false => Durable::Yes,
-        };
+        let durable = Durable::where_new(&records);
         let known = &update.known;
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();

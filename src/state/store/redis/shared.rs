@@ -1,5 +1,4 @@
-//! The building blocks of the store's calls: scripts, pipelines, reads that find and touch records, writes that are
-//! retried if another one was first.
+//! The store's connections, and what its calls are made of: scripts, pipelines, reads of records by id and by place.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use redis::{FromRedisValue, Pipeline, Value};
 use super::answers::{self, UsedFields, first};
 use super::dial::Dialer;
 use super::kinds::{self, ARCHIVED, HEAD, RedisKind, RedisRecord, STATUS};
-use super::link::{Durable, Link, LinkRequest};
+use super::link::{Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
 use crate::clock::now_ms;
 use crate::config::{ServerDurability, StoreConfig};
 use crate::store::records::{PAGE, PlacedKind, RecordKind, StoredRecord};
-use crate::store::{StoreError, StoreResult};
+use crate::store::{Durable, StoreError, StoreResult};
 
 /// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
 pub(super) const WRITERS: usize = 4;
@@ -67,7 +66,7 @@ impl RedisStore {
         format!("{}{}:{id}", self.prefix, kind.name)
     }
 
-    pub(super) fn reader(&self) -> &Link {
+    fn reader(&self) -> &Link {
         // The first call opens all connections, so that no later call waits for one.
         self.writers.iter().for_each(|writer| writer.start());
         &self.reader

@@ -3,21 +3,12 @@
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::store::{StoreError, StoreResult};
-
-/// The failures that an acknowledged write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JobDurability {
-    /// A power loss: the write is flushed to the disk before the caller is answered.
-    PowerLoss,
-    /// The end of the process: the flush follows soon after the answer, and the caller does not wait for the disk.
-    ProcessExit,
-}
+use crate::store::{Durable, StoreError, StoreResult};
 
 /// A piece of SQL with the channel for its result.
 pub(super) trait SqlJob: Send {
-    /// The failures that the write must survive.
-    fn durability(&self) -> JobDurability;
+    /// Whether the caller waits for the disk.
+    fn durable(&self) -> Durable;
     /// Runs the SQL.
     fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
     /// Answers the caller with the value of `run`, or with the error.
@@ -26,7 +17,7 @@ pub(super) trait SqlJob: Send {
 
 /// A closure as a job.
 pub(super) struct SqlTask<F, T> {
-    durability: JobDurability,
+    durable: Durable,
     what: &'static str,
     run: Option<F>,
     value: Option<T>,
@@ -36,13 +27,13 @@ pub(super) struct SqlTask<F, T> {
 impl<F, T> SqlTask<F, T> {
     /// `what` names the job in errors.
     pub(super) fn new(
-        durability: JobDurability,
+        durable: Durable,
         what: &'static str,
         run: F,
         reply: oneshot::Sender<StoreResult<T>>,
     ) -> Self {
         Self {
-            durability,
+            durable,
             what,
             run: Some(run),
             value: None,
@@ -56,8 +47,8 @@ where
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
     T: Send,
 {
-    fn durability(&self) -> JobDurability {
-        self.durability
+    fn durable(&self) -> Durable {
+        self.durable
     }
 
     fn run(&mut self, conn: &Connection) -> rusqlite::Result<()> {

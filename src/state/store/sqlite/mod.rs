@@ -28,7 +28,6 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use self::job::JobDurability;
 use self::places::PlaceSet;
 use self::rows::{RowKeys, TouchedRecord};
 use self::worker::DbWorker;
@@ -36,7 +35,7 @@ use self::writer::{Flush, SqliteWriter, to_disk};
 use super::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord, TOUCH_AFTER_MS,
 };
-use super::{DocumentFilter, HandoffFilter, Store, StoreResult, make_dir};
+use super::{DocumentFilter, Durable, HandoffFilter, Store, StoreResult, make_dir};
 use crate::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
@@ -231,16 +230,13 @@ impl Store for SqliteStore {
         update: &Update,
     ) -> StoreResult<UpdateOutcome> {
         self.add_places(&records);
-        let durability = match records.is_empty() {
-            true => JobDurability::ProcessExit,
-            false => JobDurability::PowerLoss,
-        };
+        let durable = Durable::where_new(&records);
         let update = update.clone();
         let write = move |conn: &Connection| {
             records.iter().try_for_each(|record| rows::put(conn, record))?;
             rows::change(conn, &update)
         };
-        self.writer.call_with(durability, action, write).await
+        self.writer.call_with(durable, action, write).await
     }
 
     async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
@@ -253,8 +249,9 @@ impl Store for SqliteStore {
         let document = document.clone();
         let write = move |conn: &Connection| document_rows::put(conn, &document);
         // It can be made again from the journal; a power loss may take the last one.
-        let durability = JobDurability::ProcessExit;
-        self.writer.call_with(durability, "write a document", write).await
+        self.writer
+            .call_with(Durable::No, "write a document", write)
+            .await
     }
 
     async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
@@ -283,9 +280,8 @@ impl Store for SqliteStore {
         let retention = *retention;
         // The index keeps the swept siblings: a superfluous entry does no harm.
         let write = move |conn: &Connection| rows::sweep(conn, &retention);
-        let durability = JobDurability::ProcessExit;
         self.writer
-            .call_with(durability, "sweep old records", write)
+            .call_with(Durable::No, "sweep old records", write)
             .await
     }
 

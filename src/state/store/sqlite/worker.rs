@@ -8,9 +8,9 @@ use std::time::Instant;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::job::{JobDurability, SqlJob, SqlTask};
+use super::job::{SqlJob, SqlTask};
 use super::writer::{SqliteWriter, in_savepoint};
-use crate::store::{StoreError, StoreResult};
+use crate::store::{Durable, StoreError, StoreResult};
 
 /// Most writes in one transaction. Bounds how long the first job waits for the last one.
 const BATCH: usize = 256;
@@ -99,7 +99,7 @@ impl DbWorker {
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> StoreResult<T> {
-        self.call_with(JobDurability::PowerLoss, what, run).await
+        self.call_with(Durable::Yes, what, run).await
     }
 
     /// As [`call`](Self::call), with the given durability.
@@ -108,11 +108,11 @@ impl DbWorker {
     /// The job or its transaction failed, or the thread has ended.
     pub(super) async fn call_with<T: Send + 'static>(
         &self,
-        durability: JobDurability,
+        durable: Durable,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let answer = self.enqueue(durability, what, run);
+        let answer = self.enqueue(durable, what, run);
         answer
             .await
             .unwrap_or_else(|_| Err(StoreError::new(format!("{what}: the store's thread has ended"))))
@@ -124,17 +124,17 @@ impl DbWorker {
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<StoreResult<T>> {
-        self.enqueue(JobDurability::ProcessExit, what, run)
+        self.enqueue(Durable::No, what, run)
     }
 
     fn enqueue<T: Send + 'static>(
         &self,
-        durability: JobDurability,
+        durable: Durable,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<StoreResult<T>> {
         let (reply, answer) = oneshot::channel();
-        let task = SqlTask::new(durability, what, run, reply);
+        let task = SqlTask::new(durable, what, run, reply);
         if let Some(queue) = &self.queue {
             // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed channel.
             let _ = queue.send(Box::new(task));

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 
-use super::job::{JobDurability, SqlJob};
+use super::job::SqlJob;
 use super::schema::{self, LOG_PAGES};
 use super::wal;
 use crate::disk::sync_dir;
+use crate::store::Durable;
 
 /// Delay of the flush for writes that were answered before it. A burst of them (at start, or with the first requests of
 /// many conversations) then shares one flush.
@@ -103,9 +104,7 @@ impl SqliteWriter {
             return;
         }
         let conn = &self.conn;
-        let to_disk = batch
-            .iter()
-            .any(|job| job.durability() == JobDurability::PowerLoss);
+        let to_disk = batch.iter().any(|job| job.durable() == Durable::Yes);
         let mut executed = Vec::with_capacity(batch.len());
         let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
         for mut job in batch {

@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::faulty_wire::{Fault, FaultyWire};
 use super::*;
+use crate::store::redis::shared::WRITERS;
 
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
@@ -114,7 +115,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             written.extend(all.into_iter().filter_map(|(_, done)| done.ok().flatten()));
         }
         // Each link has the task that keeps it and one that drives its connection.
-        let limit = before + 2 * (super::super::shared::WRITERS + 1);
+        let limit = before + 2 * (WRITERS + 1);
         assert!(tasks() <= limit, "{fault:?}: {} after {before}", tasks());
         match fault {
             // A late piece delays all reads behind it: those of one round, sometimes of two, end too late.
