@@ -3,8 +3,6 @@
 //! `cargo bench --bench core`
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "support/carry_overs.rs"]
-mod carry_overs;
 #[path = "support/history.rs"]
 #[allow(dead_code)]
 mod history;
@@ -409,27 +407,6 @@ mod drafts {
             .bench_local(|| index(&view).bundle(&REQUEST).unwrap().len());
     }
 
-    /// How much of what must be kept is in a carry-over prompt that is written as a model would: the golden exchanges'.
-    /// A person wrote them: no provider's model is in this figure. `cargo run --example carry_overs` measures those in
-    /// your own sessions.
-    #[allow(clippy::print_stdout)]
-    fn told_of_carry_overs(name: &str) {
-        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
-        let manifest = std::fs::read(format!("{golden}/manifest.json")).unwrap();
-        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
-        let prompt = manifest["carry_over_prompt"].as_str().unwrap();
-        let body = Bytes::from(std::fs::read(format!("{golden}/{name}/00_request_agent.json")).unwrap());
-        let view = wires::wire(name).read(&body, Operation::Generate).unwrap();
-        let Some(shares) = super::carry_overs::shares(&view, prompt) else {
-            return;
-        };
-        println!(
-            "{name}: of {} must-keeps the golden exchange's carry-over (written by hand, by no provider's model) has {:.2}, the last \
-             turns in as many bytes {:.2}, local {:.2}",
-            shares.all, shares.prompt, shares.last_turns, shares.local
-        );
-    }
-
     /// What is kept of sessions of 200 to 2,000 turns, compared with what their last turns keep.
     #[allow(clippy::print_stdout, clippy::cast_precision_loss)]
     fn told(session: &Session, view: &View, name: &str) {
@@ -457,7 +434,6 @@ mod drafts {
             share(&session.last_turns(REQUEST.tokens)),
             secrets(&local) + secrets(&bundle)
         );
-        told_of_carry_overs(name);
     }
 }
 

@@ -413,11 +413,11 @@ impl Planted {
         let view = baton_core::wire::wire(wire)
             .read(&body.into(), Operation::Generate)
             .unwrap();
-        let marks = baton_core::transcript::Transcript::of(&view).marks();
+        let marks = baton_core::mark::marks(&view.body);
         let last = marks
             .iter()
             .rev()
-            .find(|mark| matches!(mark.kind, baton_core::transcript::MarkMeaning::Handoff(_)));
+            .find(|mark| matches!(mark.kind, baton_core::mark::MarkKind::Open(_)));
         let end = last.map_or(view.list.end, |mark| mark.span.start);
         (view, end)
     }

@@ -28,10 +28,9 @@ mod turn;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-use uuid::Uuid;
-
-use crate::mark::{self, MarkKind, RawMark};
-use crate::text::{Span, json};
+use crate::mark::{self, MarkKind};
+use crate::record::HandoffId;
+use crate::text::json;
 use crate::wire::{Role, View};
 
 pub use agents::AgentKind;
@@ -48,28 +47,6 @@ pub use turn::TranscriptTurn;
 #[derive(Clone, Copy)]
 pub struct Transcript<'a> {
     view: &'a View,
-}
-
-/// A line of ours in a transcript. Whether it counts is not decided here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TranscriptMark {
-    /// The turn that it is in.
-    pub turn: usize,
-    /// Its bytes, from the first bracket to the last.
-    pub span: Span,
-    /// What it says.
-    pub kind: MarkMeaning,
-}
-
-/// What a line of ours says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MarkMeaning {
-    /// A handoff happened here: what follows, up to the closing line, is its carry-over prompt.
-    Handoff(Uuid),
-    /// The carry-over prompt ends here.
-    HandoffEnd,
-    /// A hidden call and its result are here in the model's view.
-    Aside(Uuid),
 }
 
 impl<'a> Transcript<'a> {
@@ -154,21 +131,12 @@ impl<'a> Transcript<'a> {
             .collect()
     }
 
-    /// Lines of ours, in order.
-    pub fn marks(&self) -> Vec<TranscriptMark> {
+    /// The turn with the opening line of this handoff. Whether the line counts is not decided here.
+    pub fn turn_of(&self, handoff: HandoffId) -> Option<usize> {
         let body = &self.view.body;
         let (marks, _) = mark::marks_in(body, self.view.list, &mark::stems(body));
-        let marks = marks.into_iter().filter_map(|RawMark { span, kind }| {
-            let kind = match kind {
-                MarkKind::Open(id) => MarkMeaning::Handoff(id),
-                MarkKind::Close(..) => MarkMeaning::HandoffEnd,
-                MarkKind::Aside(id) => MarkMeaning::Aside(id),
-                MarkKind::Note(_) | MarkKind::Broken(_) => return None,
-            };
-            let turn = self.view.turn_at(span.start)?;
-            Some(TranscriptMark { turn, span, kind })
-        });
-        marks.collect()
+        let mut lines = marks.iter().filter(|mark| mark.kind == MarkKind::Open(handoff));
+        lines.find_map(|line| self.view.turn_at(line.span.start))
     }
 }
 

@@ -47,17 +47,11 @@ pub struct Recaller {
     pub settings: RecallIndexSettings,
 }
 
-type Answer = fn(&RecallIndexSettings, &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
-
-/// How each of them is answered.
-const ANSWERS: &[(&str, Answer)] = &[(RECALL_NAME, recall)];
-
 impl CallAnswerer for Recaller {
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
-        let known = ANSWERS.iter().find(|(name, _)| *name == call.tool);
-        match known {
-            Some((_, answer)) => answer(&self.settings, call),
-            None => (HiddenResult::NOT_WHOLE, AnswerOutcome::BadArguments),
+        match call.tool {
+            RECALL_NAME => recall(&self.settings, call),
+            _ => (HiddenResult::NOT_WHOLE, AnswerOutcome::BadArguments),
         }
     }
 }
@@ -88,6 +82,6 @@ mod tests {
         let table = ToolTable::of(&ToolSettings::default(), true, true);
         let with_text = table.iter().filter(|tool| tool.on_call == OnCall::Answer);
         let names: Vec<_> = with_text.map(|tool| tool.name).collect();
-        assert_eq!(names, ANSWERS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert_eq!(names, [RECALL_NAME]);
     }
 }

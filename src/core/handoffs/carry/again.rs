@@ -11,7 +11,7 @@ use crate::handoffs::recall::found_nothing;
 use crate::record::{HandoffId, HiddenPair};
 use crate::redact::Redactor;
 use crate::tools::RECALL_NAME;
-use crate::transcript::{MarkMeaning, Transcript, TranscriptPartKind, TranscriptTurn};
+use crate::transcript::{Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;
 
 /// Requests after a handoff within which something is looked up again because of it.
@@ -45,10 +45,7 @@ pub fn looked_up_again<'p>(
 /// Files read again and commands run again within the next requests after a handoff, each once. `None`: its sentinel is not in
 /// this transcript.
 pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
-    let mut marks = transcript.marks().into_iter();
-    let cut = marks
-        .find(|mark| mark.kind == MarkMeaning::Handoff(handoff))?
-        .turn;
+    let cut = transcript.turn_of(handoff)?;
     let mut before = HashSet::new();
     for turn in transcript.turns().take(cut + 1) {
         look_ups(&turn, &mut |look_up| {

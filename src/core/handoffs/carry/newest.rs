@@ -96,7 +96,7 @@ impl<'r> Held<'r> {
             let by = statements.newest(by);
             let mut rules = self.rules.iter();
             if !rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text)) {
-                let forbids = by.statement.forbids();
+                let forbids = by.statement.forbids;
                 self.hold((by.turn, usize::MAX), by.text, forbids, by.replaced.is_some());
             }
         }

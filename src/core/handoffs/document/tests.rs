@@ -82,7 +82,6 @@ fn full() -> SeenFacts {
             path: "src/a.rs".into(),
             change: FileChange::Modified,
             why: Some("The reader.".into()),
-            turn: 2,
         }],
         read: vec!["docs/plan.md".into(), "src/b.rs".into()],
         failed: vec![seen::SeenFailure {

@@ -13,7 +13,7 @@ use crate::wire::Role;
 /// It holds no part of the request; what it holds is redacted and bounded for each message.
 #[derive(Debug, Default)]
 pub struct DraftIndex {
-    settings: DraftIndexSettings,
+    pub(super) settings: DraftIndexSettings,
     agent: Option<AgentKind>,
     pub(super) messages: Vec<IndexedMessage>,
 }
@@ -63,11 +63,6 @@ impl DraftIndex {
         };
         let counts = |message: &&IndexedMessage| message.items.iter().any(counts);
         self.messages.iter().filter(counts).count()
-    }
-
-    /// Patterns of files that hold a verification or a review.
-    pub(super) fn verdicts(&self) -> &[String] {
-        &self.settings.verdicts
     }
 
     /// Without credentials.

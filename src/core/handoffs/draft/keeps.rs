@@ -204,7 +204,7 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         true => ", run by the person",
         false => "",
     };
-    let exit = match (failure.outcome.exit, failure.outcome.failed) {
+    let exit = match (failure.outcome.end.code, failure.outcome.failed) {
         (Some(code), _) => format!(" (exit {code})"),
         (None, Some(_)) => String::new(),
         (None, None) => " (reads as failed)".to_owned(),
@@ -299,15 +299,6 @@ pub(super) fn lacking(
 fn is_asked_for(keep: &RetainedText) -> bool {
     use RetentionReason::{Last, Sentence, Summary};
     !matches!(keep.kept, Last | Summary | Sentence(SentenceClass::Fact))
-}
-
-/// The number of required texts that a text covers, and their total.
-pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
-    let small = text.to_lowercase();
-    let keeps = all(facts, SUMMARY);
-    let wanted = keeps.iter().filter(|keep| is_asked_for(keep));
-    let there = wanted.clone().filter(|keep| holds(&small, &keep.short)).count();
-    (there, wanted.count())
 }
 
 fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {

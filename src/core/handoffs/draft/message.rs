@@ -88,7 +88,6 @@ pub(super) struct IndexedResult {
     pub(super) call: Option<ItemPosition>,
     /// Whether the tool failed, where that is known.
     pub(super) failed: Option<bool>,
-    pub(super) exit: Option<i32>,
     /// How its line ended, with what its output says.
     pub(super) end: LineEnd,
     /// It is not known to have failed, and reads as if it had.

@@ -129,11 +129,6 @@ impl DraftIndex {
         }
     }
 
-    /// The number of required texts that a text covers, and their total: `completed` appends the others.
-    pub fn kept_in(&self, text: &str) -> (usize, usize) {
-        keeps::share(&DraftFacts::of(self), text)
-    }
-
     /// A text of the facts, for a specification without credentials.
     fn written(
         &self,

@@ -342,7 +342,6 @@ impl MessageReader<'_> {
                 _ => None,
             },
             failed,
-            exit: end.code,
             end,
             looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
             bytes: text.len(),

@@ -43,7 +43,7 @@ pub(in crate::handoffs) struct Statement {
     /// It can hold for one value only: "the port is 9001", "use 9001".
     pub(super) exclusive: bool,
     /// It forbids something.
-    pub(super) forbids: bool,
+    pub(in crate::handoffs) forbids: bool,
     /// It asks for something at all times.
     insists: bool,
     /// It says that something changed.
@@ -87,10 +87,6 @@ impl Statement {
     /// Whether a later one may replace it: it states a value, forbids or insists.
     pub(super) fn can_change(&self) -> bool {
         !self.values.is_empty() || (self.forbids || self.insists) && !self.about.is_empty()
-    }
-
-    pub(in crate::handoffs) fn forbids(&self) -> bool {
-        self.forbids
     }
 
     /// How many words and values it has, and how many of them another one has, too.

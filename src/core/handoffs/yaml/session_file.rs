@@ -56,11 +56,6 @@ impl SessionReader {
         }
     }
 
-    /// Counts a line that was too long to buffer.
-    pub fn skip(&mut self) {
-        self.skipped += 1;
-    }
-
     /// The request, and its wire.
     pub fn request(&self) -> (WireId, Bytes) {
         let SessionShape(wire, turns) = self.shape.unwrap_or(CHAT);

@@ -33,7 +33,7 @@ fn read_all(view: &View) -> usize {
         read += texts(turn.raw()).map_or(0, |all| all.len());
     }
     let agent = transcript.agent();
-    read += transcript.tool_names().len() + transcript.marks().len();
+    read += transcript.tool_names().len() + usize::from(transcript.turn_of(uuid::Uuid::nil()).is_some());
     for tool in transcript.tool_uses() {
         read += usize::from(tool.end(agent).code.is_some());
     }

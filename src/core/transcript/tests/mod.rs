@@ -10,6 +10,7 @@ mod spoken;
 use bytes::Bytes;
 
 use super::*;
+use crate::text::Span;
 use crate::wire::{Operation, View, WIRES, Wire};
 
 fn named(name: &str) -> &'static dyn Wire {

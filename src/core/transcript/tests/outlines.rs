@@ -9,6 +9,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::agents::may_run_commands;
+use crate::mark::{self, MarkKind, RawMark};
 use crate::rewrite::preamble::{self, Preamble};
 
 /// What Claude Code, Codex, Gemini CLI and Qwen Code put before a person's words.
@@ -86,8 +87,14 @@ fn outline(view: &View) -> String {
             let _ = writeln!(out, "  {}", line(&part).trim_end());
         }
     }
-    for mark in transcript.marks() {
-        let _ = writeln!(out, "mark in {}: {:?}", mark.turn, mark.kind);
+    for RawMark { span, kind } in mark::marks_in(&view.body, view.list, &mark::stems(&view.body)).0 {
+        let shown = match kind {
+            MarkKind::Open(id) => format!("Handoff({id})"),
+            MarkKind::Close(_) => "HandoffEnd".to_owned(),
+            MarkKind::Aside(id) => format!("Aside({id})"),
+            MarkKind::Note(_) | MarkKind::Broken(_) => continue,
+        };
+        let _ = writeln!(out, "mark in {}: {shown}", view.turn_at(span.start).unwrap());
     }
     for tool in transcript.tool_uses() {
         let answered = tool

@@ -145,7 +145,7 @@ fn read(body: &[u8]) {
         for tool in transcript.tool_uses() {
             let _ = (tool.end(agent), tool.end(None));
         }
-        let _ = (transcript.tool_names(), transcript.marks());
+        let _ = (transcript.tool_names(), transcript.turn_of(uuid::Uuid::nil()));
     }
 }
 

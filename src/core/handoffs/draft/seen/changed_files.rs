@@ -29,20 +29,10 @@ struct FileHistory {
     path: String,
     first: FileChange,
     last: FileChange,
-    turn: usize,
     group: usize,
     why: Option<String>,
     /// A command may have removed it or restored an older one.
     uncertain: bool,
-}
-
-/// When a file was changed, and why.
-pub(super) struct ChangeOccasion {
-    pub(super) turn: usize,
-    /// The group of calls that changed it.
-    pub(super) group: usize,
-    /// The model's text before it.
-    pub(super) why: Option<String>,
 }
 
 impl ChangedFiles {
@@ -51,8 +41,8 @@ impl ChangedFiles {
         self.by_path.contains_key(path)
     }
 
-    /// A call changed the file at this path.
-    pub(super) fn add(&mut self, path: String, change: FileChange, at: ChangeOccasion) {
+    /// A call of this group changed the file at this path. `why`: the model's text before the call.
+    pub(super) fn add(&mut self, path: String, change: FileChange, group: usize, why: Option<String>) {
         let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
         if index == self.all.len() {
             // What is created may be one that was there when the work began.
@@ -66,8 +56,7 @@ impl ChangedFiles {
                 path,
                 first: change,
                 last: change,
-                turn: at.turn,
-                group: at.group,
+                group,
                 why: None,
                 uncertain: false,
             });
@@ -79,9 +68,8 @@ impl ChangedFiles {
             file.uncertain = false;
         }
         file.last = change;
-        file.turn = at.turn;
-        file.group = at.group;
-        file.why = at.why.or(file.why.take());
+        file.group = group;
+        file.why = why.or(file.why.take());
     }
 
     /// Marks the files that a command may have removed or brought back to what they were.
@@ -113,7 +101,6 @@ impl ChangedFiles {
                 path: file.path.clone(),
                 change: net(file)?,
                 why: file.why.clone(),
-                turn: file.turn,
             })
         };
         self.certain().filter_map(changed).collect()
@@ -144,18 +131,13 @@ fn net(file: &FileHistory) -> Option<FileChange> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChangeOccasion, ChangedFiles, FileChange};
+    use super::{ChangedFiles, FileChange};
 
     #[test]
     fn a_command_that_removes_a_file_makes_that_one_uncertain() {
         let mut files = ChangedFiles::default();
         for path in ["src/a.rs", "src/b.rs"] {
-            let at = ChangeOccasion {
-                turn: 1,
-                group: 1,
-                why: None,
-            };
-            files.add(path.to_owned(), FileChange::Written, at);
+            files.add(path.to_owned(), FileChange::Written, 1, None);
         }
         files.undone("rm -f src/a.rs");
         let certain: Vec<_> = files.all().into_iter().map(|change| change.path).collect();

@@ -52,7 +52,7 @@ impl SeenFacts {
 
 impl DraftIndex {
     fn work(&self, turns: &[IndexedTurn<'_>], whereabouts: &Whereabouts) -> SeenFacts {
-        let mut walk = TranscriptWalk::new(whereabouts, self.verdicts());
+        let mut walk = TranscriptWalk::new(whereabouts, &self.settings.verdicts);
         walk.all(&self.messages, turns);
         let todos = todos::newest(&self.messages, turns);
         SeenFacts {

@@ -101,9 +101,6 @@ pub struct SeenChange {
     pub change: FileChange,
     /// What the model wrote before it changed it last.
     pub why: Option<String>,
-    /// The turn of the last change, from 1.
-    #[serde(skip)]
-    pub turn: usize,
 }
 
 /// A command that failed.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::changed_files::{ChangeOccasion, ChangedFiles};
+use super::changed_files::ChangedFiles;
 use super::repository::RepositoryState;
 use super::runs::{Failures, KeyedCommand, RunKey, VerificationRun, VerificationRuns};
 use super::whereabouts::ShellFolder;
@@ -118,7 +118,7 @@ impl<'w> TranscriptWalk<'w> {
             ToolKind::Shell => self.shell(turn, call, outcome, why),
             ToolKind::Read => self.reads(call, outcome),
             ToolKind::Ask => {}
-            kind if kind.changes() => self.changes(turn, call, outcome, why),
+            kind if kind.changes() => self.changes(call, outcome, why),
             _ => self.may_change(false),
         }
     }
@@ -148,7 +148,7 @@ impl<'w> TranscriptWalk<'w> {
         }
     }
 
-    fn changes(&mut self, turn: usize, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
+    fn changes(&mut self, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
         match outcome.changed {
             Some(true) => {}
             Some(false) => return,
@@ -163,16 +163,15 @@ impl<'w> TranscriptWalk<'w> {
                 _ => *change,
             };
             if let Some(change) = change {
-                self.file(turn, path, change, why);
+                self.file(path, change, why);
             }
         }
     }
 
-    fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
+    fn file(&mut self, path: String, change: FileChange, why: Option<&str>) {
         self.changed = Some(self.group);
         self.repository.changed();
-        let (group, why) = (self.group, reason(why));
-        self.files.add(path, change, ChangeOccasion { turn, group, why });
+        self.files.add(path, change, self.group, reason(why));
     }
 
     /// Notes how one command of a shell line ended: a service that runs, or what it verifies.
@@ -212,7 +211,7 @@ impl<'w> TranscriptWalk<'w> {
         self.may_change(call.only_looks);
         for (path, change) in &call.paths {
             if let (Some(change), Some(0)) = (change, exit) {
-                self.file(turn, self.whereabouts.relative(path), *change, why);
+                self.file(self.whereabouts.relative(path), *change, why);
             }
         }
         if commands::may_undo(command) {
