@@ -596,7 +596,7 @@ mod recall {
         let (view, settings) = (session(name), settings());
         bencher.counter(BytesCount::new(view.body.len())).bench_local(|| {
             let index = RecallIndex::of(&whole(&view), &settings);
-            index.answer(&whole(&view), &settings, &question(ASKED)).excerpts
+            index.answer(&question(ASKED)).excerpts
         });
     }
 
@@ -629,7 +629,7 @@ mod recall {
             let (view, end) = planted.request(wire);
             let cut = CutPart { end, ..whole(&view) };
             let index = RecallIndex::of(&cut, &settings);
-            let answer = |query: &str| index.answer(&cut, &settings, &question(query)).text;
+            let answer = |query: &str| index.answer(&question(query)).text;
             for fact in &planted.facts {
                 for query in &fact.questions {
                     score.count(fact, &answer(query), &planted.session.secrets);

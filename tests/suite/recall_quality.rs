@@ -35,7 +35,7 @@ fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
                     query: query.to_owned(),
                     limit: 5,
                 };
-                index.answer(&cut, &settings, &question).text
+                index.answer(&question).text
             };
             for fact in &planted.facts {
                 for query in &fact.questions {

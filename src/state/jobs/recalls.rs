@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use baton_core::handoffs::recall::{CutPart, Question, QuestionError, RecallIndex, RecallIndexSettings};
+use baton_core::handoffs::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
 use baton_core::record::HiddenResult;
 use baton_core::tools::RECALL_NAME;
 
@@ -58,13 +58,13 @@ impl CallAnswerer for Recaller {
 
 /// A question is rare, so each one reads what was cut anew.
 fn recall(settings: &RecallIndexSettings, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
-    let Ok(question) = Question::read(call.arguments) else {
+    let Some(question) = Question::read(call.arguments) else {
         return (
-            HiddenResult::error(QuestionError::ANSWER),
+            HiddenResult::error(Question::REFUSED),
             AnswerOutcome::BadArguments,
         );
     };
-    let found = RecallIndex::of(&call.cut, settings).answer(&call.cut, settings, &question);
+    let found = RecallIndex::of(&call.cut, settings).answer(&question);
     let outcome = match found.excerpts {
         0 => AnswerOutcome::Nothing,
         _ => AnswerOutcome::Found,

@@ -33,13 +33,13 @@ fn recalled(view: &View, query: String) -> Option<String> {
         redactor: REDACTOR.clone(),
         ..RecallIndexSettings::default()
     };
-    let question = Question::read(&serde_json::json!({"query": query}).to_string()).ok()?;
+    let question = Question::read(&serde_json::json!({"query": query}).to_string())?;
     let cut = CutPart {
         transcript: Transcript::of(view),
         end: view.list.end,
     };
     let index = RecallIndex::of(&cut, &settings);
-    Some(index.answer(&cut, &settings, &question).text)
+    Some(index.answer(&question).text)
 }
 
 pub fn check(input: &[u8]) {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::calls::{CallOutcome, RecalledCall};
+use super::calls::RecalledCall;
 use super::index::{Passage, RecallIndex};
 use super::question::Question;
+use super::quote;
 use super::rank::{self, RankedPassage, TermWeights};
 use super::sections::TextSource;
-use super::{CutPart, RecallIndexSettings, quote};
 use crate::handoffs::draft::tokens;
 use crate::text::words::plural;
 
@@ -41,19 +41,13 @@ pub struct RecallAnswer {
     pub excerpts: usize,
 }
 
-impl RecallIndex {
-    /// Answers a question from what was cut: the part that the index is of.
-    pub fn answer(
-        &self,
-        cut: &CutPart<'_>,
-        settings: &RecallIndexSettings,
-        question: &Question,
-    ) -> RecallAnswer {
+impl RecallIndex<'_> {
+    /// Answers a question from what was cut.
+    pub fn answer(&self, question: &Question) -> RecallAnswer {
         let (ranked, weights) = rank::ranked(self, question);
-        let terms = settings.redactor.cleaned(&question.query);
         if ranked.is_empty() {
             return RecallAnswer {
-                text: self.nothing(cut, settings, question, &terms),
+                text: self.nothing(question),
                 excerpts: 0,
             };
         }
@@ -69,7 +63,7 @@ impl RecallIndex {
         let mut excerpts = 0;
         let mut listed = HashSet::new();
         for one in ranked.iter().take(question.limit * LOOKED_AT) {
-            let (place, quoted) = self.excerpt(cut, settings, one, &weights, each);
+            let (place, quoted) = self.excerpt(one, &weights, each);
             // Each wording is quoted once.
             if quoted.trim().is_empty() || !listed.insert(quoted.clone()) {
                 continue;
@@ -86,25 +80,17 @@ impl RecallIndex {
     }
 
     /// A passage's position, the outcome of its call, and its text.
-    fn excerpt(
-        &self,
-        cut: &CutPart<'_>,
-        settings: &RecallIndexSettings,
-        one: &RankedPassage,
-        weights: &TermWeights,
-        most: usize,
-    ) -> (String, String) {
+    fn excerpt(&self, one: &RankedPassage, weights: &TermWeights, most: usize) -> (String, String) {
         let passage = &self.passages[one.passage];
-        let called = passage.call.and_then(|call| self.calls.get(call as usize));
-        let turn = passage.turn as usize;
+        let turn = passage.turn;
         let mut out = format!(
             "Turn {}, before handoff {}: {}",
             self.person_turn(turn),
             self.handoff(turn),
             says(passage.source)
         );
-        if let Some(called) = called {
-            out += &self.about(called, settings);
+        if let Some(call) = passage.call {
+            out += &self.about(&self.calls[call]);
         }
         if let Some(later) = one.later {
             let _ = match self.person_turn(later) {
@@ -112,23 +98,20 @@ impl RecallIndex {
                 later => write!(out, "; changed later in turn {later}"),
             };
         }
-        let text = self.text(cut, passage);
-        // The request is the one that was indexed; if it ever is not, nothing is quoted.
-        let clean = quote::clean_passage(&text, passage, &settings.redactor);
-        let quoted = clean.map_or(String::new(), |clean| quote::excerpt(&clean, weights, most));
+        let quoted = quote::excerpt(&self.clean(passage), weights, most);
         (out, quoted.lines().map(|line| format!("\n   {line}")).collect())
     }
 
     /// What was called, and whether it succeeded.
-    fn about(&self, called: &RecalledCall, settings: &RecallIndexSettings) -> String {
-        let about = settings.redactor.cleaned(&called.about);
-        let name = settings.redactor.cleaned(&called.name);
-        let came = match called.outcome {
-            CallOutcome::Succeeded => " (succeeded)".to_owned(),
-            CallOutcome::Failed(Some(code)) => format!(" (failed, exit {code})"),
-            CallOutcome::Failed(None) => " (failed)".to_owned(),
-            CallOutcome::Unknown if called.answered.is_none() => " (no result)".to_owned(),
-            CallOutcome::Unknown => " (outcome not known)".to_owned(),
+    fn about(&self, called: &RecalledCall) -> String {
+        let about = self.settings.redactor.cleaned(&called.about);
+        let name = self.settings.redactor.cleaned(&called.name);
+        let came = match called.end.map(|end| (end.failed, end.code)) {
+            Some((Some(false), _)) => " (succeeded)".to_owned(),
+            Some((Some(true), Some(code))) => format!(" (failed, exit {code})"),
+            Some((Some(true), None)) => " (failed)".to_owned(),
+            Some((None, _)) => " (outcome not known)".to_owned(),
+            None => " (no result)".to_owned(),
         };
         match about.is_empty() {
             true => format!(" {name}{came}"),
@@ -136,33 +119,26 @@ impl RecallIndex {
         }
     }
 
-    /// The text of a passage's part.
-    fn text(&self, cut: &CutPart<'_>, passage: &Passage) -> String {
-        let turn = cut.transcript.turn(passage.turn as usize);
-        let part = turn.and_then(|turn| turn.parts().get(passage.part as usize).copied());
-        part.map_or(String::new(), |part| cut.text(&part))
+    /// A passage without credentials.
+    fn clean(&self, passage: &Passage) -> String {
+        quote::clean(&passage.text, &passage.range, &self.settings.redactor)
     }
 
     /// Answer to the model where nothing was found.
-    fn nothing(
-        &self,
-        cut: &CutPart<'_>,
-        settings: &RecallIndexSettings,
-        question: &Question,
-        terms: &str,
-    ) -> String {
+    fn nothing(&self, question: &Question) -> String {
         if self.passages.is_empty() {
             return format!("{NOTHING}to search: this request holds nothing that was cut.");
         }
         let (turns, handoffs) = self.extent();
+        let terms = self.settings.redactor.cleaned(&question.query);
         let mut text = format!(
             "{NOTHING}found for \"{}\". Searched: texts, {} and their results of turns 1 to {turns}, before {}. What you can \
              still see was not searched.",
-            quote::excerpt(terms, &TermWeights::new(), 100),
+            quote::excerpt(&terms, &TermWeights::new(), 100),
             plural(self.calls.len() as u64, "tool call"),
             plural(handoffs.into(), "handoff"),
         );
-        let near = self.nearest(cut, settings, question);
+        let near = self.nearest(question);
         if !near.is_empty() {
             let _ = write!(text, " The nearest words there: {}.", near.join(", "));
         }
@@ -170,7 +146,7 @@ impl RecallIndex {
     }
 
     /// The words nearest to those of a question, none of them part of a credential.
-    fn nearest(&self, cut: &CutPart<'_>, settings: &RecallIndexSettings, question: &Question) -> Vec<String> {
+    fn nearest(&self, question: &Question) -> Vec<String> {
         let words = question.words();
         let terms: Vec<LetterPairs> = words.iter().map(|(word, _)| LetterPairs::of(word)).collect();
         let mut near: Vec<(f32, &str, usize)> = Vec::new();
@@ -185,10 +161,9 @@ impl RecallIndex {
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         let listed = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
-            let passage = &self.passages[*passage];
             // A word of a call's name or of what it is about is not in its result.
-            let shown = quote::clean_passage(&self.text(cut, passage), passage, &settings.redactor);
-            shown.is_some_and(|shown| shown.to_lowercase().contains(*word))
+            let shown = self.clean(&self.passages[*passage]);
+            shown.to_lowercase().contains(*word)
         });
         listed.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()
     }

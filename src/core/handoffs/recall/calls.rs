@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::agents::ending::LineEnd;
 use crate::agents::files;
 use crate::agents::secret_files;
 use crate::agents::tools::{self, ToolKind};
@@ -9,17 +10,6 @@ use crate::transcript::ToolCall;
 
 /// Bytes of what a call is about.
 const ABOUT: usize = 160;
-
-/// The outcome of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum CallOutcome {
-    /// It has no result, or one that does not say.
-    #[default]
-    Unknown,
-    Succeeded,
-    /// With the exit code, where there is one.
-    Failed(Option<i32>),
-}
 
 #[derive(Debug, Clone)]
 pub(super) struct RecalledCall {
@@ -33,14 +23,9 @@ pub(super) struct RecalledCall {
     pub(super) paths: Vec<(String, bool)>,
     /// What it reads holds credentials, so that nothing of it may be quoted.
     pub(super) secret: bool,
-    /// The message with its result.
-    pub(super) answered: Option<usize>,
-    pub(super) outcome: CallOutcome,
+    /// How it ended; `None`: it has no result.
+    pub(super) end: Option<LineEnd>,
 }
-
-/// The calls of a transcript, in order.
-#[derive(Debug, Default)]
-pub(super) struct CallHistory(Vec<RecalledCall>);
 
 /// The text of an agent's call, and the record kept of it. `more`: patterns of further files with credentials.
 pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (RecalledCall, String) {
@@ -59,8 +44,7 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (Recall
         about: beginning(about),
         kind,
         secret,
-        answered: None,
-        outcome: CallOutcome::Unknown,
+        end: None,
         paths: paths
             .into_iter()
             .map(|(path, change)| (path, change.is_some()))
@@ -105,41 +89,17 @@ fn beginning(about: &str) -> String {
     line
 }
 
-impl CallHistory {
-    pub(super) fn add(&mut self, called: RecalledCall) -> usize {
-        self.0.push(called);
-        self.0.len() - 1
-    }
-
-    pub(super) fn get(&self, at: usize) -> Option<&RecalledCall> {
-        self.0.get(at)
-    }
-
-    /// Records a call's outcome from the first message that answers it, at `turn`.
-    pub(super) fn settle(&mut self, at: usize, turn: usize, outcome: CallOutcome) {
-        if let Some(called) = self.0.get_mut(at).filter(|called| called.answered.is_none()) {
-            (called.answered, called.outcome) = (Some(turn), outcome);
-        }
-    }
-
-    /// The messages, after this one, in which a call changed this file and did not fail, in order.
-    pub(super) fn changes<'c>(
-        &'c self,
-        path: &'c str,
-        after: usize,
-    ) -> impl DoubleEndedIterator<Item = usize> + 'c {
-        let from = self.0.partition_point(|called| called.turn <= after);
-        let changed = self.0[from..].iter().filter(move |called| {
-            !matches!(called.outcome, CallOutcome::Failed(_))
-                && called
-                    .paths
-                    .iter()
-                    .any(|(named, changes)| *changes && named == path)
-        });
-        changed.map(|called| called.turn)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
+/// The messages, after this one, in which a call changed this file and did not fail, in order.
+pub(super) fn changes<'c>(
+    calls: &'c [RecalledCall],
+    path: &'c str,
+    after: usize,
+) -> impl DoubleEndedIterator<Item = usize> + 'c {
+    let from = calls.partition_point(|called| called.turn <= after);
+    let changed = calls[from..].iter().filter(move |called| {
+        let mut paths = called.paths.iter();
+        called.end.is_none_or(|end| end.failed != Some(true))
+            && paths.any(|(named, changes)| *changes && named == path)
+    });
+    changed.map(|called| called.turn)
 }

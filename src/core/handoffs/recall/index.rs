@@ -1,8 +1,10 @@
 //! The index: passages of what was cut, and which words are in each.
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
 
-use super::calls::{self, CallHistory, CallOutcome};
+use super::calls::{self, RecalledCall};
 use super::sections::{self, TextSource};
 use super::{CutPart, RecallIndexSettings};
 use crate::agents::tools::ToolKind;
@@ -15,18 +17,18 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// A passage. Its text is in the request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A passage of a text.
+#[derive(Debug)]
 pub(super) struct Passage {
     /// The message and its part.
-    pub(super) turn: u32,
-    pub(super) part: u32,
-    /// Bytes of the part's text.
-    pub(super) start: u32,
-    pub(super) end: u32,
+    pub(super) turn: usize,
+    pub(super) part: usize,
+    /// The part's text, and the passage's bytes of it.
+    pub(super) text: Rc<str>,
+    pub(super) range: Range<usize>,
     pub(super) source: TextSource,
     /// The call that it is, or that it answers.
-    pub(super) call: Option<u32>,
+    pub(super) call: Option<usize>,
     /// How many words it has.
     pub(super) words: u32,
 }
@@ -40,30 +42,36 @@ struct MessageEntry {
     handoffs: u32,
 }
 
-/// What is known of the part of a conversation that was cut: words and their places. What is quoted is read from the request
-/// again.
-#[derive(Debug, Default)]
-pub struct RecallIndex {
+/// What is known of the part of a conversation that was cut: texts, words and their places.
+#[derive(Debug)]
+pub struct RecallIndex<'a> {
+    pub(super) settings: &'a RecallIndexSettings,
     agent: Option<AgentKind>,
     turns: Vec<MessageEntry>,
     pub(super) passages: Vec<Passage>,
     pub(super) vocabulary: Vocabulary,
-    pub(super) calls: CallHistory,
+    pub(super) calls: Vec<RecalledCall>,
     /// Words in all passages.
     words: u64,
 }
 
-impl RecallIndex {
+impl<'a> RecallIndex<'a> {
     /// The index of a part that was cut.
-    pub fn of(cut: &CutPart<'_>, settings: &RecallIndexSettings) -> Self {
+    pub fn of(cut: &CutPart<'_>, settings: &'a RecallIndexSettings) -> Self {
         let mut index = Self {
+            settings,
             agent: cut.transcript.agent(),
-            ..Self::default()
+            turns: Vec::new(),
+            passages: Vec::new(),
+            vocabulary: Vocabulary::default(),
+            calls: Vec::new(),
+            words: 0,
         };
         let answered = cut.transcript.answered_calls();
         let mut calls = HashMap::new();
-        for turn in cut.transcript.turns().take(cut.turns()) {
-            index.read(cut, settings, &turn, &answered, &mut calls);
+        let turns = cut.transcript.turns();
+        for turn in turns.take_while(|turn| turn.span.start < cut.end) {
+            index.read(cut, &turn, &answered, &mut calls);
         }
         index
     }
@@ -93,7 +101,6 @@ impl RecallIndex {
     fn read(
         &mut self,
         cut: &CutPart<'_>,
-        settings: &RecallIndexSettings,
         turn: &TranscriptTurn<'_>,
         answered: &AnsweredCalls<'_>,
         calls: &mut HashMap<(usize, usize), usize>,
@@ -108,9 +115,12 @@ impl RecallIndex {
             for (n, part) in turn.parts().iter().enumerate() {
                 let Some(here) = cut.reaches(part) else { break };
                 match part.kind {
-                    TranscriptPartKind::Text(_) => {
-                        let text = text_of(part, here);
-                        let found = sections::of(&text, turn.role, &settings.tags);
+                    TranscriptPartKind::Text(text) => {
+                        let text: Rc<str> = match here {
+                            None => text.get().into(),
+                            Some(bytes) => json::unescape(&text.raw()[..bytes]).into(),
+                        };
+                        let found = sections::of(&text, turn.role, &self.settings.tags);
                         let asks =
                             |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
                         let opens =
@@ -120,16 +130,18 @@ impl RecallIndex {
                         }
                         handoffs += found.handoffs;
                         for (source, range) in found.all {
-                            self.add((at, n), source, &text, &range, None);
+                            self.add((at, n), source, &text, range, None);
                         }
                     }
                     TranscriptPartKind::Call(call) if here.is_none() => {
-                        let (called, spoken) = calls::read(&call, at, settings.redactor.secret_files());
-                        let own = called.kind == ToolKind::Own;
-                        let call = self.calls.add(called);
+                        let files = self.settings.redactor.secret_files();
+                        let (called, spoken) = calls::read(&call, at, files);
+                        let (own, call) = (called.kind == ToolKind::Own, self.calls.len());
+                        self.calls.push(called);
                         calls.insert((at, part.span.start), call);
                         if !own {
-                            self.add((at, n), TextSource::Call, &spoken, &(0..spoken.len()), Some(call));
+                            let all = 0..spoken.len();
+                            self.add((at, n), TextSource::Call, &spoken.into(), all, Some(call));
                         }
                     }
                     TranscriptPartKind::Result(_) if here.is_none() => {
@@ -155,23 +167,17 @@ impl RecallIndex {
         part: &TranscriptPart<'_>,
         used: Option<(usize, &ToolUse<'_>)>,
     ) {
-        let call = used.map(|(call, _)| call);
         if let Some((call, used)) = used {
-            let end = used.end(self.agent);
-            let outcome = match end.failed {
-                Some(true) => CallOutcome::Failed(end.code),
-                Some(false) => CallOutcome::Succeeded,
-                None => CallOutcome::Unknown,
-            };
-            self.calls.settle(call, place.0, outcome);
+            let called = &mut self.calls[call];
+            called.end = Some(used.end(self.agent));
+            if called.secret || matches!(called.kind, ToolKind::Own | ToolKind::Todo) {
+                return;
+            }
         }
-        let called = call.and_then(|call| self.calls.get(call));
-        if called.is_some_and(|called| called.secret || matches!(called.kind, ToolKind::Own | ToolKind::Todo))
-        {
-            return;
-        }
-        let text = result_text(part);
-        self.add(place, TextSource::Result, &text, &(0..text.len()), call);
+        let text = part.text();
+        let own = 0..before_reminders(&text).len();
+        let call = used.map(|(call, _)| call);
+        self.add(place, TextSource::Result, &text[own.clone()].into(), own, call);
     }
 
     /// Adds the passages of a section of a part.
@@ -179,22 +185,21 @@ impl RecallIndex {
         &mut self,
         (turn, part): (usize, usize),
         source: TextSource,
-        text: &str,
-        section: &std::ops::Range<usize>,
+        text: &Rc<str>,
+        section: Range<usize>,
         call: Option<usize>,
     ) {
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         // A result is found by what was called, too; a call says that itself.
-        let about = match (source, call.and_then(|call| self.calls.get(call))) {
-            (TextSource::Result, Some(called)) => called.about.clone(),
-            (TextSource::Call, Some(called)) => called.name.clone(),
-            _ => String::new(),
+        let about = match (source, call.map(|call| &self.calls[call])) {
+            (TextSource::Result, Some(called)) => &*called.about,
+            (TextSource::Call, Some(called)) => &called.name,
+            _ => "",
         };
         for range in sections::passages(text, section) {
-            let passage = number(self.passages.len());
+            let passage = u32::try_from(self.passages.len()).unwrap_or(u32::MAX);
             let mut count = 0;
             let vocabulary = &mut self.vocabulary;
-            for text in [&text[range.clone()], &about] {
+            for text in [&text[range.clone()], about] {
                 words::each(text, &mut |kind, word| {
                     count += u32::from(kind == WordKind::Whole);
                     vocabulary.add(word, passage);
@@ -202,27 +207,19 @@ impl RecallIndex {
             }
             self.words += u64::from(count);
             self.passages.push(Passage {
-                turn: number(turn),
-                part: number(part),
-                start: number(range.start),
-                end: number(range.end),
+                turn,
+                part,
+                text: Rc::clone(text),
+                range,
                 source,
-                call: call.map(number),
+                call,
                 words: count,
             });
         }
     }
 }
 
-impl<'a> CutPart<'a> {
-    /// How many messages it reaches into.
-    pub(super) fn turns(&self) -> usize {
-        let mut turns = self.transcript.turns();
-        turns
-            .position(|turn| turn.span.start >= self.end)
-            .unwrap_or(self.transcript.len())
-    }
-
+impl CutPart<'_> {
     /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
     /// so many bytes.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
@@ -240,30 +237,4 @@ impl<'a> CutPart<'a> {
             self.end.saturating_sub(text.span.start).min(text.span.len()),
         ))
     }
-
-    /// The part of a text that was cut: what passages are made of.
-    pub(super) fn text(&self, part: &TranscriptPart<'_>) -> String {
-        match part.kind {
-            TranscriptPartKind::Text(_) => text_of(part, self.reaches(part).flatten()),
-            TranscriptPartKind::Call(call) => calls::read(&call, 0, &[]).1,
-            TranscriptPartKind::Result(_) => result_text(part),
-            _ => String::new(),
-        }
-    }
-}
-
-/// A text without its escapes; this many bytes of it where not all of it counts.
-fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
-    match (part.kind, bytes) {
-        (TranscriptPartKind::Text(text), None) => text.get().into_owned(),
-        (TranscriptPartKind::Text(text), Some(bytes)) => json::unescape(&text.raw()[..bytes]).into_owned(),
-        _ => String::new(),
-    }
-}
-
-/// What a tool returned, without what the harness has put after it.
-fn result_text(part: &TranscriptPart<'_>) -> String {
-    let mut text = part.text();
-    text.truncate(before_reminders(&text).len());
-    text
 }

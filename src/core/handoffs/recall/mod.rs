@@ -4,9 +4,9 @@
 //! the part that was cut ─► index ───────────────────────────┐
 //! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
 //! ```
-//! The index is built from the current request, since the agent sends its whole history each time. It keeps words and
-//! where they are, and no text: excerpts are read from the request again. What the model still sees is never searched,
-//! nor are earlier recalls, which no agent's transcript holds. The same transcript and question make the same answer.
+//! The index is built from the current request, since the agent sends its whole history each time, and is dropped after
+//! the answer. What the model still sees is never searched, nor are earlier recalls, which no agent's transcript holds.
+//! The same transcript and question make the same answer.
 //!
 //! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller.
 
@@ -25,6 +25,6 @@ mod tests;
 pub use answer::RecallAnswer;
 pub(in crate::handoffs) use answer::found_nothing;
 pub use index::RecallIndex;
+pub use question::Question;
 pub(in crate::handoffs) use question::is_empty_word;
-pub use question::{Question, QuestionError};
 pub use sections::{CutPart, RecallIndexSettings};

@@ -43,28 +43,18 @@ pub struct Question {
     pub limit: usize,
 }
 
-/// A call without a valid question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuestionError;
-
-impl QuestionError {
-    /// The result that the model reads.
-    pub const ANSWER: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
-        Call session_recall again with the words to look for.";
-}
-
 impl Question {
-    /// Reads the arguments of a call.
-    ///
-    /// # Errors
-    /// They are no JSON object with a `query`.
-    pub fn read(arguments: &str) -> Result<Self, QuestionError> {
-        let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| QuestionError)?;
-        let query = arguments.get("query").and_then(|query| query.as_str());
-        let query = query
-            .map(str::trim)
-            .filter(|query| (1..=LONGEST).contains(&query.len()));
-        let query = query.ok_or(QuestionError)?;
+    /// The answer to a call without a valid question, which the model reads.
+    pub const REFUSED: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
+        Call session_recall again with the words to look for.";
+
+    /// Reads the arguments of a call; `None`: they are no JSON object with a `query`.
+    pub fn read(arguments: &str) -> Option<Self> {
+        let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
+        let query = arguments.get("query")?.as_str()?.trim();
+        if !(1..=LONGEST).contains(&query.len()) {
+            return None;
+        }
         let limit = match arguments.get("limit") {
             // Models write numbers as texts now and then.
             Some(serde_json::Value::String(text)) => text.trim().parse().ok(),
@@ -74,7 +64,7 @@ impl Question {
         let limit = limit.map_or(USUAL, |n| {
             usize::try_from(n.clamp(1, MOST as i64)).unwrap_or(USUAL)
         });
-        Ok(Self {
+        Some(Self {
             query: query.to_owned(),
             limit,
         })
@@ -147,18 +137,15 @@ mod tests {
     #[test]
     fn arguments_are_read_as_models_write_them() {
         let limit = |text: &str| Question::read(text).map(|question| question.limit);
-        assert_eq!(limit(r#"{"query":"port"}"#), Ok(5));
-        assert_eq!(limit(r#"{"query":"port","limit":"3"}"#), Ok(3));
-        assert_eq!(limit(r#"{"query":"port","limit":2.0}"#), Ok(2));
-        assert_eq!(limit(r#"{"query":"port","limit":900}"#), Ok(8));
-        assert_eq!(limit(r#"{"query":"port","limit":-1}"#), Ok(1));
+        assert_eq!(limit(r#"{"query":"port"}"#), Some(5));
+        assert_eq!(limit(r#"{"query":"port","limit":"3"}"#), Some(3));
+        assert_eq!(limit(r#"{"query":"port","limit":2.0}"#), Some(2));
+        assert_eq!(limit(r#"{"query":"port","limit":900}"#), Some(8));
+        assert_eq!(limit(r#"{"query":"port","limit":-1}"#), Some(1));
         for bad in ["", "{", "[]", "{}", r#"{"query":7}"#, r#"{"query":" "}"#] {
-            assert_eq!(limit(bad), Err(QuestionError), "{bad}");
+            assert_eq!(limit(bad), None, "{bad}");
         }
-        assert_eq!(
-            limit(&format!(r#"{{"query":"{}"}}"#, "x".repeat(2001))),
-            Err(QuestionError)
-        );
+        assert_eq!(limit(&format!(r#"{{"query":"{}"}}"#, "x".repeat(2001))), None);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::index::Passage;
 use super::rank::TermWeights;
 use crate::handoffs::draft::tokens;
 use crate::redact::{Redactor, unnamed};
@@ -12,15 +11,8 @@ use crate::text::words;
 /// Bytes on both sides of a passage in which credentials are looked for: a private key is identified by its first line.
 const AROUND: usize = 8 * 1024;
 
-/// A passage of its text without credentials; `None` where the text is another one.
-pub(super) fn clean_passage(text: &str, passage: &Passage, redactor: &Redactor) -> Option<String> {
-    let range = passage.start as usize..passage.end as usize;
-    text.get(range.clone())?;
-    Some(clean(text, &range, redactor))
-}
-
 /// A range of a text without credentials.
-fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
+pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
     let window = floor(text, range.start.saturating_sub(AROUND))..floor(text, range.end + AROUND);
     let mut out = String::with_capacity(range.len());
     let mut at = range.start;

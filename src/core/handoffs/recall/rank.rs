@@ -1,7 +1,9 @@
 //! Which passages answer a question, best first.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
+use super::calls;
 use super::index::{Passage, RecallIndex};
 use super::question::Question;
 use super::sections::TextSource;
@@ -56,7 +58,7 @@ pub(super) type TermWeights = HashMap<u64, f32>;
 type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 
 /// The best passages, best first, and the weights of the question's words.
-pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
+pub(super) fn ranked(index: &RecallIndex<'_>, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
     let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.of(word).len() as f32);
@@ -85,10 +87,10 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPas
 }
 
 /// The best ones, best first, a few of each part.
-fn best_of(index: &RecallIndex, mut all: Vec<PassageScore>) -> Vec<PassageScore> {
+fn best_of(index: &RecallIndex<'_>, mut all: Vec<PassageScore>) -> Vec<PassageScore> {
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
-    let mut of_part: HashMap<(u32, u32), usize> = HashMap::new();
+    let mut of_part: HashMap<(usize, usize), usize> = HashMap::new();
     let worthy = all.into_iter().take_while(|one| one.score >= worth);
     let few = worthy.filter(|one| {
         let passage = &index.passages[one.passage];
@@ -99,7 +101,7 @@ fn best_of(index: &RecallIndex, mut all: Vec<PassageScore>) -> Vec<PassageScore>
     few.take(CLOSER).collect()
 }
 
-fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<PassageScore> {
+fn scored(index: &RecallIndex<'_>, groups: &TermGroups, mass: &[f32]) -> Vec<PassageScore> {
     let passages = index.passages.len();
     let (count, mean) = (passages as f32, index.mean());
     let (mut scores, mut has) = (vec![0.0_f32; passages], vec![0_u64; passages]);
@@ -141,13 +143,13 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
 }
 
 /// Weight of the speaker.
-fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
+fn counts(index: &RecallIndex<'_>, passage: &Passage) -> f32 {
     match passage.source {
         TextSource::Person => 1.15,
         TextSource::Model => 1.1,
         TextSource::CarryOver | TextSource::Summary => 0.8,
         // The change itself says more than the name of the changed file.
-        TextSource::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
+        TextSource::Result => match passage.call.map(|call| &index.calls[call]) {
             Some(called) if called.kind.changes() => 0.6,
             _ => 1.0,
         },
@@ -165,7 +167,7 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
 
 /// Orders passages of about equal score and equal matched words by age, the newest first. Repeated statements count by
 /// the newest.
-fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass: &[f32]) {
+fn newest_first_among_equals(index: &RecallIndex<'_>, all: &mut [PassageScore], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
@@ -196,45 +198,42 @@ fn is_speech(passage: &Passage) -> bool {
 /// The last message after a passage's that returns to the passage's subject: its file is changed, or a later turn is
 /// about the same thing. `same`: how much of the question statements of the same thing have.
 fn returns(
-    index: &RecallIndex,
+    index: &RecallIndex<'_>,
     one: &PassageScore,
     all: &[PassageScore],
     mass: &[f32],
     same: f32,
 ) -> Option<usize> {
     let passage = &index.passages[one.passage];
-    let turn = passage.turn as usize;
-    let called = passage.call.and_then(|call| index.calls.get(call as usize));
+    let called = passage.call.map(|call| &index.calls[call]);
     let paths = called.map_or(&[][..], |called| &called.paths);
     let changed = paths
         .iter()
-        .filter_map(|(path, _)| index.calls.changes(path, turn).next_back());
-    let turn_number = index.person_turn(turn);
+        .filter_map(|(path, _)| calls::changes(&index.calls, path, passage.turn).next_back());
+    let turn_number = index.person_turn(passage.turn);
     let speech = all.iter().filter(|other| {
         let of = &index.passages[other.passage];
         is_speech(passage)
             && is_speech(of)
-            && index.person_turn(of.turn as usize) > turn_number
+            && index.person_turn(of.turn) > turn_number
             && mass_of(other.has & one.has, mass) >= same
     });
-    let speech = speech.map(|other| index.passages[other.passage].turn as usize);
+    let speech = speech.map(|other| index.passages[other.passage].turn);
     changed.chain(speech).max()
 }
 
 /// Passages without duplicates: of a call, the call or its result; of repeated reads, the last.
-fn distinct(index: &RecallIndex, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
-    let mut of_call: HashMap<u32, TextSource> = HashMap::new();
-    let mut read: HashSet<(&str, u32, u32)> = HashSet::new();
+fn distinct(index: &RecallIndex<'_>, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
+    let mut of_call: HashMap<usize, TextSource> = HashMap::new();
+    let mut read: HashSet<(&str, &Range<usize>)> = HashSet::new();
     all.filter(|one| {
         let passage = &index.passages[one.passage];
         let Some(call) = passage.call else { return true };
         if *of_call.entry(call).or_insert(passage.source) != passage.source {
             return false;
         }
-        let about = index.calls.get(call as usize).map_or("", |called| &called.about);
-        passage.source != TextSource::Result
-            || about.is_empty()
-            || read.insert((about, passage.start, passage.end))
+        let about = &index.calls[call].about;
+        passage.source != TextSource::Result || about.is_empty() || read.insert((about, &passage.range))
     })
     .collect()
 }

@@ -126,10 +126,10 @@ fn without_marks(text: &str) -> Sections {
 }
 
 /// Passages of a section, each of whole lines where they are not too long.
-pub(super) fn passages(text: &str, section: &Range<usize>) -> Vec<Range<usize>> {
+pub(super) fn passages(text: &str, section: Range<usize>) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     let (mut from, mut at) = (section.start, section.start);
-    for line in text[section.clone()].split_inclusive('\n') {
+    for line in text[section].split_inclusive('\n') {
         let end = at + line.len();
         if at > from && end - from > PASSAGE {
             out.push(from..at);
@@ -215,7 +215,7 @@ mod tests {
     fn passages_are_whole_lines_and_long_lines_are_divided() {
         let line = format!("{}\n", "word ".repeat(60));
         let text = line.repeat(9) + &"x".repeat(5_000) + " end ü";
-        let all = passages(&text, &(0..text.len()));
+        let all = passages(&text, 0..text.len());
         assert_eq!(all.first().unwrap().end, 2 * line.len());
         assert!(all.iter().all(|range| range.len() <= LONGEST), "{all:?}");
         assert!(all.windows(2).all(|two| two[0].end == two[1].start));

@@ -217,8 +217,7 @@ fn nothing_is_found_politely() {
         end: view.list.start,
         ..whole(&view)
     };
-    let index = RecallIndex::of(&nothing, &settings());
-    let found = index.answer(&nothing, &settings(), &question("retention"));
+    let found = RecallIndex::of(&nothing, &settings()).answer(&question("retention"));
     assert_eq!(
         (found.excerpts, found.text.starts_with("Nothing to search")),
         (0, true)

@@ -11,8 +11,7 @@ const LARGEST: usize = 400_000;
 fn time(messages: &[Value], query: &str) -> Duration {
     let view = view(messages);
     let once = || {
-        let index = RecallIndex::of(&whole(&view), &settings());
-        let _ = index.answer(&whole(&view), &settings(), &question(query));
+        let _ = RecallIndex::of(&whole(&view), &settings()).answer(&question(query));
     };
     (0..3).map(|_| worked(once)).min().unwrap()
 }

@@ -42,9 +42,9 @@ fn question(query: &str) -> Question {
 
 fn answer_to(messages: &[Value], query: &str) -> String {
     let view = view(messages);
-    let cut = whole(&view);
-    let index = RecallIndex::of(&cut, &settings());
-    index.answer(&cut, &settings(), &question(query)).text
+    RecallIndex::of(&whole(&view), &settings())
+        .answer(&question(query))
+        .text
 }
 
 fn user(text: &str) -> Value {
