@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use baton_core::nudge::{HandoffLoop, NudgeOutcome, Windows, is_nudge};
+use baton_core::nudge::{NudgeOutcome, Windows, is_nudge};
 use baton_llm::state::config::{Config, HandoffMode};
 use baton_llm::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Role, Rule};
@@ -386,7 +386,7 @@ async fn it_stops_where_what_is_left_is_too_large_by_itself() {
             say(&fixture, &mut history, "More.", Reply::text(format!("Turn {n}."))).await;
             assert_eq!(nudges(&fixture), [0; 0]);
         }
-        let stopped = NudgeOutcome::Stopped(HandoffLoop::LargeCut);
+        let stopped = NudgeOutcome::LargeCut;
         assert_eq!(
             outcomes(&fixture, 7).await,
             [NudgeOutcome::Notified, NudgeOutcome::Followed, stopped]
@@ -415,7 +415,7 @@ async fn it_stops_where_handoffs_come_in_close_succession() {
         say(&fixture, &mut history, &long(6_000), Reply::text("Long.")).await;
         say(&fixture, &mut history, "Go on.", Reply::text("Not told.")).await;
         assert_eq!(nudges(&fixture), [0; 0]);
-        let stopped = NudgeOutcome::Stopped(HandoffLoop::CloseHandoffs);
+        let stopped = NudgeOutcome::CloseHandoffs;
         assert_eq!(outcomes(&fixture, 6).await, [stopped]);
         fixture.assert_clean();
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::record::HandoffId;
+use crate::wire::Usage;
 
 /// Additional tokens before a model is notified again.
 const AGAIN: u64 = 100_000;
@@ -34,7 +35,7 @@ pub struct Thresholds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelThresholds {
     /// The model is notified from here on.
-    nudge: Option<u64>,
+    pub nudge: Option<u64>,
     /// The model is notified from here on without waiting for the end of a step.
     late: Option<u64>,
     /// The session is handed over.
@@ -66,63 +67,41 @@ impl Thresholds {
     }
 }
 
-impl ModelThresholds {
-    /// The tokens from which on the model is notified.
-    pub fn nudge(&self) -> Option<u64> {
-        self.nudge
-    }
-}
-
 /// The decision for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeDecision {
     Nothing,
-    /// The model is notified, at this use.
-    Nudge {
-        /// Tokens of its context.
-        tokens: u64,
-    },
+    /// The model is notified, at this use, in tokens.
+    Nudge(u64),
     /// The session is handed over, at this use.
-    HandOff {
-        /// Tokens of its context.
-        tokens: u64,
-    },
+    HandOff(u64),
 }
 
 named! {
-    /// Why a model gets no more nudges: it would hand over in a loop.
+    /// Outcome of a nudge in an exchange.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum HandoffLoop {
-        /// What follows the cut is over the threshold by itself.
+    pub enum NudgeOutcome {
+        /// The model was notified.
+        #[serde(rename = "told")]
+        Notified = "told",
+        /// The model handed over after a nudge.
+        Followed = "followed",
+        /// A nudge was due and could not be stored.
+        NotWritten = "not_written",
+        /// An automatic handoff produced no draft.
+        AutoFailed = "auto_failed",
+        /// A handoff loop, so that the model gets no more nudges in this task: what follows the cut is over the threshold by
+        /// itself, or two handoffs came in close succession.
         LargeCut = "large_cut",
-        /// Two handoffs came in close succession.
         CloseHandoffs = "close_handoffs",
+        /// A shadow: a notice would have been given, an automatic handoff made, one that costs nothing, or one behind a plan.
+        #[serde(rename = "would_tell")]
+        WouldNotify = "would_tell",
+        WouldHandOver = "would_hand_over",
+        WouldCutFree = "would_cut_free",
+        WouldFollowPlan = "would_follow_plan",
     }
-}
-
-/// Outcome of a nudge in an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NudgeOutcome {
-    /// The model was notified.
-    #[serde(rename = "told")]
-    Notified,
-    /// The model handed over after a nudge.
-    Followed,
-    /// A nudge was due and could not be stored.
-    NotWritten,
-    /// An automatic handoff produced no draft.
-    AutoFailed,
-    /// A shadow: a notice would have been given, an automatic handoff made, one that costs nothing, or one behind a plan.
-    #[serde(rename = "would_tell")]
-    WouldNotify,
-    WouldHandOver,
-    WouldCutFree,
-    WouldFollowPlan,
-    /// The model gets no more nudges in this task.
-    #[serde(untagged)]
-    Stopped(HandoffLoop),
 }
 
 /// What would have been sent with a request in its shadow.
@@ -138,53 +117,20 @@ pub struct ShadowMoment {
 }
 
 impl NudgeOutcome {
-    /// Every outcome.
-    pub const ALL: [Self; 10] = [
-        Self::Notified,
-        Self::Followed,
-        Self::NotWritten,
-        Self::AutoFailed,
-        Self::Stopped(HandoffLoop::LargeCut),
-        Self::Stopped(HandoffLoop::CloseHandoffs),
-        Self::WouldNotify,
-        Self::WouldHandOver,
-        Self::WouldCutFree,
-        Self::WouldFollowPlan,
-    ];
-
-    /// The name in logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Notified => "told",
-            Self::Followed => "followed",
-            Self::NotWritten => "not_written",
-            Self::AutoFailed => "auto_failed",
-            Self::Stopped(why) => why.name(),
-            Self::WouldNotify => "would_tell",
-            Self::WouldHandOver => "would_hand_over",
-            Self::WouldCutFree => "would_cut_free",
-            Self::WouldFollowPlan => "would_follow_plan",
-        }
+    /// Whether the model gets no more nudges in this task: it would hand over in a loop.
+    pub fn stops(self) -> bool {
+        matches!(self, Self::LargeCut | Self::CloseHandoffs)
     }
-}
-
-/// Token usage of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AnswerUsage {
-    /// The cut of the request that was answered.
-    pub cut: Option<HandoffId>,
-    /// Tokens of that request and its answer: what the next one begins with.
-    pub tokens: u64,
-    /// Tokens of that request alone.
-    pub input: u64,
 }
 
 /// The context use of one thread, and its nudges. Usage is that of the newest answer *after* the present cut: an older
 /// one does not describe what the model sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextUse {
-    cut: Option<HandoffId>,
-    measured: Option<u64>,
+    /// The handoff that the thread is cut at.
+    pub cut: Option<HandoffId>,
+    /// Tokens of its context, where they are known.
+    pub tokens: Option<u64>,
     /// Context use at the last notification.
     nudged: Option<u64>,
     /// The transcript holds a nudge of another process, or from before a restart.
@@ -195,7 +141,8 @@ pub struct ContextUse {
     first: bool,
     /// Exchanges since the last handoff that was seen.
     since: Option<u32>,
-    treadmill: Option<HandoffLoop>,
+    /// Why nothing is decided any more.
+    pub(super) treadmill: Option<NudgeOutcome>,
 }
 
 impl ContextUse {
@@ -210,27 +157,34 @@ impl ContextUse {
     }
 
     /// Records a handoff. Returns the reason if the thread is in a handoff loop since.
-    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<HandoffLoop> {
+    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<NudgeOutcome> {
         let close = self.since.is_some_and(|n| n <= CLOSE);
         self.begin(Some(handoff));
         self.first = true;
         self.since = Some(0);
-        self.treadmill = close.then_some(HandoffLoop::CloseHandoffs);
+        self.treadmill = close.then_some(NudgeOutcome::CloseHandoffs);
         self.treadmill
     }
 
-    /// Records the usage of a leg. Returns the reason if the thread is in a handoff loop since.
-    pub fn measured(&mut self, answer: AnswerUsage, limits: &ModelThresholds) -> Option<HandoffLoop> {
+    /// Records the usage of a leg, in a request cut at `cut`. Returns the reason if the thread is in a handoff loop since.
+    pub fn measured(
+        &mut self,
+        cut: Option<HandoffId>,
+        usage: Usage,
+        limits: &ModelThresholds,
+    ) -> Option<NudgeOutcome> {
+        let input = usage.all_input();
         // An answer without usage changes nothing.
-        if answer.cut != self.cut || answer.input == 0 {
+        if cut != self.cut || input == 0 {
             return None;
         }
-        self.measured = Some(answer.tokens);
+        // What the next request begins with.
+        self.tokens = Some(input.saturating_add(usage.output));
         self.count_notified();
         let most = limits.nudge.into_iter().chain(limits.auto).min();
-        let large = most.is_some_and(|most| answer.input >= most);
+        let large = most.is_some_and(|most| input >= most);
         if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
-            self.treadmill = Some(HandoffLoop::LargeCut);
+            self.treadmill = Some(NudgeOutcome::LargeCut);
             return self.treadmill;
         }
         None
@@ -239,14 +193,14 @@ impl ContextUse {
     /// Decides what to do with the present request. `step_done`: whether the model has just finished a step; called
     /// only where it matters.
     pub fn decide(&self, limits: &ModelThresholds, step_done: impl FnOnce() -> bool) -> NudgeDecision {
-        let (Some(tokens), None) = (self.measured, self.treadmill) else {
+        let (Some(tokens), None) = (self.tokens, self.treadmill) else {
             return NudgeDecision::Nothing;
         };
         let waited = self
             .tried
             .is_none_or(|tried| tokens >= tried.saturating_add(TRY_AGAIN));
         if waited && limits.auto.is_some_and(|auto| tokens >= auto) {
-            return NudgeDecision::HandOff { tokens };
+            return NudgeDecision::HandOff(tokens);
         }
         let (Some(nudge), Some(late)) = (limits.nudge, limits.late) else {
             return NudgeDecision::Nothing;
@@ -257,7 +211,7 @@ impl ContextUse {
             None => nudge,
         };
         if tokens >= from && (tokens >= from.saturating_add(patience) || step_done()) {
-            return NudgeDecision::Nudge { tokens };
+            return NudgeDecision::Nudge(tokens);
         }
         NudgeDecision::Nothing
     }
@@ -265,17 +219,17 @@ impl ContextUse {
     /// Whether the model may be notified for another reason than the size of its context; the context's tokens, then.
     pub fn may_notify(&self) -> Option<u64> {
         let is_open = self.treadmill.is_none() && self.nudged.is_none() && !self.notified;
-        self.measured.filter(|_| is_open)
+        self.tokens.filter(|_| is_open)
     }
 
     /// Records that the model is notified with the present request.
     pub fn nudged(&mut self) {
-        self.nudged = self.measured;
+        self.nudged = self.tokens;
     }
 
     /// Records a failed handoff.
     pub fn tried(&mut self) {
-        self.tried = self.measured;
+        self.tried = self.tokens;
     }
 
     /// Whether the model was notified after the present cut.
@@ -283,25 +237,10 @@ impl ContextUse {
         self.nudged.is_some()
     }
 
-    /// The handoff that it is cut at.
-    pub fn cut(&self) -> Option<HandoffId> {
-        self.cut
-    }
-
-    /// Tokens of its context, where they are known.
-    pub fn tokens(&self) -> Option<u64> {
-        self.measured
-    }
-
-    /// Why nothing is decided any more.
-    pub fn treadmill(&self) -> Option<HandoffLoop> {
-        self.treadmill
-    }
-
     /// The use at the notification is unknown: growth counts from the first known use.
     fn count_notified(&mut self) {
         if self.notified && self.nudged.is_none() {
-            self.nudged = self.measured;
+            self.nudged = self.tokens;
         }
     }
 

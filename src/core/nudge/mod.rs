@@ -17,10 +17,7 @@ mod tests;
 mod windows;
 mod wording;
 
-pub use context_use::{
-    AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, ShadowMoment,
-    Thresholds,
-};
+pub use context_use::{ContextUse, ModelThresholds, NudgeDecision, NudgeOutcome, ShadowMoment, Thresholds};
 pub use quota::{NearLimit, near_limit};
 pub use steps::{StepsLeft, plan_accepted, step_done, steps_left};
 pub use windows::{

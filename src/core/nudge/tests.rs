@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::wire::Usage;
 
 const WINDOW: u64 = 200_000;
 
@@ -127,7 +128,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
                 };
             }
             ThreadEvent::Decide { .. } => {
-                if matches!(decision, NudgeDecision::Nudge { .. }) {
+                if matches!(decision, NudgeDecision::Nudge(_)) {
                     known.nudged_at = known.measured;
                 }
             }
@@ -153,7 +154,7 @@ fn expected(
         .map(|w| (w as f64 * thresholds.auto_at) as u64)
         .filter(|at| *at > 0);
     if auto.is_some_and(|at| tokens >= at) && known.tried_at.is_none_or(|at| tokens >= at + 20_000) {
-        return NudgeDecision::HandOff { tokens };
+        return NudgeDecision::HandOff(tokens);
     }
     let Some(nudge) = nudge_of(thresholds, window) else {
         return NudgeDecision::Nothing;
@@ -167,7 +168,7 @@ fn expected(
     };
     let ten_points = (nudge as f64 * 0.1 / share) as u64;
     match tokens >= from && (step_done || tokens >= from + ten_points) {
-        true => NudgeDecision::Nudge { tokens },
+        true => NudgeDecision::Nudge(tokens),
         false => NudgeDecision::Nothing,
     }
 }
@@ -203,21 +204,13 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
                 notified: decided,
             } => machine.exchange(cut.map(id), *decided),
             ThreadEvent::Measured { cut, tokens, output } => {
-                let before = machine.treadmill();
+                let before = machine.treadmill;
                 let input = tokens.saturating_sub(*output);
-                let answer = AnswerUsage {
-                    cut: cut.map(id),
-                    tokens: *tokens,
-                    input,
-                };
-                let decided = machine.measured(answer, &limits);
-                prop_assert_eq!(
-                    decided.is_some(),
-                    before.is_none() && machine.treadmill().is_some()
-                );
+                let decided = machine.measured(cut.map(id), usage(input, tokens - input), &limits);
+                prop_assert_eq!(decided.is_some(), before.is_none() && machine.treadmill.is_some());
             }
             ThreadEvent::HandedOver(cut) => {
-                prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill())
+                prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill)
             }
             ThreadEvent::Decide { step_done } => {
                 decision = machine.decide(&limits, || *step_done);
@@ -228,7 +221,7 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
                     "{:?}",
                     known
                 );
-                if matches!(decision, NudgeDecision::Nudge { .. }) {
+                if matches!(decision, NudgeDecision::Nudge(_)) {
                     machine.nudged();
                     nudges += 1;
                 }
@@ -280,18 +273,19 @@ const DEFAULT: Thresholds = Thresholds {
     nudge_pays: false,
 };
 
+fn usage(input: u64, output: u64) -> Usage {
+    Usage {
+        input,
+        output,
+        ..Usage::default()
+    }
+}
+
 /// A thread that was measured at `tokens`, on a model with a window of 200,000.
 fn at(tokens: u64) -> ContextUse {
     let mut machine = ContextUse::default();
     machine.exchange(None, false);
-    machine.measured(
-        AnswerUsage {
-            cut: None,
-            tokens,
-            input: tokens,
-        },
-        &DEFAULT.of(Some(WINDOW)),
-    );
+    machine.measured(None, usage(tokens, 0), &DEFAULT.of(Some(WINDOW)));
     machine.exchange(None, false);
     machine
 }
@@ -312,7 +306,7 @@ fn the_model_is_notified_at_the_end_of_a_step_or_ten_points_later() {
     let limits = DEFAULT.of(None);
     assert_eq!(
         at(240_000).decide(&limits, || false),
-        NudgeDecision::Nudge { tokens: 240_000 }
+        NudgeDecision::Nudge(240_000)
     );
 }
 
@@ -330,14 +324,7 @@ fn the_model_is_notified_once_a_task_and_again_after_much_more() {
     let limits = DEFAULT.of(Some(1_000_000));
     let mut machine = at(250_000);
     let grow = |machine: &mut ContextUse, tokens| {
-        machine.measured(
-            AnswerUsage {
-                cut: None,
-                tokens,
-                input: tokens,
-            },
-            &limits,
-        );
+        machine.measured(None, usage(tokens, 0), &limits);
         machine.exchange(None, true);
     };
     assert_ne!(machine.decide(&limits, || false), NudgeDecision::Nothing);
@@ -345,10 +332,7 @@ fn the_model_is_notified_once_a_task_and_again_after_much_more() {
     grow(&mut machine, 349_999);
     assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     grow(&mut machine, 350_000);
-    assert_eq!(
-        machine.decide(&limits, || true),
-        NudgeDecision::Nudge { tokens: 350_000 }
-    );
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nudge(350_000));
     machine.nudged();
     // The next task starts without that state.
     assert_eq!(machine.handed_over(id(1)), None);
@@ -357,36 +341,15 @@ fn the_model_is_notified_once_a_task_and_again_after_much_more() {
         NudgeDecision::Nothing,
         "usage from before the cut"
     );
-    machine.measured(
-        AnswerUsage {
-            cut: None,
-            tokens: 300_000,
-            input: 300_000,
-        },
-        &limits,
-    );
+    machine.measured(None, usage(300_000, 0), &limits);
     assert_eq!(
         machine.decide(&limits, || true),
         NudgeDecision::Nothing,
         "a late answer to what was cut"
     );
-    machine.measured(
-        AnswerUsage {
-            cut: Some(id(1)),
-            tokens: 9_000,
-            input: 8_000,
-        },
-        &limits,
-    );
+    machine.measured(Some(id(1)), usage(8_000, 1_000), &limits);
     machine.exchange(Some(id(1)), false);
-    machine.measured(
-        AnswerUsage {
-            cut: Some(id(1)),
-            tokens: 210_000,
-            input: 209_000,
-        },
-        &limits,
-    );
+    machine.measured(Some(id(1)), usage(209_000, 1_000), &limits);
     assert_ne!(machine.decide(&limits, || true), NudgeDecision::Nothing);
 }
 
@@ -401,14 +364,7 @@ fn after_a_restart_nudges_in_the_transcript_count() {
         "not known yet"
     );
     for (tokens, notified) in [(260_000, false), (359_000, false), (360_000, true)] {
-        machine.measured(
-            AnswerUsage {
-                cut: Some(id(7)),
-                tokens,
-                input: tokens,
-            },
-            &limits,
-        );
+        machine.measured(Some(id(7)), usage(tokens, 0), &limits);
         machine.exchange(Some(id(7)), true);
         assert_eq!(
             machine.decide(&limits, || true) != NudgeDecision::Nothing,
@@ -422,31 +378,26 @@ fn after_a_restart_nudges_in_the_transcript_count() {
 fn a_treadmill_stops_it_until_there_is_room_again() {
     let limits = DEFAULT.of(Some(WINDOW));
     let mut machine = at(150_000);
-    let answer = |cut, tokens| AnswerUsage {
-        cut: Some(id(cut)),
-        tokens,
-        input: tokens,
-    };
     assert_eq!(machine.handed_over(id(1)), None);
     assert_eq!(
-        machine.measured(answer(1, 110_000), &limits),
-        Some(HandoffLoop::LargeCut)
+        machine.measured(Some(id(1)), usage(110_000, 0), &limits),
+        Some(NudgeOutcome::LargeCut)
     );
     machine.exchange(Some(id(1)), false);
-    machine.measured(answer(1, 180_000), &limits);
+    machine.measured(Some(id(1)), usage(180_000, 0), &limits);
     assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     // Two handoffs within ten exchanges.
-    assert_eq!(machine.handed_over(id(2)), Some(HandoffLoop::CloseHandoffs));
-    machine.measured(answer(2, 9_000), &limits);
+    assert_eq!(machine.handed_over(id(2)), Some(NudgeOutcome::CloseHandoffs));
+    machine.measured(Some(id(2)), usage(9_000, 0), &limits);
     for _ in 0..11 {
         machine.exchange(Some(id(2)), false);
     }
-    machine.measured(answer(2, 150_000), &limits);
+    machine.measured(Some(id(2)), usage(150_000, 0), &limits);
     assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     assert_eq!(machine.handed_over(id(3)), None, "eleven exchanges later");
-    machine.measured(answer(3, 9_000), &limits);
+    machine.measured(Some(id(3)), usage(9_000, 0), &limits);
     machine.exchange(Some(id(3)), false);
-    machine.measured(answer(3, 150_000), &limits);
+    machine.measured(Some(id(3)), usage(150_000, 0), &limits);
     assert_ne!(machine.decide(&limits, || true), NudgeDecision::Nothing);
 }
 
@@ -458,28 +409,15 @@ fn a_handoff_that_fails_is_tried_again_later() {
     }
     .of(Some(WINDOW));
     let mut machine = at(150_000);
-    assert_eq!(
-        machine.decide(&limits, || false),
-        NudgeDecision::HandOff { tokens: 150_000 }
-    );
+    assert_eq!(machine.decide(&limits, || false), NudgeDecision::HandOff(150_000));
     machine.tried();
-    assert_eq!(
-        machine.decide(&limits, || false),
-        NudgeDecision::Nudge { tokens: 150_000 }
-    );
+    assert_eq!(machine.decide(&limits, || false), NudgeDecision::Nudge(150_000));
     machine.nudged();
     for (tokens, decision) in [
         (169_999, NudgeDecision::Nothing),
-        (170_000, NudgeDecision::HandOff { tokens: 170_000 }),
+        (170_000, NudgeDecision::HandOff(170_000)),
     ] {
-        machine.measured(
-            AnswerUsage {
-                cut: None,
-                tokens,
-                input: tokens,
-            },
-            &limits,
-        );
+        machine.measured(None, usage(tokens, 0), &limits);
         assert_eq!(machine.decide(&limits, || false), decision);
     }
     assert_eq!(
@@ -494,4 +432,25 @@ fn a_handoff_that_fails_is_tried_again_later() {
         NudgeDecision::Nothing,
         "a share of nothing known"
     );
+}
+
+#[test]
+fn all_of_a_prompt_counts_whether_it_was_cached_or_not() {
+    let measured = |usage| {
+        let mut machine = ContextUse::default();
+        machine.measured(None, usage, &DEFAULT.of(None));
+        machine.tokens
+    };
+    let answer = Usage {
+        cache_read: 20,
+        cache_write: 300,
+        ..usage(1, 4_000)
+    };
+    assert_eq!(measured(answer), Some(4_321));
+    let absurd = Usage {
+        input: u64::MAX,
+        output: u64::MAX,
+        ..answer
+    };
+    assert_eq!(measured(absurd), Some(u64::MAX));
 }

@@ -135,11 +135,11 @@ impl Planned<'_> {
     pub fn due(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<DueStep> {
         let step_done = || nudge::step_done(&self.reading.view, self.pin.kept_from());
         match thread.context.decide(&thread.limits, step_done) {
-            NudgeDecision::Nudge { tokens } => {
+            NudgeDecision::Nudge(tokens) => {
                 let text = nudge::text(tokens, thread.window, thread.wording);
                 Some(DueStep::Nudge(text))
             }
-            NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff {
+            NudgeDecision::HandOff(tokens) => Some(DueStep::HandOff {
                 reason: format!("the context had {tokens} tokens"),
             }),
             NudgeDecision::Nothing => {

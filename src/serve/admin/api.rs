@@ -109,7 +109,7 @@ fn limits(inspector: &Inspector, newest: Option<&ExchangeRow>) -> Value {
             ..WindowQuery::default()
         })
     });
-    json!({"window_tokens": window, "nudge_tokens": inspector.thresholds.of(window).nudge()})
+    json!({"window_tokens": window, "nudge_tokens": inspector.thresholds.of(window).nudge})
 }
 
 async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {

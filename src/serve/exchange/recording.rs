@@ -1,7 +1,6 @@
 //! Records an exchange: its event and its legs, log lines, and the journal's copy of the request.
 
 use super::value::Exchange;
-use baton_core::nudge::NudgeOutcome;
 use baton_core::text::cut::cut;
 use baton_core::wire::{LegReport, LocatedBody, StopReason};
 
@@ -54,7 +53,7 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
         let shown = exchange.answer.fired().last().copied();
         let cut = shown.or(exchange.offered.active_id());
         if let Some(why) = thread.measure(bytes_sent(exchange), cut, report) {
-            exchange.ctx.note_nudge(NudgeOutcome::Stopped(why));
+            exchange.ctx.note_nudge(why);
         }
     }
     count_unmeasured(exchange, report);

@@ -23,8 +23,8 @@ impl RequestContext {
     /// Records what a notice of a full context has led to.
     pub(crate) fn note_nudge(&self, outcome: NudgeOutcome) {
         self.recorder.note(|e| e.nudges.push(outcome));
-        if let NudgeOutcome::Stopped(why) = outcome {
-            let why = why.name();
+        if outcome.stops() {
+            let why = outcome.name();
             tracing::warn!(exchange = self.id, why, "nudging stops in this task");
         }
     }

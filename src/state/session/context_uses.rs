@@ -104,7 +104,7 @@ impl ContextUses {
         known.costs.before = Some(known.turns).filter(|turns| *turns > 0);
         known.pause = None;
         (known.turns, known.last) = (request.turns, digest);
-        if known.context.cut() != cut {
+        if known.context.cut != cut {
             // The history is another one: after a handoff, an undo, or a rewind to before it.
             known.costs.ledger.handed_over();
         }
@@ -134,7 +134,8 @@ impl ContextUses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::nudge::{AnswerUsage, ModelThresholds};
+    use baton_core::nudge::ModelThresholds;
+    use baton_core::wire::Usage;
 
     /// Requests as lists of words; the digest is that of the last two.
     fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
@@ -147,13 +148,12 @@ mod tests {
     }
 
     fn measured(all: &mut ContextUses, thread: ThreadId, tokens: u64) {
-        let answer = AnswerUsage {
-            cut: None,
-            tokens,
+        let usage = Usage {
             input: tokens,
+            ..Usage::default()
         };
         let (context, _) = all.of(thread).unwrap();
-        context.measured(answer, &ModelThresholds::default());
+        context.measured(None, usage, &ModelThresholds::default());
     }
 
     #[test]
@@ -168,16 +168,16 @@ mod tests {
         measured(&mut all, one, 30);
         let (other, new) = exchange(&mut all, &[1, 5, 6], false);
         assert!(new && other != one);
-        assert_eq!(all.of(other).unwrap().0.tokens(), None);
+        assert_eq!(all.of(other).unwrap().0.tokens, None);
         assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8], false), (other, true));
         assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4], false), (one, true));
-        assert_eq!(all.of(one).unwrap().0.tokens(), Some(30));
+        assert_eq!(all.of(one).unwrap().0.tokens, Some(30));
         // The same words of the user's are not the same request.
         assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8, 9, 0], false), (other, true));
         assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4, 5, 0], false), (one, true));
         // From an earlier point: nothing is known of that branch.
         let (branch, _) = exchange(&mut all, &[1, 2, 9], false);
-        assert!(branch != one && all.of(branch).unwrap().0.tokens().is_none());
+        assert!(branch != one && all.of(branch).unwrap().0.tokens.is_none());
     }
 
     #[test]

@@ -6,12 +6,10 @@ use tokio::sync::oneshot;
 
 use super::{LiveConversation, ThreadId};
 use baton_core::bill::CutLedger;
-use baton_core::nudge::{
-    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeOutcome, NudgeWording,
-};
+use baton_core::nudge::{self, ContextUse, ModelThresholds, NudgeOutcome, NudgeWording};
 use baton_core::plan::{RequestCosts, ThreadState};
 use baton_core::record::HandoffId;
-use baton_core::wire::{LegReport, Usage};
+use baton_core::wire::LegReport;
 
 /// The thread of an exchange, and its thresholds.
 #[derive(Clone)]
@@ -66,15 +64,14 @@ impl ContextThread {
 
     /// Measures the context by the usage of a leg that was answered, in a request of this many bytes, cut at `cut`. Returns why
     /// notices stop.
-    pub fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<HandoffLoop> {
+    pub fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<NudgeOutcome> {
         if let Some(request) = self.costs() {
             self.live.costs(self.thread, |costs| {
                 costs.offered = false;
                 request.answered(&mut costs.ledger, leg, bytes);
             });
         }
-        let answer = answer_usage(cut, leg.usage);
-        self.with(|context| context.measured(answer, &self.limits))?
+        self.with(|context| context.measured(cut, leg.usage, &self.limits))?
     }
 
     /// By what its request is billed; `None` where no cut depends on it.
@@ -103,7 +100,7 @@ impl ContextThread {
         let context = self.with(|context| (context.was_nudged(), context.handed_over(handoff)));
         let (followed, stopped) = context.unwrap_or_default();
         let followed = followed.then_some(NudgeOutcome::Followed);
-        followed.into_iter().chain(stopped.map(NudgeOutcome::Stopped))
+        followed.into_iter().chain(stopped)
     }
 
     /// A draft failed: none is begun by a threshold again until the context has grown further.
@@ -113,36 +110,5 @@ impl ContextThread {
 
     fn with<T>(&self, change: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
         self.live.context(self.thread, change)
-    }
-}
-
-/// What a leg's usage states of the context: its input with all of it that was cached, and its output.
-fn answer_usage(cut: Option<HandoffId>, usage: Usage) -> AnswerUsage {
-    let input = usage.all_input();
-    let tokens = input.saturating_add(usage.output);
-    AnswerUsage { cut, tokens, input }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_of_a_prompt_counts_as_input_whether_it_was_cached_or_not() {
-        let usage = Usage {
-            input: 1,
-            cache_read: 20,
-            cache_write: 300,
-            output: 4_000,
-            ..Usage::default()
-        };
-        let answer = answer_usage(None, usage);
-        assert_eq!((answer.input, answer.tokens), (321, 4_321));
-        let absurd = Usage {
-            input: u64::MAX,
-            output: u64::MAX,
-            ..usage
-        };
-        assert_eq!(answer_usage(None, absurd).tokens, u64::MAX);
     }
 }

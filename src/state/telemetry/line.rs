@@ -160,10 +160,7 @@ mod tests {
             "0199a3c2-7d1e 200 /v1/messages claude-opus-5-5 312 KiB > 14 KiB 2310 ms, handed off 0199a3c2-7d1e, 2 legs"
         );
         let nudged = with(ExchangeFacts {
-            nudges: vec![
-                NudgeOutcome::Notified,
-                NudgeOutcome::Stopped(baton_core::nudge::HandoffLoop::CloseHandoffs),
-            ],
+            nudges: vec![NudgeOutcome::Notified, NudgeOutcome::CloseHandoffs],
             ..ExchangeFacts::default()
         });
         assert!(

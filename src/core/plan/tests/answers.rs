@@ -3,8 +3,9 @@
 use super::*;
 use crate::bill::{PriceQuery, PriceTable};
 use crate::handoffs::draft::DraftMethod;
-use crate::nudge::{AnswerUsage, ContextUse, Thresholds};
+use crate::nudge::{ContextUse, Thresholds};
 use crate::record::{CachedHistory, ReadyDraft};
+use crate::wire::Usage;
 
 const HOUR: u64 = 3_600_000;
 
@@ -32,12 +33,11 @@ fn thread(tokens: u64) -> ThreadState<'static> {
     };
     let limits = thresholds.of(Some(1_000_000));
     let mut context = ContextUse::default();
-    let answer = AnswerUsage {
-        cut: None,
-        tokens,
+    let usage = Usage {
         input: tokens,
+        ..Usage::default()
     };
-    context.measured(answer, &limits);
+    context.measured(None, usage, &limits);
     ThreadState {
         context,
         limits,

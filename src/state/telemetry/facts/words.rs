@@ -2,7 +2,7 @@
 
 use super::FactValue;
 use baton_core::commands::UndoOutcome;
-use baton_core::nudge::{HandoffLoop, NudgeOutcome};
+use baton_core::nudge::NudgeOutcome;
 
 /// Length of the unique prefix of an id.
 pub(crate) const BRIEF: usize = 13;
@@ -62,7 +62,9 @@ pub(super) fn nudge_note(nudged: NudgeOutcome) -> String {
         NudgeOutcome::WouldHandOver => "shadow: an automatic handoff here",
         NudgeOutcome::WouldCutFree => "shadow: a cut here costs nothing",
         NudgeOutcome::WouldFollowPlan => "shadow: a handoff behind the plan here",
-        NudgeOutcome::Stopped(_) => return format!("nudging stopped: {}", nudged.name().replace('_', " ")),
+        NudgeOutcome::LargeCut | NudgeOutcome::CloseHandoffs => {
+            return format!("nudging stopped: {}", nudged.name().replace('_', " "));
+        }
     };
     note.to_owned()
 }
@@ -92,10 +94,10 @@ pub(super) fn nudge_sentence(nudged: NudgeOutcome) -> &'static str {
         NudgeOutcome::WouldCutFree => {
             "In its shadow baton would have handed over here, where the cut costs nothing."
         }
-        NudgeOutcome::Stopped(HandoffLoop::LargeCut) => {
+        NudgeOutcome::LargeCut => {
             "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
         }
-        NudgeOutcome::Stopped(HandoffLoop::CloseHandoffs) => {
+        NudgeOutcome::CloseHandoffs => {
             "Two handoffs came in close succession: the model is not notified again in this task."
         }
     }
