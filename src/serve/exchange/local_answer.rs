@@ -6,10 +6,11 @@ use bytes::Bytes;
 use http::Response;
 use uuid::Uuid;
 
-use super::value::{Exchange, ShownDraft};
+use super::value::Exchange;
 use crate::proxy::answer_form;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::response_body::ResponseBody;
+use crate::proxy::waiting::ShownDraft;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::commands::CommandReply;

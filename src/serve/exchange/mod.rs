@@ -11,7 +11,6 @@ mod answer;
 mod commands;
 mod context;
 mod drafts;
-mod keepalive;
 mod local_answer;
 mod planned;
 mod read;

@@ -1,23 +1,17 @@
 //! Sends keep-alives to the agent while an answer takes long to begin.
 
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use http::Response;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame};
 use serde_json::Value;
 
-use super::keepalive::KeepAlive;
 use super::value::Exchange;
 use crate::heavy;
 use crate::proxy::answer_form;
-use crate::proxy::download::PolledFrame;
-use crate::proxy::fault::Fault;
 use crate::proxy::response_body::ResponseBody;
-use baton_core::wire::{LegMachine, OwnError};
+use crate::proxy::waiting::WaitingBody;
+use baton_core::wire::OwnError;
 
 /// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
@@ -51,17 +45,8 @@ pub(super) async fn answered(
         work = Box::pin(std::future::ready(response));
     }
     let (_, kind) = exchange.form().of_own();
-    let waiting = WaitingBody {
-        machine: exchange.machine(exchange.hidden()),
-        work: Box::pin(continuation(exchange.clone(), work)),
-        answer: None,
-        // If something was already shown, a keep-alive is not due yet.
-        quiet: match is_begun {
-            true => KeepAlive::new(every),
-            false => KeepAlive::at_once(every),
-        },
-        exchange,
-    };
+    let (shown, machine) = (exchange.shown.clone(), exchange.machine(exchange.hidden()));
+    let waiting = WaitingBody::new(shown, machine, every, continuation(exchange, work));
     answer_form::own(kind, ResponseBody::stream(waiting))
 }
 
@@ -88,61 +73,5 @@ async fn begun(exchange: &Exchange) {
     match &exchange.shown {
         Some(shown) => shown.begun().await,
         None => std::future::pending().await,
-    }
-}
-
-struct WaitingBody {
-    exchange: Exchange,
-    /// Its keep-alives are those of a stream that has not begun.
-    machine: LegMachine,
-    work: Pin<Box<dyn Future<Output = ResponseBody> + Send>>,
-    /// The answer's own body, once it is there.
-    answer: Option<Box<ResponseBody>>,
-    quiet: KeepAlive,
-}
-
-impl WaitingBody {
-    /// The part of a draft to send now.
-    fn shown(&self) -> Option<Bytes> {
-        self.exchange.shown.as_ref()?.line().take()
-    }
-}
-
-impl Body for WaitingBody {
-    type Data = Bytes;
-    type Error = Fault;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
-        loop {
-            if let Some(shown) = self.shown() {
-                return Poll::Ready(Some(Ok(Frame::data(shown))));
-            }
-            if let Some(body) = &mut self.answer {
-                return Pin::new(&mut **body).poll_frame(cx);
-            }
-            if let Poll::Ready(body) = self.work.as_mut().poll(cx) {
-                self.answer = Some(Box::new(body));
-                continue;
-            }
-            if let Some(shown) = self.shown() {
-                self.quiet.sent();
-                return Poll::Ready(Some(Ok(Frame::data(shown))));
-            }
-            ready!(self.quiet.poll(cx));
-            let shown = self.exchange.shown.as_ref();
-            if shown.is_some_and(|shown| shown.line().keep_alive()) {
-                continue;
-            }
-            let mut out = Vec::new();
-            self.machine.keepalive(&mut out);
-            if !out.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(out.concat().into()))));
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        let is_over = self.answer.as_ref().is_some_and(|body| body.is_end_stream());
-        is_over && self.exchange.shown.is_none()
     }
 }

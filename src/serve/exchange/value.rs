@@ -1,20 +1,17 @@
 //! The value that the stages of an exchange pass on: what is known of the request, and what its answer has shown.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
-
-use tokio::sync::Notify;
-use uuid::Uuid;
+use std::sync::Arc;
 
 use super::request::Offered;
 use crate::app::App;
 use crate::proxy::RequestContext;
 use crate::proxy::answer_form::AnswerForm;
+use crate::proxy::waiting::ShownDraft;
 use crate::state::config::HandoffMode;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::{ContextThread, LiveAnswer};
-use crate::state::sync::locked;
-use baton_core::course::{AnswerOpening, ShownLine};
+use baton_core::course::AnswerOpening;
 use baton_core::plan::Planned;
 use baton_core::record::Handoff;
 
@@ -33,46 +30,10 @@ pub(super) struct Exchange {
     pub(super) answer: LiveAnswer,
     /// What the answer begins with.
     pub(super) opening: AnswerOpening,
-    /// What the agent sees while a draft is made.
+    /// What the agent sees while a draft is made. All clones share it.
     pub(super) shown: Option<Arc<ShownDraft>>,
     /// The conversation's thread, where the model may get notices of how full its context is.
     pub(super) thread: Option<ContextThread>,
-}
-
-/// What the agent sees while a draft is made. All clones of an exchange share it.
-pub(super) struct ShownDraft {
-    line: Mutex<ShownLine>,
-    begun: Notify,
-}
-
-impl ShownDraft {
-    pub(super) fn new(line: ShownLine) -> Self {
-        Self {
-            line: Mutex::new(line),
-            begun: Notify::new(),
-        }
-    }
-
-    pub(super) fn line(&self) -> MutexGuard<'_, ShownLine> {
-        locked(&self.line)
-    }
-
-    /// Shows the line, where it is not shown yet.
-    pub(super) fn begin(&self) {
-        if self.line().begin(Uuid::now_v7()) {
-            self.begun.notify_one();
-        }
-    }
-
-    /// Is done when the line is shown.
-    pub(super) async fn begun(&self) {
-        self.begun.notified().await;
-    }
-
-    /// Shows the draft's result, its note, and `rest`.
-    pub(super) fn end(&self, result: &str, rest: &str) {
-        self.line().end(result, rest, Uuid::now_v7());
-    }
 }
 
 impl Exchange {

@@ -23,6 +23,7 @@ pub mod exchange_recorder;
 pub mod fault;
 mod guard;
 pub mod headers;
+pub(crate) mod keepalive;
 mod min_rate;
 mod recorded;
 pub mod relay;
@@ -37,6 +38,7 @@ mod stored_responses;
 mod target;
 pub mod upload;
 pub mod upstream;
+pub(crate) mod waiting;
 mod welcome;
 
 #[cfg(test)]

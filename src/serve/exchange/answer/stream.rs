@@ -10,11 +10,11 @@ use http::Response;
 use hyper::body::{Body, Frame};
 
 use super::effects::{self, Answered, EffectResult};
-use crate::exchange::keepalive::KeepAlive;
 use crate::exchange::{recording, value::Exchange};
 use crate::heavy;
 use crate::proxy::download::{PolledFrame, UpstreamBody};
 use crate::proxy::fault::Fault;
+use crate::proxy::keepalive::KeepAlive;
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;

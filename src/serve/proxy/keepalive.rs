@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// Becomes ready whenever a keep-alive is due.
-pub(super) struct KeepAlive {
+pub(crate) struct KeepAlive {
     every: Duration,
     /// `None`: the silence has just begun.
     due: Option<Pin<Box<Sleep>>>,
@@ -15,23 +15,23 @@ pub(super) struct KeepAlive {
 
 impl KeepAlive {
     /// The first one is due after a silence.
-    pub(super) fn new(every: Duration) -> Self {
+    pub(crate) fn new(every: Duration) -> Self {
         Self { every, due: None }
     }
 
     /// The first one is due at once.
-    pub(super) fn at_once(every: Duration) -> Self {
+    pub(crate) fn at_once(every: Duration) -> Self {
         let due = Some(Box::pin(tokio::time::sleep(Duration::ZERO)));
         Self { every, due }
     }
 
     /// Something was sent: the silence starts again.
-    pub(super) fn sent(&mut self) {
+    pub(crate) fn sent(&mut self) {
         self.due = None;
     }
 
     /// Ready where one is due. A wire that has nothing to emit yet is polled again later, and not at once.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let every = self.every;
         let due = self
             .due

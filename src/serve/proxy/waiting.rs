@@ -1,0 +1,134 @@
+//! The body of a streamed answer that begins before the answer is there: keep-alives, and what the agent sees of a draft.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::download::PolledFrame;
+use super::fault::Fault;
+use super::keepalive::KeepAlive;
+use super::response_body::ResponseBody;
+use crate::state::sync::locked;
+use baton_core::course::ShownLine;
+use baton_core::wire::LegMachine;
+
+/// What the agent sees while a draft is made.
+pub(crate) struct ShownDraft {
+    line: Mutex<ShownLine>,
+    begun: Notify,
+}
+
+impl ShownDraft {
+    pub(crate) fn new(line: ShownLine) -> Self {
+        Self {
+            line: Mutex::new(line),
+            begun: Notify::new(),
+        }
+    }
+
+    pub(crate) fn line(&self) -> MutexGuard<'_, ShownLine> {
+        locked(&self.line)
+    }
+
+    /// Shows the line, where it is not shown yet.
+    pub(crate) fn begin(&self) {
+        if self.line().begin(Uuid::now_v7()) {
+            self.begun.notify_one();
+        }
+    }
+
+    /// Is done when the line is shown.
+    pub(crate) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Shows the draft's result, its note, and `rest`.
+    pub(crate) fn end(&self, result: &str, rest: &str) {
+        self.line().end(result, rest, Uuid::now_v7());
+    }
+}
+
+/// What comes before the answer's own body, and that body.
+pub(crate) struct WaitingBody {
+    shown: Option<Arc<ShownDraft>>,
+    /// Its keep-alives are those of a stream that has not begun.
+    machine: LegMachine,
+    work: Pin<Box<dyn Future<Output = ResponseBody> + Send>>,
+    /// The answer's own body, once it is there.
+    answer: Option<Box<ResponseBody>>,
+    quiet: KeepAlive,
+}
+
+impl WaitingBody {
+    /// The body of the answer that `work` makes. `every`: the silence after which a keep-alive is due.
+    pub(crate) fn new(
+        shown: Option<Arc<ShownDraft>>,
+        machine: LegMachine,
+        every: Duration,
+        work: impl Future<Output = ResponseBody> + Send + 'static,
+    ) -> Self {
+        let is_begun = shown.as_ref().is_some_and(|shown| shown.line().is_begun());
+        Self {
+            shown,
+            machine,
+            work: Box::pin(work),
+            answer: None,
+            // If something was already shown, a keep-alive is not due yet.
+            quiet: match is_begun {
+                true => KeepAlive::new(every),
+                false => KeepAlive::at_once(every),
+            },
+        }
+    }
+
+    /// The part of a draft to send now.
+    fn shown(&self) -> Option<Bytes> {
+        self.shown.as_ref()?.line().take()
+    }
+}
+
+impl Body for WaitingBody {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
+        loop {
+            if let Some(shown) = self.shown() {
+                return Poll::Ready(Some(Ok(Frame::data(shown))));
+            }
+            if let Some(body) = &mut self.answer {
+                return Pin::new(&mut **body).poll_frame(cx);
+            }
+            if let Poll::Ready(body) = self.work.as_mut().poll(cx) {
+                self.answer = Some(Box::new(body));
+                continue;
+            }
+            if let Some(shown) = self.shown() {
+                self.quiet.sent();
+                return Poll::Ready(Some(Ok(Frame::data(shown))));
+            }
+            ready!(self.quiet.poll(cx));
+            let shown = self.shown.as_ref();
+            if shown.is_some_and(|shown| shown.line().keep_alive()) {
+                continue;
+            }
+            let mut out = Vec::new();
+            self.machine.keepalive(&mut out);
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(out.concat().into()))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let is_over = self.answer.as_ref().is_some_and(|body| body.is_end_stream());
+        is_over && self.shown.is_none()
+    }
+}
