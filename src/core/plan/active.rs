@@ -116,47 +116,7 @@ pub struct PinLookup<'a> {
     pub policy: &'a Policy<'a>,
 }
 
-/// What a request is found to be pinned to.
-#[derive(Default)]
-pub(super) struct PinnedTo {
-    /// The handoff that the request is cut at.
-    pub(super) active: Option<Active>,
-    /// Offset of the sentinel that the store knows or whose seal verifies.
-    pub(super) by_sentinel: Option<usize>,
-    /// The origin of the response that the request continues.
-    pub(super) previous: Option<ResponseOrigin>,
-    /// The handoff whose cut point the cut relies on.
-    pub(super) relies_on: Option<HandoffId>,
-    /// Cut points of the conversation that this one was copied from.
-    pub(super) taken_over: Vec<CutPoint>,
-}
-
 impl PinLookup<'_> {
-    /// The handoff of the last sentinel that counts, else of the response that the request continues. A later one whose
-    /// answer the agent left out comes first. Else one in a flattened transcript. `session`: the conversation's key, where
-    /// the agent named its session.
-    pub(super) fn pinned_to(
-        &self,
-        candidates: &[Candidate],
-        undone: &UndoneHandoffs,
-        session: Option<&str>,
-    ) -> Result<PinnedTo, Needs> {
-        let marked = self.active(candidates)?;
-        let ContinuedOrigin { active, origin } = self.previous()?;
-        let sentinel = marked.as_ref().and_then(Active::candidate);
-        let mut found = PinnedTo {
-            by_sentinel: sentinel.map(|candidate| candidate.sentinel.at),
-            previous: origin,
-            active: marked.or(active),
-            ..PinnedTo::default()
-        };
-        self.left_out(&mut found, undone)?;
-        if found.active.is_none() {
-            found.active = self.flattened(session)?;
-        }
-        Ok(found)
-    }
-
     /// The last sentinel whose id the store knows or whose seal verifies.
     ///
     /// # Errors
@@ -211,7 +171,7 @@ impl PinLookup<'_> {
     }
 
     /// Finds the response that the request continues, and the handoff that it ended at.
-    fn previous(&self) -> Result<ContinuedOrigin, Needs> {
+    pub(super) fn previous(&self) -> Result<ContinuedOrigin, Needs> {
         let Some(previous) = &self.reading.view.facts.previous else {
             return Ok(ContinuedOrigin::default());
         };
@@ -244,15 +204,18 @@ impl PinLookup<'_> {
     }
 
     /// A later handoff whose answer the agent interrupted and left out: the transcript continues the request in which it fired,
-    /// with new text.
-    fn left_out(&self, found: &mut PinnedTo, undone: &UndoneHandoffs) -> Result<(), Needs> {
+    /// with new text. `after`: the turn of the sentinel that counts. With it, the cut points of the conversation that this one
+    /// was copied from.
+    pub(super) fn left_out(
+        &self,
+        after: Option<usize>,
+        undone: &UndoneHandoffs,
+    ) -> Result<(Option<Active>, Vec<CutPoint>), Needs> {
         let view = &self.reading.view;
         let Some(live) = &self.records.conversation else {
-            return Ok(());
+            return Ok((None, Vec::new()));
         };
         let listed = &live.listed()?.cut_points;
-        let sentinel = found.active.as_ref().and_then(Active::candidate);
-        let after = sentinel.map(|candidate| candidate.turn);
         let mut taken_over = Vec::new();
         if live.tooled.is_none() && view.under_way() {
             let missing = left_out::missing_answers(view, after);
@@ -265,15 +228,14 @@ impl PinLookup<'_> {
             let is_copied = taken_over.iter().any(|copied| copied.handoff == point.handoff);
             is_copied || live.relied_on.contains(&point.handoff)
         };
-        if let Some((turn, point)) = left_out::last_in(view, not_undone, after, is_relied_on)
-            && let Some(handoff) = self.records.handoff(point.handoff)?
-        {
-            let (place, head) = (CutPlace::BeforeTurn(turn), self.head(handoff, None));
-            found.relies_on = Some(handoff.id);
-            found.active = Some(Active::of(handoff, place, head, self.reading));
-        }
-        found.taken_over = taken_over;
-        Ok(())
+        let active = match left_out::last_in(view, not_undone, after, is_relied_on) {
+            Some((turn, point)) => self.records.handoff(point.handoff)?.map(|handoff| {
+                let (place, head) = (CutPlace::BeforeTurn(turn), self.head(handoff, None));
+                Active::of(handoff, place, head, self.reading)
+            }),
+            None => None,
+        };
+        Ok((active, taken_over))
     }
 
     /// Cut points of a conversation that this one, which is new here and has a history, may be a copy of.
@@ -328,9 +290,9 @@ fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
 
 /// The response that a request continues.
 #[derive(Default)]
-struct ContinuedOrigin {
+pub(super) struct ContinuedOrigin {
     /// The handoff that it ended at.
-    active: Option<Active>,
+    pub(super) active: Option<Active>,
     /// `None`: nothing is stored of it.
-    origin: Option<ResponseOrigin>,
+    pub(super) origin: Option<ResponseOrigin>,
 }

@@ -2,7 +2,7 @@
 
 use super::{NewHandoff, Planned};
 use crate::handoffs::document::HandoffSize;
-use crate::handoffs::draft::{self, AcceptedDraft, DraftFailure, DraftRequest};
+use crate::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftRequest};
 use crate::limits;
 use crate::mark::sentinel;
 use crate::record::HandoffOrigin;
@@ -16,7 +16,7 @@ impl Planned<'_> {
         &self,
         request: &DraftRequest,
         document: &AcceptedDraft,
-    ) -> Result<NewHandoff, DraftFailure> {
+    ) -> Result<NewHandoff, DraftEnd> {
         let (prompt, origin) = document.carried(request);
         Ok(NewHandoff {
             prompt: normalised(&prompt)?,
@@ -31,11 +31,7 @@ impl Planned<'_> {
     ///
     /// # Errors
     /// It is too long.
-    pub fn drafted(
-        &self,
-        request: &DraftRequest,
-        document: &AcceptedDraft,
-    ) -> Result<NewHandoff, DraftFailure> {
+    pub fn drafted(&self, request: &DraftRequest, document: &AcceptedDraft) -> Result<NewHandoff, DraftEnd> {
         let (prompt, origin) = document.carried(request);
         let open = draft::open_message(&self.reading.view, self.policy.look.tags);
         let reason = request.reason.as_deref().map(sentinel::normalised);
@@ -59,23 +55,23 @@ impl Planned<'_> {
         request: &DraftRequest,
         document: &AcceptedDraft,
         size: HandoffSize,
-    ) -> Result<(), DraftFailure> {
+    ) -> Result<(), DraftEnd> {
         let HandoffSize { before, after } = size;
         let decided = request.force || document.method.is_none() || !request.focus.trim().is_empty();
         let may_grow =
             decided || request.origin == HandoffOrigin::Auto || self.reading.view.facts.previous.is_some();
         match after > before && !may_grow {
-            true => Err(DraftFailure::NotSmaller { before, after }),
+            true => Err(DraftEnd::NotSmaller { before, after }),
             false => Ok(()),
         }
     }
 }
 
 /// A document may quote a transcript with marks of ours in it.
-fn normalised(prompt: &str) -> Result<String, DraftFailure> {
+fn normalised(prompt: &str) -> Result<String, DraftEnd> {
     let prompt = sentinel::normalised(prompt);
     match prompt.len() > limits::PROMPT {
-        true => Err(DraftFailure::TooLong),
+        true => Err(DraftEnd::TooLong),
         false => Ok(prompt),
     }
 }

@@ -6,8 +6,8 @@
 //!                                   └────────────────┘
 //! ```
 //!
-//! A stage runs again only where it lacked a record. Knows the request, what was read, and the policy; knows no store and
-//! no clock.
+//! A stage that lacks a record has changed nothing, and runs again. Knows the request, what was read, and the policy; knows no
+//! store and no clock.
 
 mod active;
 mod answered_by;
@@ -31,7 +31,6 @@ mod resume;
 #[cfg(test)]
 mod tests;
 mod undo;
-mod verdict;
 
 pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
 pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};

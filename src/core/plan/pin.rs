@@ -1,15 +1,14 @@
 //! What a request is pinned to: the handoff that it is cut at, and the commands in its transcript.
 
-use super::active::PinnedTo;
-use super::verdict::{MissedSentinel, PinEvidence, PinVerdict};
+use super::active::ContinuedOrigin;
 use super::{
     Active, AgentCall, CutPlace, Needs, PinLookup, Policy, Records, TakenOut, Unresolved, commands,
     is_model_call,
 };
-use crate::record::{HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
+use crate::record::{CutPoint, HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, Cut};
-use crate::wire::{LocatedBody, Role, View, Wire};
+use crate::wire::{LocatedBody, Role, Wire};
 
 /// What a request is pinned to.
 #[derive(Debug, Clone, Default)]
@@ -103,68 +102,59 @@ impl Pin {
     }
 }
 
-/// What a request is found to be pinned to.
-pub(super) struct FoundPin {
-    pub(super) found: PinnedTo,
-    pub(super) unresolved: Option<Unresolved>,
-    pub(super) verdict: PinVerdict,
-    pub(super) command: Option<String>,
-}
-
-/// Finds what a request is pinned to, with these handoffs undone.
+/// Finds what a request is pinned to: the handoff of the last sentinel that counts, else of the response that the request
+/// continues. A later one whose answer the agent left out comes first. Else one in a flattened transcript.
+/// Returns the cut points of the conversation that this one was copied from, and the handoff whose cut point the cut relies on.
 pub(super) fn find(
     call: &AgentCall,
-    undone: &UndoneHandoffs,
+    pin: &mut Pin,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<FoundPin, Needs> {
-    let view = &call.reading.view;
+) -> Result<(Vec<CutPoint>, Option<HandoffId>), Needs> {
+    let (view, undone) = (&call.reading.view, &pin.undone);
+    let (is_model_call, of_the_loop) = (is_model_call(call.operation), call.is_of_the_loop());
     let lookup = PinLookup {
         reading: &call.reading,
         principal: &call.principal,
         records,
         policy,
     };
-    let session = call.named.then_some(call.key.as_str());
-    let found = lookup.pinned_to(&call.candidates, undone, session)?;
-    let missed = call.candidates.first();
-    let missed = missed.filter(|c| found.by_sentinel != Some(c.sentinel.at));
-    let verdict = PinEvidence {
-        is_model_call: is_model_call(call.operation),
-        of_the_loop: call.is_of_the_loop(),
-        is_named: call.named,
-        known: records.conversation.as_ref().and_then(|live| live.active),
-        active: found.active.as_ref().map(|active| active.id),
-        by_user: found.active.as_ref().is_some_and(Active::is_by_user),
-        was_undone: undone.last.is_some(),
-        missed: missed.map(|candidate| missed_sentinel(view, candidate)),
-    }
-    .verdict();
-    let unresolved = match missed.filter(|_| verdict.names_unknown) {
-        Some(line) => Some(lookup.why_unresolved(line)?),
-        None => None,
+    let marked = lookup.active(&call.candidates)?;
+    let ContinuedOrigin { active, origin } = lookup.previous()?;
+    let sentinel = marked.as_ref().and_then(Active::candidate);
+    let (at, turn) = sentinel.map(|found| (found.sentinel.at, found.turn)).unzip();
+    let (left_out, taken_over) = lookup.left_out(turn, undone)?;
+    let relies_on = left_out.as_ref().map(|active| active.id);
+    let active = match left_out.or(marked).or(active) {
+        None => lookup.flattened(call.named.then_some(call.key.as_str()))?,
+        found => found,
     };
-    let command = commands::command(view, policy);
-    Ok(FoundPin {
-        found,
-        unresolved,
-        verdict,
-        command: command.filter(|_| is_model_call(call.operation)),
-    })
-}
-
-/// The newest sentinel, which names no known handoff.
-fn missed_sentinel(view: &View, candidate: &Candidate) -> MissedSentinel {
-    let mut later = view.turns[candidate.turn + 1..].iter();
-    MissedSentinel {
-        id: candidate.sentinel.id,
-        by_user: candidate.by_user,
-        is_last: later.all(|turn| matches!(turn.role, Role::System | Role::Tools)),
-    }
+    // The newest sentinel, if it names no known handoff.
+    let missed = call.candidates.first();
+    let missed = missed.filter(|newest| at != Some(newest.sentinel.at));
+    let is_last = |missed: &Candidate| {
+        let mut later = view.turns[missed.turn + 1..].iter();
+        later.all(|turn| matches!(turn.role, Role::System | Role::Tools))
+    };
+    let asked = missed.filter(|missed| is_model_call && missed.by_user && is_last(missed));
+    let unresolved = asked.map(|line| lookup.why_unresolved(line)).transpose()?;
+    let known = records.conversation.as_ref().and_then(|live| live.active);
+    // Without a name, another conversation with the same opening may be the one that had a handoff.
+    let is_gone = known.is_some() && of_the_loop && call.named && undone.last.is_none();
+    let lost = missed.filter(|missed| !missed.by_user);
+    let lost = lost.map(|missed| missed.sentinel.id);
+    let by_user = active.as_ref().filter(|active| active.is_by_user());
+    pin.resumed = of_the_loop && by_user.is_some_and(|active| known != Some(active.id));
+    pin.unpinned = active.is_none() && (is_gone || lost.is_some() && is_model_call);
+    pin.owed = owed(view.wire(), origin.as_ref());
+    pin.command = commands::command(view, policy).filter(|_| is_model_call);
+    (pin.active, pin.previous) = (active, origin);
+    (pin.unresolved, pin.lost) = (unresolved, lost);
+    Ok((taken_over, relies_on))
 }
 
 /// The results that calls of ours wait for in the response which the request continues.
-pub(super) fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
+fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
     let (Some(items), Some(open)) = (wire.facts().items, origin.and_then(ResponseOrigin::open)) else {
         return Vec::new();
     };

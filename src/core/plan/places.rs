@@ -33,22 +33,16 @@ impl Places {
     }
 }
 
-/// Hidden pairs, and those among them whose calls are new in the transcript.
-#[derive(Default)]
-pub(super) struct FoundPairs {
-    pub(super) pairs: Vec<HiddenPair>,
-    pub(super) beside_calls: Vec<Uuid>,
-    pub(super) new: Vec<Arc<HiddenPair>>,
-}
-
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
+/// Returns those next to calls that are new in it.
 pub(super) fn find_pairs(
     call: &AgentCall,
+    places: &mut Places,
     live: &KnownConversation,
     pin: &Pin,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<FoundPairs, Needs> {
+) -> Result<Vec<Arc<HiddenPair>>, Needs> {
     // What is before the cut is not sent.
     let calls = call.pairs_after(pin.active_id(), pin.turn().unwrap_or_default());
     let beside = records.pairs_after(calls)?;
@@ -82,11 +76,9 @@ pub(super) fn find_pairs(
         let stands_here = settled.next().unwrap_or(true);
         stands_here || !uncertain.contains(&pair.id)
     });
-    Ok(FoundPairs {
-        pairs,
-        beside_calls,
-        new,
-    })
+    places.pairs = pairs;
+    places.beside_calls = beside_calls;
+    Ok(new)
 }
 
 /// Keys that the calls had while other handoffs were active, if any was ever undone.
@@ -145,23 +137,17 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
     belonging.map(|(pair, _)| Arc::new(pair.clone())).collect()
 }
 
-/// Texts of ours with their places.
-#[derive(Default)]
-pub(super) struct FoundInsertions {
-    pub(super) placed: Vec<PlacedInsertion>,
-    /// Those that have no place in this transcript; `None` where there are no texts at all.
-    pub(super) lost: Option<Vec<Uuid>>,
-    /// Those of the conversation that this one was copied from.
-    pub(super) taken_over: Vec<Insertion>,
-}
-
-/// The insertions that have their place in the request. A conversation without any costs a look at its record.
+/// The insertions that have their place in the request, and thinking that is left out. A conversation without any costs a look
+/// at its record. Returns the insertions of the conversation that this one was copied from, and those that have no place here:
+/// `None` where there are no texts at all.
 pub(super) fn find_insertions(
     call: &AgentCall,
+    places: &mut Places,
     live: &KnownConversation,
+    pin: &Pin,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<FoundInsertions, Needs> {
+) -> Result<(Vec<Insertion>, Option<Vec<Uuid>>), Needs> {
     let ListedRecords {
         insertions: listed,
         lost_insertions: lost,
@@ -176,27 +162,22 @@ pub(super) fn find_insertions(
             taken_over = records.insertions(positions)?.to_vec();
         }
     }
-    if listed.is_empty() && lost.is_empty() && taken_over.is_empty() {
-        return Ok(FoundInsertions::default());
+    let mut all_lost = None;
+    if !(listed.is_empty() && lost.is_empty() && taken_over.is_empty()) {
+        let is_old = |old: &&Arc<Insertion>| taken_over.iter().all(|new| new.id != old.id);
+        let old = listed.iter().filter(is_old).map(|old| &**old);
+        let all: Vec<&Insertion> = old.chain(&taken_over).collect();
+        let known = all[all.len().saturating_sub(INSERTIONS_KEPT)..].iter().copied();
+        let (placed, misplaced) = insertions::find(view, known);
+        places.insertions = placed;
+        all_lost = Some(lost.iter().copied().chain(misplaced).collect());
     }
-    let is_old = |old: &&Arc<Insertion>| taken_over.iter().all(|new| new.id != old.id);
-    let all: Vec<&Insertion> = listed
-        .iter()
-        .filter(is_old)
-        .map(|old| &**old)
-        .chain(&taken_over)
-        .collect();
-    let known = all[all.len().saturating_sub(INSERTIONS_KEPT)..].iter().copied();
-    let (placed, misplaced) = insertions::find(view, known);
-    Ok(FoundInsertions {
-        placed,
-        lost: Some(lost.iter().copied().chain(misplaced).collect()),
-        taken_over,
-    })
+    places.omitted = omitted_until(call, live, pin);
+    Ok((taken_over, all_lost))
 }
 
 /// The turn up to which a request leaves thinking out, since an earlier one of the stretch was refused with it.
-pub(super) fn omitted_until(call: &AgentCall, live: &KnownConversation, pin: &Pin) -> Option<usize> {
+fn omitted_until(call: &AgentCall, live: &KnownConversation, pin: &Pin) -> Option<usize> {
     let omissions = live.omissions(pin.stretch());
     if omissions.is_empty() {
         return None;

@@ -1,12 +1,9 @@
 //! The stages of a plan, each of which runs once it has its records.
 
-use std::mem;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::pin::FoundPin;
-use super::places::{FoundInsertions, FoundPairs};
 use super::{
     AgentCall, Need, Needs, Pin, Places, Policy, Records, ToolDecision, ToolOffer, active, commands, offer,
     pin, places,
@@ -135,26 +132,10 @@ impl Planning {
     /// Finds what the request is pinned to.
     fn find_pin(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
         let Self { call, plan, .. } = self;
-        let FoundPin {
-            found,
-            unresolved,
-            verdict,
-            command,
-        } = pin::find(call, &plan.pin.undone, records, policy)?;
-        let effects = &mut plan.effects;
-        effects.extend(found.taken_over.into_iter().map(Effect::TakeOverCutPoint));
-        effects.extend(found.relies_on.map(Effect::KeepCutPoint));
-        plan.pin = Pin {
-            owed: pin::owed(call.reading.view.wire(), found.previous.as_ref()),
-            active: found.active,
-            previous: found.previous,
-            command,
-            unresolved,
-            unpinned: verdict.unpinned,
-            lost: verdict.lost,
-            resumed: verdict.resumed,
-            ..mem::take(&mut plan.pin)
-        };
+        let (taken_over, relies_on) = pin::find(call, &mut plan.pin, records, policy)?;
+        let taken_over = taken_over.into_iter().map(Effect::TakeOverCutPoint);
+        plan.effects.extend(taken_over);
+        plan.effects.extend(relies_on.map(Effect::KeepCutPoint));
         let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
         // Where the request may have the tool that searches, the tool's calls are known as ours.
         if !policy.recall && recalls && call.may_recall() {
@@ -176,14 +157,9 @@ impl Planning {
         let Some(live) = &records.conversation else {
             return Ok(Stage::Offer);
         };
-        let FoundPairs {
-            pairs,
-            beside_calls,
-            new,
-        } = places::find_pairs(&self.call, live, &self.plan.pin, records, policy)?;
+        let Plan { pin, places, .. } = &mut self.plan;
+        let new = places::find_pairs(&self.call, places, live, pin, records, policy)?;
         self.plan.effects.push(Effect::KnowPairs(new));
-        self.plan.places.pairs = pairs;
-        self.plan.places.beside_calls = beside_calls;
         if !self.has_recall() && !self.plan.places.pairs.is_empty() {
             self.leave_out_searches();
         }
@@ -215,23 +191,19 @@ impl Planning {
 
     /// Finds the places of texts of ours, and of thinking that is left out.
     fn find_insertions(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
-        let Self { call, plan, .. } = self;
         let Some(live) = &records.conversation else {
             return Ok(Stage::Offer);
         };
-        let FoundInsertions {
-            placed,
-            lost,
-            taken_over,
-        } = places::find_insertions(call, live, records, policy)?;
+        let Plan {
+            pin, places, effects, ..
+        } = &mut self.plan;
+        let (taken_over, lost) = places::find_insertions(&self.call, places, live, pin, records, policy)?;
         if live.may_be_copy && policy.may_have_insertions {
-            plan.effects.push(Effect::TakeOverInsertions(taken_over));
+            effects.push(Effect::TakeOverInsertions(taken_over));
         }
         // Side calls share a session's id but not its transcript; a transcript that upstream stores has its insertions.
-        let lost = lost.filter(|_| call.is_of_the_loop());
-        plan.effects.extend(lost.map(Effect::LoseInsertions));
-        plan.places.insertions = placed;
-        plan.places.omitted = places::omitted_until(call, live, &plan.pin);
+        let lost = lost.filter(|_| self.call.is_of_the_loop());
+        effects.extend(lost.map(Effect::LoseInsertions));
         Ok(Stage::Offer)
     }
 

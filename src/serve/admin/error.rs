@@ -11,7 +11,7 @@ use super::responses::{FullResponse, JSON, respond};
 use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure};
 use crate::state::journal::{FilterError, JournalError};
 use crate::state::store::StoreError;
-use baton_core::handoffs::draft::DraftFailure;
+use baton_core::handoffs::draft::DraftEnd;
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +93,8 @@ impl ApiError {
 
     /// Too little was written for a handoff.
     pub(super) fn nothing_yet() -> Self {
-        let why = DraftFailure::NothingYet;
-        Self::of(StatusCode::UNPROCESSABLE_ENTITY, why.name(), why.to_string())
+        let why = DraftEnd::NothingYet;
+        Self::of(StatusCode::UNPROCESSABLE_ENTITY, why.outcome(), why.to_string())
     }
 
     /// Another draft of the conversation is open.

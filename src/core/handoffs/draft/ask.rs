@@ -34,9 +34,9 @@ impl DraftMethod {
     /// request names its method.
     pub fn after(self, end: &DraftEnd, falls_back: bool) -> Option<Self> {
         match end {
-            DraftEnd::Complete(_) | DraftEnd::Cancelled | DraftEnd::Review => None,
-            DraftEnd::Failed(why) if why.is_size() => self.fallback(),
-            DraftEnd::Empty | DraftEnd::Failed(_) => self.fallback().filter(|_| falls_back),
+            DraftEnd::Cancelled | DraftEnd::Review => None,
+            DraftEnd::Window => self.fallback(),
+            _ => self.fallback().filter(|_| falls_back),
         }
     }
 }
@@ -286,7 +286,6 @@ fn split(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handoffs::draft::DraftFailure;
 
     #[test]
     fn flags_come_first_and_the_rest_is_the_goal() {
@@ -406,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_failure_falls_back_where_it_may_and_a_size_always() {
-        let unreached = || DraftEnd::Failed(DraftFailure::Unreached("refused".to_owned()));
+        let unreached = || DraftEnd::Unreached("refused".to_owned());
         let (oneshot, bundle, local) = (DraftMethod::Oneshot, DraftMethod::Bundle, DraftMethod::Local);
         let rows = [
             (oneshot, unreached(), true, oneshot.fallback()),
@@ -420,12 +419,7 @@ mod tests {
         for (method, end, falls_back, next) in rows {
             assert_eq!(method.after(&end, falls_back), next, "{end:?} {falls_back}");
         }
-        let too_large = DraftEnd::Failed(DraftFailure::Window);
-        let DraftEnd::Failed(why) = &too_large else {
-            unreachable!()
-        };
-        assert!(why.is_size());
-        assert_eq!(oneshot.after(&too_large, false), oneshot.fallback());
+        assert_eq!(oneshot.after(&DraftEnd::Window, false), oneshot.fallback());
     }
 
     fn of(origin: HandoffOrigin) -> DraftRequest {

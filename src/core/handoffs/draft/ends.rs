@@ -15,23 +15,15 @@ const REFUSES: [u16; 2] = [400, 422];
 /// Characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
-/// The outcome of a draft.
+/// How a draft ended that became no handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DraftEnd {
-    /// The document is complete.
-    Complete(String),
     /// The model wrote nothing.
     Empty,
     /// The agent left, or the draft was cancelled.
     Cancelled,
     /// The draft is written and waits for acceptance.
     Review,
-    Failed(DraftFailure),
-}
-
-/// Why a draft failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DraftFailure {
     /// There is not enough to hand off since the last handoff.
     NothingYet,
     /// The provider answered with an error: its status, where it had one, and its message.
@@ -65,10 +57,13 @@ pub enum DraftFailure {
     Internal,
 }
 
-impl DraftFailure {
+impl DraftEnd {
     /// Its name in the API, the log and metrics.
-    pub fn name(&self) -> &'static str {
+    pub fn outcome(&self) -> &'static str {
         match self {
+            Self::Empty => "empty",
+            Self::Cancelled => "cancelled",
+            Self::Review => "review",
             Self::NothingYet => "nothing_to_hand_off",
             Self::Provider(..) => "provider_error",
             Self::Unreached(_) => "provider_unreached",
@@ -85,9 +80,12 @@ impl DraftFailure {
         }
     }
 
-    /// Whether it was the history's size, so that a selection from it may do.
-    pub fn is_size(&self) -> bool {
-        *self == Self::Window
+    /// Its name in the log: one for all failures.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Empty | Self::Cancelled | Self::Review => self.outcome(),
+            _ => "failed",
+        }
     }
 
     /// Status and reason of a refusal that may be of the request's form: some servers refuse to forbid calls.
@@ -117,9 +115,12 @@ impl DraftFailure {
     }
 }
 
-impl fmt::Display for DraftFailure {
+impl fmt::Display for DraftEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Empty => write!(f, "the model wrote nothing"),
+            Self::Cancelled => write!(f, "cancelled"),
+            Self::Review => write!(f, "it is written and waits for approval"),
             Self::NothingYet => write!(f, "nothing to hand off yet"),
             Self::Provider(Some(status), message) => write!(f, "the provider answered {status}: {message}"),
             Self::Provider(None, message) => write!(f, "the provider broke off with an error: {message}"),
@@ -143,49 +144,16 @@ impl fmt::Display for DraftFailure {
     }
 }
 
-impl DraftEnd {
-    /// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
-    pub fn of(stop: StopReason, text: &str) -> Self {
-        match stop {
-            StopReason::Done | StopReason::Calls if text.trim().is_empty() => Self::Empty,
-            StopReason::Done | StopReason::Calls => Self::Complete(text.trim().to_owned()),
-            StopReason::Truncated => Self::Failed(DraftFailure::Truncated),
-            StopReason::Refused => Self::Failed(DraftFailure::Refused),
-            StopReason::Paused => Self::Failed(DraftFailure::Paused),
-            StopReason::Error => Self::Failed(DraftFailure::Provider(None, String::new())),
-            StopReason::Open => Self::Failed(DraftFailure::Unreached("the answer has no end".to_owned())),
-        }
-    }
-
-    /// Its name in the API, the log and metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Complete(_) => "complete",
-            Self::Empty => "empty",
-            Self::Cancelled => "cancelled",
-            Self::Review => "review",
-            Self::Failed(_) => "failed",
-        }
-    }
-
-    /// The name for log and metrics: of a failure, its reason.
-    pub fn outcome(&self) -> &'static str {
-        match self {
-            Self::Failed(why) => why.name(),
-            end => end.name(),
-        }
-    }
-}
-
-impl fmt::Display for DraftEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Complete(_) => write!(f, "written"),
-            Self::Empty => write!(f, "the model wrote nothing"),
-            Self::Cancelled => write!(f, "cancelled"),
-            Self::Review => write!(f, "it is written and waits for approval"),
-            Self::Failed(why) => write!(f, "{why}"),
-        }
+/// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
+pub(super) fn judged(stop: StopReason, text: &str) -> Result<String, DraftEnd> {
+    match (stop, text.trim()) {
+        (StopReason::Done | StopReason::Calls, "") => Err(DraftEnd::Empty),
+        (StopReason::Done | StopReason::Calls, text) => Ok(text.to_owned()),
+        (StopReason::Truncated, _) => Err(DraftEnd::Truncated),
+        (StopReason::Refused, _) => Err(DraftEnd::Refused),
+        (StopReason::Paused, _) => Err(DraftEnd::Paused),
+        (StopReason::Error, _) => Err(DraftEnd::Provider(None, String::new())),
+        (StopReason::Open, _) => Err(DraftEnd::Unreached("the answer has no end".to_owned())),
     }
 }
 
@@ -212,15 +180,9 @@ mod tests {
 
     #[test]
     fn only_an_answer_with_text_and_an_end_of_its_own_is_complete() {
-        assert_eq!(
-            DraftEnd::of(StopReason::Done, " # Goal\n"),
-            DraftEnd::Complete("# Goal".to_owned())
-        );
-        assert_eq!(
-            DraftEnd::of(StopReason::Calls, "It."),
-            DraftEnd::Complete("It.".to_owned())
-        );
-        assert_eq!(DraftEnd::of(StopReason::Calls, " \n"), DraftEnd::Empty);
+        assert_eq!(judged(StopReason::Done, " # Goal\n"), Ok("# Goal".to_owned()));
+        assert_eq!(judged(StopReason::Calls, "It."), Ok("It.".to_owned()));
+        assert_eq!(judged(StopReason::Calls, " \n"), Err(DraftEnd::Empty));
         for (stop, name) in [
             (StopReason::Truncated, "truncated"),
             (StopReason::Refused, "refusal"),
@@ -228,10 +190,8 @@ mod tests {
             (StopReason::Error, "provider_error"),
             (StopReason::Open, "provider_unreached"),
         ] {
-            let DraftEnd::Failed(why) = DraftEnd::of(stop, "It.") else {
-                panic!("{stop:?}")
-            };
-            assert_eq!(why.name(), name);
+            let end = judged(stop, "It.").unwrap_err();
+            assert_eq!((end.name(), end.outcome()), ("failed", name));
         }
     }
 
@@ -257,22 +217,22 @@ mod tests {
             (413, "too large"),
         ] {
             assert_eq!(
-                DraftFailure::of_answer(status, body.as_bytes()),
-                DraftFailure::Window,
+                DraftEnd::of_answer(status, body.as_bytes()),
+                DraftEnd::Window,
                 "{body}"
             );
         }
         let busy = br#"{"error":{"message":"Overloaded,\n try later"}}"#;
         assert_eq!(
-            DraftFailure::of_answer(529, busy),
-            DraftFailure::Provider(Some(529), "Overloaded, try later".to_owned())
+            DraftEnd::of_answer(529, busy),
+            DraftEnd::Provider(Some(529), "Overloaded, try later".to_owned())
         );
         assert_eq!(
-            DraftFailure::of_event(br#"{"error":"no memory"}"#),
-            DraftFailure::Provider(None, "no memory".to_owned())
+            DraftEnd::of_event(br#"{"error":"no memory"}"#),
+            DraftEnd::Provider(None, "no memory".to_owned())
         );
         assert_eq!(
-            DraftFailure::of_answer(502, b"<html>bad gateway</html>").to_string(),
+            DraftEnd::of_answer(502, b"<html>bad gateway</html>").to_string(),
             "the provider answered 502: <html>bad gateway</html>"
         );
     }

@@ -1,28 +1,32 @@
 //! Reads a model's answer as a draft.
 
-use super::{DraftEnd, DraftFailure};
+use super::DraftEnd;
+use super::ends::judged;
 use crate::transcript::{AnswerContent, AnswerPartKind};
 use crate::wire::{LegReport, StopReason};
 
-/// The draft that an answer is: its texts, one line apart; or why it is none.
-pub fn draft_of(raw: &[u8], report: &LegReport) -> DraftEnd {
+/// The draft that an answer is: its texts, one line apart.
+///
+/// # Errors
+/// Why it is none.
+pub fn draft_of(raw: &[u8], report: &LegReport) -> Result<String, DraftEnd> {
     let parts = AnswerContent::of(raw).parts;
     let first = |kind| parts.iter().find(|part| part.kind == kind);
     if report.stop == StopReason::Error {
         let error = first(AnswerPartKind::Error).and_then(|part| part.pieces.first());
         let error = error.map_or(&b"null"[..], |piece| piece.of(raw));
         let event = [&br#"{"error":"#[..], error, b"}"].concat();
-        return DraftEnd::Failed(DraftFailure::of_event(&event));
+        return Err(DraftEnd::of_event(&event));
     }
     if first(AnswerPartKind::Refusal).is_some() {
-        return DraftEnd::Failed(DraftFailure::Refused);
+        return Err(DraftEnd::Refused);
     }
     let texts = parts.iter().filter(|part| part.kind == AnswerPartKind::Text);
     let texts: Vec<String> = texts
         .map(|part| part.text().trim().to_owned())
         .filter(|text| !text.is_empty())
         .collect();
-    DraftEnd::of(report.stop, &texts.join("\n"))
+    judged(report.stop, &texts.join("\n"))
 }
 
 #[cfg(test)]
@@ -33,7 +37,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// A whole answer of Anthropic's, as the wire reports it.
-    fn read(answer: &Value) -> DraftEnd {
+    fn read(answer: &Value) -> Result<String, DraftEnd> {
         let wire = wire(crate::record::WireId::Anthropic);
         let request = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
         let view = wire
@@ -64,13 +68,13 @@ mod tests {
         let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
         let content = json!([thinking, text(" # Goal\n"), text(" "), text("Mend it.")]);
         let end = read(&answer("end_turn", content));
-        assert_eq!(end, DraftEnd::Complete("# Goal\nMend it.".to_owned()));
+        assert_eq!(end, Ok("# Goal\nMend it.".to_owned()));
     }
 
     #[test]
     fn an_answer_without_text_is_empty_and_one_that_was_cut_short_is_no_draft() {
-        assert_eq!(read(&answer("end_turn", json!([]))), DraftEnd::Empty);
+        assert_eq!(read(&answer("end_turn", json!([]))), Err(DraftEnd::Empty));
         let cut = read(&answer("max_tokens", json!([text("# Go")])));
-        assert!(!matches!(cut, DraftEnd::Complete(_) | DraftEnd::Empty), "{cut:?}");
+        assert!(!matches!(cut, Ok(_) | Err(DraftEnd::Empty)), "{cut:?}");
     }
 }

@@ -18,6 +18,21 @@ fn a_pinned_request_is_planned_with_one_read() {
 }
 
 #[test]
+fn a_pinned_request_needs_no_warning() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    script.live().active = Some(id);
+    let Pin {
+        unpinned,
+        lost,
+        resumed,
+        unresolved,
+        ..
+    } = script.plan(&after(&[short(id)])).plan.pin;
+    assert_eq!((unpinned, lost, resumed, unresolved), (false, None, false, None));
+}
+
+#[test]
 fn many_unknown_sentinels_cost_as_many_reads_as_one() {
     let mut script = Script::new();
     let id = script.handoff(None);
@@ -63,14 +78,41 @@ fn a_seal_stands_for_a_lost_record_and_no_other_text_does() {
 }
 
 #[test]
-fn a_named_session_that_shows_no_sentinel_is_unpinned() {
+fn a_missing_sentinel_unpins_only_the_loop_of_a_named_session_without_undo() {
     let mut script = Script::new();
-    script.live().active = Some(Uuid::now_v7());
+    let id = Uuid::now_v7();
     let fork = after(&["Yes.".to_owned()]);
-    assert!(script.plan(&fork).plan.pin.unpinned);
+    let unpinned = |script: &Script, messages: &[Value], operation| {
+        let pin = script.plan_of(request(messages), operation).plan.pin;
+        assert_eq!((pin.active_id(), pin.lost), (None, None));
+        pin.unpinned
+    };
+    assert!(!unpinned(&script, &fork, Operation::Generate));
+    script.live().active = Some(id);
+    assert!(unpinned(&script, &fork, Operation::Generate));
+    assert!(!unpinned(&script, &fork, Operation::Count));
+    let mut undone = fork.clone();
+    let note = note::answer(&format!("the handoff {id} was undone."), id);
+    undone.extend([user("::handoff undo"), model(&note), user("Go on.")]);
+    assert!(!unpinned(&script, &undone, Operation::Generate));
     // Another conversation may have the same opening.
     script.named = false;
-    assert!(!script.plan(&fork).plan.pin.unpinned);
+    assert!(!unpinned(&script, &fork, Operation::Generate));
+}
+
+#[test]
+fn an_unknown_sentinel_is_lost_and_unpins_a_model_call_that_has_no_other() {
+    let mut script = Script::new();
+    let (id, unknown) = (script.handoff(None), Uuid::now_v7());
+    let found = |shown: &[String], operation| {
+        let pin = script.plan_of(request(&after(shown)), operation).plan.pin;
+        (pin.lost, pin.unpinned)
+    };
+    let alone = [short(unknown)];
+    assert_eq!(found(&alone, Operation::Generate), (Some(unknown), true));
+    assert_eq!(found(&alone, Operation::Count), (Some(unknown), false));
+    let later = [short(id), short(unknown)];
+    assert_eq!(found(&later, Operation::Generate), (Some(unknown), false));
 }
 
 #[test]
@@ -92,6 +134,46 @@ fn a_persons_line_resumes_a_handoff_or_is_answered_here() {
     script.handoffs.push(twin);
     let ambiguous = script.plan(&line(beginning)).plan.pin;
     assert_eq!(ambiguous.unresolved, Some(Unresolved::Ambiguous));
+}
+
+#[test]
+fn a_persons_line_is_answered_here_only_in_the_last_message_of_a_model_call() {
+    let script = Script::new();
+    let line = user(&format!(
+        "[[handoff-resume:{}]]\n\nGo on.",
+        Uuid::from_u128(7 << 76)
+    ));
+    let found = |messages: &[Value], operation| {
+        let pin = script.plan_of(request(messages), operation).plan.pin;
+        (pin.unresolved, pin.lost)
+    };
+    let last = std::slice::from_ref(&line);
+    let unknown = (Some(Unresolved::Unknown), None);
+    assert_eq!(found(last, Operation::Generate), unknown);
+    assert_eq!(found(last, Operation::Count), (None, None));
+    let earlier = [line.clone(), model("Yes."), user("Go on.")];
+    assert_eq!(found(&earlier, Operation::Generate), (None, None));
+}
+
+#[test]
+fn a_persons_line_resumes_once() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let line = [user(&format!("[[handoff-resume:{id}]]\n\nGo on."))];
+    let resumed = |script: &Script, messages: &[Value], operation| {
+        let planned = script.plan_of(request(messages), operation);
+        assert_eq!(planned.active(), Some(id));
+        planned.plan.pin.resumed
+    };
+    script.live().active = Some(Uuid::now_v7());
+    assert!(resumed(&script, &line, Operation::Generate));
+    assert!(!resumed(&script, &line, Operation::Count));
+    assert!(
+        !resumed(&script, &after(&[short(id)]), Operation::Generate),
+        "the model's"
+    );
+    script.live().active = Some(id);
+    assert!(!resumed(&script, &line, Operation::Generate));
 }
 
 /// A conversation that is new here may be a copy of one whose answer was left out.

@@ -11,7 +11,7 @@ use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
+use baton_core::handoffs::draft::{DraftEnd, DraftRequest, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -93,7 +93,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         }
         Err(end) => {
             let again = match end {
-                DraftEnd::Failed(DraftFailure::NotSmaller { .. }) => {
+                DraftEnd::NotSmaller { .. } => {
                     format!(" (`{}handoff --force`)", app.config.commands.prefix)
                 }
                 _ => String::new(),

@@ -11,7 +11,7 @@ use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::{DraftEvent, size};
 use baton_core::handoffs::draft::{
-    self, AcceptedDraft, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, HandoffReport,
+    self, AcceptedDraft, DraftEnd, DraftIndex, DraftMethod, DraftRequest, HandoffReport,
 };
 use baton_core::record::Handoff;
 use baton_core::rewrite::RewriteOutcome;
@@ -60,10 +60,7 @@ async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, O
     let document = made(exchange, &first, job).await?;
     let prepared = prepared(exchange, request, &document, &first)?;
     if job.accepted.is_none() && request.is_reviewed(exchange.app.config.handoff.review) {
-        let new = exchange
-            .plan()
-            .drafted_for_review(request, &document)
-            .map_err(DraftEnd::Failed)?;
+        let new = exchange.plan().drafted_for_review(request, &document)?;
         let written = record_writer::write_for_review(exchange, job.id, new).await;
         written.map_err(|error| unwritten(exchange, &error))?;
         tracing::info!(exchange = exchange.ctx.id, draft = %job.id, "a draft waits for approval");
@@ -90,7 +87,7 @@ async fn made(
     let DraftOrder { ask: request, prompt } = &job.wanted;
     let is_drafted = job.accepted.is_none() && prompt.is_none();
     let made = match (&job.accepted, prompt) {
-        _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
+        _ if !draft::enough(first.messages) => Err(DraftEnd::NothingYet),
         (Some(accepted), _) => Ok(accepted.clone()),
         (None, Some(document)) => Ok(AcceptedDraft {
             document: document.clone(),
@@ -100,7 +97,7 @@ async fn made(
     };
     let counted = match &made {
         Ok(AcceptedDraft { method: None, .. }) => Some((DraftEvent::GIVEN, "complete")),
-        Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
+        Err(end @ (DraftEnd::NothingYet | DraftEnd::Internal)) if is_drafted => {
             Some((DraftEvent::NONE, end.outcome()))
         }
         _ => None,
@@ -134,7 +131,7 @@ async fn document(
         exchange.app.journal.tell(|| LiveEvent::Draft { run: run() });
     }
     let Some(index) = exchange.of_view(first.rope.clone(), DraftIndex::of) else {
-        return Err(DraftEnd::Failed(DraftFailure::Internal));
+        return Err(DraftEnd::Internal);
     };
     let input = DraftInput {
         exchange,
@@ -166,7 +163,7 @@ async fn document(
 pub(in crate::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let Some(index) = index_of_enough(exchange, &first) else {
-        return Err(DraftEnd::Failed(DraftFailure::NothingYet));
+        return Err(DraftEnd::NothingYet);
     };
     let input = DraftInput {
         exchange,
@@ -215,19 +212,17 @@ async fn attempt(
     };
     let limit = app.config.draft.timeout;
     let end = tokio::select! {
-        end = tokio::time::timeout(limit, input.written(method)) => match end {
-            Ok(end) => end.unwrap_or_else(DraftEnd::Failed),
-            Err(_) => DraftEnd::Failed(DraftFailure::Timeout(limit.as_secs())),
-        },
-        () = cancelled => DraftEnd::Cancelled,
+        end = tokio::time::timeout(limit, input.written(method)) => {
+            end.unwrap_or(Err(DraftEnd::Timeout(limit.as_secs())))
+        }
+        () = cancelled => Err(DraftEnd::Cancelled),
     };
-    counted.event.outcome = end.outcome();
-    match end {
-        DraftEnd::Complete(text) if method == DraftMethod::Local => Ok(text),
+    counted.event.outcome = end.as_ref().map_or_else(DraftEnd::outcome, |_| "complete");
+    end.map(|text| match method {
+        DraftMethod::Local => text,
         // A model's document, with the person's goal first, and with what it lacks.
-        DraftEnd::Complete(text) => Ok(input.index.completed(&text, &input.spec(0), &app.prompts)),
-        end => Err(end),
-    }
+        _ => input.index.completed(&text, &input.spec(0), &app.prompts),
+    })
 }
 
 /// Makes the handoff of a document.
@@ -240,19 +235,16 @@ fn prepared(
     document: &AcceptedDraft,
     first: &RewriteOutcome,
 ) -> Result<PreparedHandoff, DraftEnd> {
-    let new = exchange
-        .plan()
-        .drafted(request, document)
-        .map_err(DraftEnd::Failed)?;
+    let new = exchange.plan().drafted(request, document)?;
     let prepared = record_writer::prepare(exchange, new, splice::len(&first.rope) as u64);
     let prepared = prepared.map_err(|error| unwritten(exchange, &error))?;
-    let fits = exchange.plan().check_size(request, document, prepared.bytes);
-    fits.map(|()| prepared).map_err(DraftEnd::Failed)
+    exchange.plan().check_size(request, document, prepared.bytes)?;
+    Ok(prepared)
 }
 
 fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
     tracing::error!(exchange = exchange.ctx.id, %error, "handoff not written");
-    DraftEnd::Failed(DraftFailure::Store)
+    DraftEnd::Store
 }
 
 /// The report of a handoff to the person, in front of its sentinel, so never in the model's view.

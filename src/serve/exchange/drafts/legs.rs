@@ -7,9 +7,7 @@ use crate::exchange::{recording, value::Exchange};
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::route;
 use crate::state::files::repository;
-use baton_core::handoffs::draft::{
-    DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, draft_of,
-};
+use baton_core::handoffs::draft::{DraftEnd, DraftIndex, DraftMethod, DraftRequest, DraftSpec, draft_of};
 use baton_core::limits;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
@@ -32,25 +30,23 @@ impl DraftInput<'_> {
         self.request.spec(tokens, &self.repository)
     }
 
-    /// Has the document written by this method. `Ok` is the verdict on an answer that was read to its end: a document, or why it
-    /// is none.
+    /// Has the document written by this method.
     ///
     /// # Errors
-    /// There is no whole answer to judge, or the required pieces do not fit.
-    pub(super) async fn written(&self, method: DraftMethod) -> Result<DraftEnd, DraftFailure> {
+    /// There is no whole answer, it is no document, or the required pieces do not fit.
+    pub(super) async fn written(&self, method: DraftMethod) -> Result<String, DraftEnd> {
         match method {
             DraftMethod::Oneshot => self.oneshot().await,
             DraftMethod::Bundle => self.bundle().await,
             DraftMethod::Local => {
                 let spec = self.spec(self.exchange.app.config.draft.facts_tokens);
-                let document = self.index.local(&spec).map_err(DraftFailure::TooSmall)?;
-                Ok(DraftEnd::Complete(document))
+                self.index.local(&spec).map_err(DraftEnd::TooSmall)
             }
         }
     }
 
     /// Requests the document from the model after its own history: the live request, and one message more.
-    async fn oneshot(&self) -> Result<DraftEnd, DraftFailure> {
+    async fn oneshot(&self) -> Result<String, DraftEnd> {
         let exchange = self.exchange;
         let text = self.index.after_history(&self.spec(0), &exchange.app.prompts);
         let more = [exchange.offered.wire().user_text(&text)];
@@ -64,7 +60,7 @@ impl DraftInput<'_> {
             draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await
         };
         let end = ask(true).await;
-        let Some((status, why)) = end.as_ref().err().and_then(DraftFailure::refused_form) else {
+        let Some((status, why)) = end.as_ref().err().and_then(DraftEnd::refused_form) else {
             return end;
         };
         tracing::warn!(
@@ -77,14 +73,14 @@ impl DraftInput<'_> {
     }
 
     /// Requests the document from a model with a selection of the transcript, and nothing else.
-    async fn bundle(&self) -> Result<DraftEnd, DraftFailure> {
+    async fn bundle(&self) -> Result<String, DraftEnd> {
         let exchange = self.exchange;
         let config = &exchange.app.config.draft;
         let model = self.request.model.as_deref().or(config.model.as_deref());
         let spec = self.spec(config.bundle_tokens);
         let text = self.index.with_bundle(&spec, &exchange.app.prompts);
         let leg = exchange.plan().for_a_lone_text(LoneText {
-            text: &text.map_err(DraftFailure::TooSmall)?,
+            text: &text.map_err(DraftEnd::TooSmall)?,
             model,
             max_tokens: config.max_tokens,
         });
@@ -97,13 +93,13 @@ impl DraftInput<'_> {
 /// Sends one such request and reads the answer to its end.
 ///
 /// # Errors
-/// There is no whole answer.
+/// There is no whole answer, or it is no document.
 async fn draft_leg(
     exchange: &Exchange,
     leg: &RewriteOutcome,
     target: &str,
     method: DraftMethod,
-) -> Result<DraftEnd, DraftFailure> {
+) -> Result<String, DraftEnd> {
     exchange.ctx.recorder.note(|e| {
         let at = e.sent_bytes.len();
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
@@ -119,7 +115,7 @@ async fn draft_leg(
     let body = body.map_err(|_| unreached("its answer cannot be decoded"))?;
     if !status.is_success() {
         let body = body.whole(ERROR_BYTES, budget).await.unwrap_or_default();
-        return Err(DraftFailure::of_answer(status.as_u16(), &body));
+        return Err(DraftEnd::of_answer(status.as_u16(), &body));
     }
     let (raw, report) = match exchange.form().streams(&parts.headers) {
         Some(true) => streamed(exchange, body).await?,
@@ -127,7 +123,7 @@ async fn draft_leg(
             let body = body.whole(limits::LEG_LOG, budget).await;
             let body = body.map_err(|fault| unreached(fault.message()))?;
             if wire::is_error(&body) {
-                return Err(DraftFailure::of_event(&body));
+                return Err(DraftEnd::of_event(&body));
             }
             let report = exchange.read_reply(&body, ToolNames::NONE);
             let report = report.ok_or_else(|| unreached("its answer cannot be read"))?;
@@ -135,18 +131,18 @@ async fn draft_leg(
         }
     };
     recording::count_unmeasured(exchange, &report);
-    Ok(draft_of(&raw, &report))
+    draft_of(&raw, &report)
 }
 
 /// Reads a stream to its end.
-async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes, LegReport), DraftFailure> {
+async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes, LegReport), DraftEnd> {
     // No call is hidden, since none is examined.
     let mut merge = exchange.merge_hiding(ToolNames::NONE, false);
     let (mut raw, mut out) = (Vec::new(), Vec::new());
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(|fault| unreached(fault.to_string()))?;
         if raw.len() + piece.len() > limits::LEG_LOG {
-            return Err(DraftFailure::TooLong);
+            return Err(DraftEnd::TooLong);
         }
         raw.extend_from_slice(&piece);
         merge.feed(piece, &mut out);
@@ -160,8 +156,8 @@ async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes,
     Ok((raw.into(), merge.report().clone()))
 }
 
-fn unreached(why: impl Into<String>) -> DraftFailure {
-    DraftFailure::Unreached(why.into())
+fn unreached(why: impl Into<String>) -> DraftEnd {
+    DraftEnd::Unreached(why.into())
 }
 
 /// The state of the repository, where the config names one.

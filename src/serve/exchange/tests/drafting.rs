@@ -9,7 +9,7 @@ use crate::proxy::testing;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
 use crate::state::store::sqlite::SqliteStore;
 use crate::state::telemetry::size;
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest, Prompts, ReviewPolicy};
+use baton_core::handoffs::draft::{DraftEnd, DraftMethod, DraftRequest, Prompts, ReviewPolicy};
 use baton_core::mark::seal::SealKey;
 use baton_core::plan::{AnsweredBy, DueHandoff};
 use baton_core::record::{Handoff, HandoffOrigin};
@@ -106,13 +106,13 @@ async fn what_is_too_short_or_too_long_is_not_handed_over() {
     let stage = Stage::new();
     let opening = stage.request(claude(&[user("x")])).exchange().await;
     let end = hand_over(&opening, local().into()).await.unwrap_err();
-    assert_eq!(end, DraftEnd::Failed(DraftFailure::NothingYet));
+    assert_eq!(end, DraftEnd::NothingYet);
     let order = DraftOrder {
         prompt: Some("x".repeat(baton_core::limits::PROMPT + 1)),
         ..local().into()
     };
     let end = made(&stage, order).await.unwrap_err();
-    assert_eq!(end, DraftEnd::Failed(DraftFailure::TooLong));
+    assert_eq!(end, DraftEnd::TooLong);
     // The next draft is not blocked by those that failed.
     assert!(made(&stage, local().into()).await.is_ok());
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{DraftOrder, DraftQueue, DraftResult, DraftState};
-use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftFailure, DraftMethod};
+use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftMethod};
 use baton_core::record::HandoffId;
 
 /// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
@@ -57,10 +57,9 @@ impl DraftJob {
     /// Ends the draft without a handoff.
     pub fn ended(mut self, end: &DraftEnd) {
         let (state, failure) = match end {
-            DraftEnd::Complete(_) => (DraftState::Done, None),
             DraftEnd::Empty => (DraftState::Empty, None),
             DraftEnd::Cancelled | DraftEnd::Review => (DraftState::Cancelled, None),
-            DraftEnd::Failed(why) => (DraftState::Failed, Some(why.name())),
+            _ => (DraftState::Failed, Some(end.outcome())),
         };
         let made = DraftResult {
             failure,
@@ -83,8 +82,8 @@ impl Drop for DraftJob {
         let mut made = DraftResult::default();
         let (state, why) = match std::thread::panicking() {
             true => {
-                made.failure = Some(DraftFailure::Internal.name());
-                (DraftState::Failed, DraftFailure::Internal.to_string())
+                made.failure = Some(DraftEnd::Internal.outcome());
+                (DraftState::Failed, DraftEnd::Internal.to_string())
             }
             false => (DraftState::Cancelled, "the agent left".to_owned()),
         };

@@ -1,5 +1,5 @@
 use super::*;
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest};
+use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
 
 fn wanted() -> DraftOrder {
     DraftRequest::default().into()
@@ -58,10 +58,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
     for (end, expected) in [
         (Some(DraftEnd::Empty), (DraftState::Empty, None)),
         (Some(DraftEnd::Cancelled), (DraftState::Cancelled, None)),
-        (
-            Some(DraftEnd::Failed(DraftFailure::Refused)),
-            (DraftState::Failed, Some("refusal")),
-        ),
+        (Some(DraftEnd::Refused), (DraftState::Failed, Some("refusal"))),
         (None, (DraftState::Cancelled, None)),
     ] {
         let job = drafting.begin("a", "local", wanted(), None).unwrap();
