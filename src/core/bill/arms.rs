@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cache::CacheRule;
 use super::cost::TokenCounts;
-use super::free_cut::{AnsweredRequest, CutLedger, DraftCost, NextRequest};
+use super::free_cut::{CutLedger, DraftCost, RequestCosts};
 use super::free_cut::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 use super::prices::Rates;
 use super::session_sizes::{SeenCall, SessionCall, SessionSizes};
@@ -143,11 +143,10 @@ struct ArmRun<'a> {
     session: &'a SessionSizes,
     arm: Arm,
     rates_of: &'a dyn Fn(&str) -> Option<Rates>,
-    model: String,
-    rates: Rates,
+    /// By what the next request is billed.
+    costs: RequestCosts,
     /// By model.
     caches: HashMap<String, SimulatedCache>,
-    at_ms: u64,
     history: Vec<RequestSegment>,
     /// How many of these are the system prompt and the tools.
     fixed: usize,
@@ -168,10 +167,16 @@ impl<'a> ArmRun<'a> {
             session,
             arm,
             rates_of,
-            model: session.model.clone(),
-            rates: rates_of(&session.model)?,
+            costs: RequestCosts {
+                rates: rates_of(&session.model)?,
+                model: session.model.clone(),
+                effort: String::new(),
+                at_ms: 0,
+                fixed_bytes: session.prefix * BYTES,
+                limit: session.limit,
+                lifetime_ms: session.caching.lifetime_ms,
+            },
             caches: HashMap::new(),
-            at_ms: 0,
             history: Vec::new(),
             fixed: 0,
             results: Vec::new(),
@@ -195,8 +200,8 @@ impl<'a> ArmRun<'a> {
         let ended = self.end_task(n, &call.seen);
         self.pause(call.pause_ms);
         if let Some(model) = &call.model {
-            self.model.clone_from(model);
-            self.rates = (self.rates_of)(model)?;
+            self.costs.model.clone_from(model);
+            self.costs.rates = (self.rates_of)(model)?;
         }
         if let Some(kept) = call.seen.kept {
             self.lose_cache(kept);
@@ -295,18 +300,16 @@ impl<'a> ArmRun<'a> {
 
     /// Simulates a pause, in which a draft may be written.
     fn pause(&mut self, pause_ms: u64) {
-        let due = self
-            .ledger
-            .draft_due_in(&self.rates, self.session.caching.lifetime_ms);
-        let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < pause_ms);
-        if let Some(due) = due {
-            let begun = self.at_ms + due;
+        let until = self.costs.at_ms.saturating_add(pause_ms);
+        let due = self.ledger.draft_due(&self.costs);
+        let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < until);
+        if let Some(begun) = due {
             let cost = self.draft(begun);
             self.ledger.draft_paid(cost, begun);
             self.unused += cost;
             self.ready = Some(self.history.len());
         }
-        self.at_ms = self.at_ms.saturating_add(pause_ms);
+        self.costs.at_ms = until;
     }
 
     fn cut_for_free(&mut self, n: usize) {
@@ -315,18 +318,11 @@ impl<'a> ArmRun<'a> {
         }
         let since = |from: usize| self.history[from..].iter().map(|s| s.tokens).sum::<u64>();
         let since = self.ready.map(since).filter(|since| *since <= MOST_SINCE);
-        let next = NextRequest {
-            at_ms: self.at_ms,
-            model: &self.model,
-            effort: "",
-            limit: self.session.limit,
-            lifetime_ms: self.session.caching.lifetime_ms,
-            draft: match since {
-                Some(_) => DraftCost::Nothing,
-                None => DraftCost::Cheapest(SELECTION),
-            },
+        let how = match since {
+            Some(_) => DraftCost::Nothing,
+            None => DraftCost::Cheapest(SELECTION),
         };
-        let Some(cut) = self.ledger.moment(&next, &self.rates) else {
+        let Some(cut) = self.ledger.moment(&self.costs, how) else {
             return;
         };
         match cut.draft {
@@ -340,7 +336,7 @@ impl<'a> ArmRun<'a> {
             }
             DraftCost::Nothing => self.unused = 0.0,
             DraftCost::History | DraftCost::Cheapest(_) => {
-                self.draft(self.at_ms);
+                self.draft(self.costs.at_ms);
             }
         }
         self.ledger.cut(&cut);
@@ -363,7 +359,7 @@ impl<'a> ArmRun<'a> {
             Arm::Pays | Arm::FreeAndPays => {
                 let left = self.session.calls_in_stretch(n, self.rule().lifetime_ms);
                 let left = u32::try_from(left).unwrap_or(u32::MAX);
-                let calls = self.ledger.pays(&self.rates, left)?;
+                let calls = self.ledger.pays(&self.costs.rates, left)?;
                 Some(format!("pays after {calls} of {left} calls"))
             }
         }
@@ -403,7 +399,7 @@ impl<'a> ArmRun<'a> {
     }
 
     fn summarize(&mut self) {
-        let (at_ms, history) = (self.at_ms, self.history.clone());
+        let (at_ms, history) = (self.costs.at_ms, self.history.clone());
         let counts = self.cache().send(at_ms, &history, SUMMARY);
         self.bill.compacting += self.paid(counts);
         self.bill.compactions += 1;
@@ -439,19 +435,11 @@ impl<'a> ArmRun<'a> {
     }
 
     fn send(&mut self, output: u64) {
-        let (at_ms, history) = (self.at_ms, self.history.clone());
+        let (at_ms, history) = (self.costs.at_ms, self.history.clone());
         let counts = self.cache().send(at_ms, &history, output);
         self.paid(counts);
-        let request = AnsweredRequest {
-            at_ms,
-            model: &self.model,
-            effort: "",
-            counts,
-            cache_miss: None,
-            bytes: counts.whole_input() * BYTES,
-            fixed_bytes: self.session.prefix * BYTES,
-        };
-        self.ledger.answered(&request, &self.rates);
+        let bytes = counts.whole_input() * BYTES;
+        self.ledger.answered(&self.costs, counts, None, bytes);
     }
 
     fn paid(&mut self, counts: TokenCounts) -> f64 {
@@ -459,7 +447,7 @@ impl<'a> ArmRun<'a> {
             true => counts.splitting_long(counts.cache_write),
             false => counts,
         };
-        let cost = counts.cost(&self.rates).total();
+        let cost = counts.cost(&self.costs.rates).total();
         self.bill.cost += cost;
         self.bill.tokens += counts;
         self.bill.requests += 1;
@@ -467,14 +455,14 @@ impl<'a> ArmRun<'a> {
     }
 
     fn cache(&mut self) -> &mut SimulatedCache {
-        let (rule, is_billed) = (self.rule(), self.rates.write_is_billed);
+        let (rule, is_billed) = (self.rule(), self.costs.rates.write_is_billed);
         let new = || SimulatedCache::new(rule, is_billed);
-        self.caches.entry(self.model.clone()).or_insert_with(new)
+        self.caches.entry(self.costs.model.clone()).or_insert_with(new)
     }
 
     fn rule(&self) -> CacheRule {
         let caching = self.session.caching;
-        let mut rule = CacheRule::of(&self.model, caching.long);
+        let mut rule = CacheRule::of(&self.costs.model, caching.long);
         rule.lifetime_ms = caching.lifetime_ms.unwrap_or(rule.lifetime_ms);
         if caching.none {
             rule.least_tokens = u64::MAX;

@@ -21,7 +21,7 @@ pub use cache::CacheRule;
 pub use cache_miss::{CacheMiss, CacheMissReason};
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts, dollars};
-pub use free_cut::{AnsweredRequest, CutLedger, DraftCost, FreeCut, FreeCutReason, NextRequest};
+pub use free_cut::{CutLedger, DraftCost, FreeCut, FreeCutReason, RequestCosts};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
 pub use session_sizes::{Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
 pub use simulation::{RequestSegment, SimulatedCache};

@@ -48,6 +48,5 @@ pub use self::planning::{Effect, Plan, Planning};
 pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};
 pub use self::remedy::{Retry, refuses_model, replaces_refusal};
-pub use self::request_costs::RequestCosts;
 pub use self::resume::{handoff_to_resume, resumed_text};
 pub use self::undo::UndoQuery;

@@ -1,8 +1,8 @@
 //! What is due with a request by what its thread has used and cost: a notice to the model, a handoff, a cut that costs
 //! nothing.
 
-use super::{Planned, RequestCosts, is_model_call};
-use crate::bill::{CutLedger, DraftCost, FreeCut};
+use super::{Planned, is_model_call};
+use crate::bill::{CutLedger, DraftCost, FreeCut, RequestCosts};
 use crate::handoffs::draft::completed_since;
 use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, NudgeWording};
 use crate::record::{Position, ReadyDraft};
@@ -176,7 +176,7 @@ impl Planned<'_> {
             } else {
                 self.policy.draft_cost
             };
-            thread.costs.ledger.moment(&bill.next(cost), &bill.rates)
+            thread.costs.ledger.moment(bill, cost)
         };
         decide(ready.is_some())?;
         if !self.is_safe_point() || !self.goes_straight_on(thread, ready) {

@@ -3,58 +3,8 @@
 use std::time::Duration;
 
 use super::Planned;
-use crate::bill::{AnsweredRequest, CutLedger, DraftCost, NextRequest, Rates, TokenCounts};
-use crate::wire::{LegReport, View};
-
-/// What a request is billed by.
-#[derive(Debug, Clone)]
-pub struct RequestCosts {
-    pub rates: Rates,
-    pub model: String,
-    pub effort: String,
-    /// The start of the request, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-    /// Bytes of the system prompt and the tools.
-    pub fixed_bytes: u64,
-    /// Tokens at which the window or the agent's own compaction ends the history.
-    pub limit: Option<u64>,
-    /// How long the provider's cache lives by the config.
-    pub lifetime_ms: Option<u64>,
-}
-
-impl RequestCosts {
-    /// Adds an answer to the thread's ledger: to a request of this many bytes.
-    pub fn answered(&self, ledger: &mut CutLedger, leg: &LegReport, bytes: u64) {
-        let request = AnsweredRequest {
-            at_ms: self.at_ms,
-            model: &self.model,
-            effort: &self.effort,
-            counts: TokenCounts::from(leg.usage),
-            cache_miss: leg.served.cache_miss,
-            bytes,
-            fixed_bytes: self.fixed_bytes,
-        };
-        ledger.answered(&request, &self.rates);
-    }
-
-    /// When a draft is due, should no request come until then; `None`: none is worth it.
-    pub fn draft_due(&self, ledger: &CutLedger) -> Option<u64> {
-        let after = ledger.draft_due_in(&self.rates, self.lifetime_ms)?;
-        Some(self.at_ms.saturating_add(after))
-    }
-
-    /// The request that is about to be sent.
-    pub fn next(&self, draft: DraftCost) -> NextRequest<'_> {
-        NextRequest {
-            at_ms: self.at_ms,
-            model: &self.model,
-            effort: &self.effort,
-            limit: self.limit,
-            lifetime_ms: self.lifetime_ms,
-            draft,
-        }
-    }
-}
+use crate::bill::{Rates, RequestCosts};
+use crate::wire::View;
 
 impl Planned<'_> {
     /// What this request is billed by. `limit`, `lifetime`: as in [`RequestCosts`].

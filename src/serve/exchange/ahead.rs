@@ -67,7 +67,7 @@ impl Exchange {
         if !is_wanted || !self.answer.fired().is_empty() {
             return None;
         }
-        thread.ledger(|ledger| costs.draft_due(ledger))?
+        thread.ledger(|ledger| ledger.draft_due(costs))?
     }
 
     /// Writes the draft, and keeps it with the conversation. A draft that fails is logged, and nothing changes.

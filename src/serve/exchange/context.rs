@@ -9,9 +9,9 @@ use crate::proxy::{RequestContext, headers};
 use crate::state::session::ContextThread;
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;
-use baton_core::bill::PriceQuery;
+use baton_core::bill::{PriceQuery, RequestCosts};
 use baton_core::nudge::{NudgeOutcome, WindowQuery, compaction_point};
-use baton_core::plan::{FreeCutPolicy, RequestCosts};
+use baton_core::plan::FreeCutPolicy;
 use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
 use baton_core::rewrite::insertions;
 

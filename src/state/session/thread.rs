@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{LiveConversation, ThreadId};
-use baton_core::bill::CutLedger;
+use baton_core::bill::{CutLedger, RequestCosts, TokenCounts};
 use baton_core::nudge::{self, ContextUse, ModelThresholds, NudgeOutcome, NudgeWording};
-use baton_core::plan::{RequestCosts, ThreadState};
+use baton_core::plan::ThreadState;
 use baton_core::record::HandoffId;
 use baton_core::wire::LegReport;
 
@@ -66,9 +66,11 @@ impl ContextThread {
     /// notices stop.
     pub fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<NudgeOutcome> {
         if let Some(request) = self.costs() {
+            let counts = TokenCounts::from(leg.usage);
             self.live.costs(self.thread, |costs| {
                 costs.offered = false;
-                request.answered(&mut costs.ledger, leg, bytes);
+                let ledger = &mut costs.ledger;
+                ledger.answered(request, counts, leg.served.cache_miss, bytes);
             });
         }
         self.with(|context| context.measured(cut, leg.usage, &self.limits))?

@@ -51,39 +51,22 @@ pub struct CutLedger {
     bets: f64,
 }
 
-/// A request that was answered.
-#[derive(Debug, Clone, Copy)]
-pub struct AnsweredRequest<'a> {
-    /// Its start, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-    /// The model that it was sent to.
-    pub model: &'a str,
+/// What a request is billed by: one that is about to be sent, or was answered.
+#[derive(Debug, Clone)]
+pub struct RequestCosts {
+    /// Of the model that it asks.
+    pub rates: Rates,
+    pub model: String,
     /// Its effort, as the request states it.
-    pub effort: &'a str,
-    /// What was billed.
-    pub counts: TokenCounts,
-    /// Why the provider's cache did not serve it, where the answer says so.
-    pub cache_miss: Option<CacheMiss>,
-    /// Bytes of the request.
-    pub bytes: u64,
-    /// Bytes of the system prompt and the tools, of these.
-    pub fixed_bytes: u64,
-}
-
-/// A request that is about to be sent.
-#[derive(Debug, Clone, Copy)]
-pub struct NextRequest<'a> {
-    /// Now, in milliseconds since the Unix epoch.
+    pub effort: String,
+    /// The start of the request, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The model that it asks.
-    pub model: &'a str,
-    pub effort: &'a str,
+    /// Bytes of the system prompt and the tools.
+    pub fixed_bytes: u64,
     /// Tokens at which the window, or the agent's own compaction, ends the history.
     pub limit: Option<u64>,
     /// How long the provider's cache lives, where it is not as its rules say.
     pub lifetime_ms: Option<u64>,
-    /// How the draft of a handoff is made now.
-    pub draft: DraftCost,
 }
 
 /// What the draft of a handoff costs now.
@@ -140,36 +123,41 @@ impl CutLedger {
         self.last.clone()
     }
 
-    /// Adds a request that was answered.
-    pub fn answered(&mut self, request: &AnsweredRequest<'_>, rates: &Rates) {
-        let input = request.counts.whole_input();
+    /// Adds a request of this many bytes that was answered. `counts`: what was billed; `cache_miss`: why the provider's cache did
+    /// not serve it, where the answer says so.
+    pub fn answered(
+        &mut self,
+        costs: &RequestCosts,
+        counts: TokenCounts,
+        cache_miss: Option<CacheMiss>,
+        bytes: u64,
+    ) {
+        let input = counts.whole_input();
         if input == 0 {
             return;
         }
-        let long = match (request.counts.cache_write_long, request.counts.cache_write) {
+        let long = match (counts.cache_write_long, counts.cache_write) {
             (0, 0) => self.last.as_ref().is_some_and(|last| last.long),
             (long, short) => long > short,
         };
-        let tokens = request.counts.total();
+        let tokens = counts.total();
         if let Some(last) = &self.last {
             if tokens > last.tokens {
                 self.grown = self.grown.saturating_add(tokens - last.tokens);
                 self.grown_calls = self.grown_calls.saturating_add(1);
             }
             let lifetime = CacheRule::of(&last.model, last.long).lifetime_ms;
-            let is_cold = request
-                .cache_miss
-                .is_some_and(|miss| miss.is_cold(request.counts));
-            self.losses += u32::from(is_cold || request.at_ms.saturating_sub(last.at_ms) > lifetime);
+            let is_cold = cache_miss.is_some_and(|miss| miss.is_cold(counts));
+            self.losses += u32::from(is_cold || costs.at_ms.saturating_sub(last.at_ms) > lifetime);
         }
         self.calls = self.calls.saturating_add(1);
-        self.cached |= request.counts.cache_read > 0;
-        self.spent += request.counts.cost(rates).total();
-        let share = request.fixed_bytes.min(request.bytes) as f64 / request.bytes.max(1) as f64;
+        self.cached |= counts.cache_read > 0;
+        self.spent += counts.cost(&costs.rates).total();
+        let share = costs.fixed_bytes.min(bytes) as f64 / bytes.max(1) as f64;
         self.last = Some(CachedHistory {
-            at_ms: request.at_ms,
-            model: request.model.to_owned(),
-            effort: request.effort.to_owned(),
+            at_ms: costs.at_ms,
+            model: costs.model.clone(),
+            effort: costs.effort.clone(),
             tokens,
             fixed: (input as f64 * share) as u64,
             long,
@@ -195,25 +183,27 @@ impl CutLedger {
         self.last = None;
     }
 
-    /// Whether the next request is a moment at which a cut costs nothing, and pays. `rates`: of the model that it asks.
-    pub fn moment(&self, next: &NextRequest<'_>, rates: &Rates) -> Option<FreeCut> {
+    /// Whether the next request is a moment at which a cut costs nothing, and pays. `how`: the draft of the handoff is made.
+    pub fn moment(&self, next: &RequestCosts, how: DraftCost) -> Option<FreeCut> {
         let last = self.last.as_ref()?;
-        let reason = self.reason(last, next, rates)?;
-        let cut = self.cut_for(reason, last, next.draft, rates);
+        let reason = self.reason(last, next)?;
+        let cut = self.cut_for(reason, last, how, &next.rates);
         let is_bounded = cut.least >= 0.0 || -cut.least <= self.allowance();
         (cut.saved > 0.0 && is_bounded).then_some(cut)
     }
 
-    /// Milliseconds after the last request at which a draft is to be written ahead, should no request come until then: shortly
-    /// before the cache goes cold. `None`: no cut would pay, or the bet is too high.
-    pub fn draft_due_in(&self, rates: &Rates, lifetime_ms: Option<u64>) -> Option<u64> {
+    /// When a draft is to be written ahead, should no request come until then, in milliseconds since the Unix epoch: shortly
+    /// before the cache goes cold after the last request, which was billed by `costs`. `None`: no cut would pay, or the bet is
+    /// too high.
+    pub fn draft_due(&self, costs: &RequestCosts) -> Option<u64> {
         let last = self.last.as_ref().filter(|_| self.cached)?;
-        let lifetime = lifetime_of(last, lifetime_ms);
+        let (rates, lifetime) = (&costs.rates, lifetime_of(last, costs));
         let reason = FreeCutReason::Cold { pause_ms: lifetime };
         let cut = self.cut_for(reason, last, DraftCost::Nothing, rates);
         let bet = draft(last, DraftCost::History).cost(rates).total();
         let pays = cut.least > bet && bet <= self.allowance();
-        pays.then(|| lifetime - MARGIN_MS.min(lifetime / MARGIN_SHARE))
+        let after = lifetime - MARGIN_MS.min(lifetime / MARGIN_SHARE);
+        pays.then(|| costs.at_ms.saturating_add(after))
     }
 
     /// Calls after which a handoff of the model's own has paid, the cache being warm; `None`: never.
@@ -255,7 +245,7 @@ impl CutLedger {
         }
     }
 
-    fn reason(&self, last: &CachedHistory, next: &NextRequest<'_>, rates: &Rates) -> Option<FreeCutReason> {
+    fn reason(&self, last: &CachedHistory, next: &RequestCosts) -> Option<FreeCutReason> {
         if let Some(lost) = self.lost_cache(last, next) {
             return Some(lost);
         }
@@ -266,14 +256,14 @@ impl CutLedger {
         if let Some(tokens) = limit {
             return Some(FreeCutReason::Limit { tokens });
         }
-        let step = rates.steps().filter(|tokens| grown > *tokens).last();
+        let step = next.rates.steps().filter(|tokens| grown > *tokens).last();
         step.map(|tokens| FreeCutReason::PriceStep { tokens })
     }
 
     /// Why the next request finds nothing in a cache.
-    fn lost_cache(&self, last: &CachedHistory, next: &NextRequest<'_>) -> Option<FreeCutReason> {
+    fn lost_cache(&self, last: &CachedHistory, next: &RequestCosts) -> Option<FreeCutReason> {
         let pause_ms = next.at_ms.saturating_sub(last.at_ms);
-        let is_cold = pause_ms > lifetime_of(last, next.lifetime_ms);
+        let is_cold = pause_ms > lifetime_of(last, next);
         match () {
             () if !self.cached => None,
             () if next.model != last.model => Some(FreeCutReason::ModelChanged),
@@ -311,8 +301,10 @@ impl CutLedger {
     }
 }
 
-fn lifetime_of(last: &CachedHistory, lifetime_ms: Option<u64>) -> u64 {
-    lifetime_ms.unwrap_or_else(|| CacheRule::of(&last.model, last.long).lifetime_ms)
+fn lifetime_of(last: &CachedHistory, costs: &RequestCosts) -> u64 {
+    costs
+        .lifetime_ms
+        .unwrap_or_else(|| CacheRule::of(&last.model, last.long).lifetime_ms)
 }
 
 /// The request for a draft, over a history that is in the cache.

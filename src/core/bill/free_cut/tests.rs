@@ -31,47 +31,57 @@ fn rates(model: &str) -> Rates {
 const OPUS: &str = "claude-opus-5-5";
 const GPT: &str = "gpt-6-sol";
 
-fn answer(at_ms: u64, model: &'static str, read: u64, new: u64) -> AnsweredRequest<'static> {
-    AnsweredRequest {
+fn costs(at_ms: u64, model: &str) -> RequestCosts {
+    RequestCosts {
+        rates: rates(model),
+        model: model.to_owned(),
+        effort: String::new(),
         at_ms,
-        model,
-        effort: "",
-        counts: TokenCounts {
-            cache_read: read,
-            cache_write: new,
-            output: 500,
-            ..TokenCounts::default()
-        },
-        cache_miss: None,
-        bytes: 4 * (read + new),
         fixed_bytes: 84_000,
+        limit: None,
+        lifetime_ms: None,
     }
 }
 
+/// Adds an answer to a request of which this much was cached, and this much was not.
+fn answer(ledger: &mut CutLedger, costs: &RequestCosts, read: u64, new: u64) {
+    answer_missed(ledger, costs, [read, new], None);
+}
+
+fn answer_missed(
+    ledger: &mut CutLedger,
+    costs: &RequestCosts,
+    [read, new]: [u64; 2],
+    cache_miss: Option<CacheMiss>,
+) {
+    let counts = TokenCounts {
+        cache_read: read,
+        cache_write: new,
+        output: 500,
+        ..TokenCounts::default()
+    };
+    ledger.answered(costs, counts, cache_miss, 4 * (read + new));
+}
+
 /// A session of one call a minute, each of which adds 1,500 tokens, up to so many.
-fn session(model: &'static str, tokens: u64) -> CutLedger {
+fn session(model: &str, tokens: u64) -> CutLedger {
     let mut ledger = CutLedger::default();
-    let rates = rates(model);
-    ledger.answered(&answer(0, model, 0, 21_000), &rates);
+    let mut costs = costs(0, model);
+    answer(&mut ledger, &costs, 0, 21_000);
     for call in 1.. {
         let read = 20_000 + call * 1_500;
         if read + 1_500 > tokens {
             break;
         }
-        ledger.answered(&answer(call * MINUTE, model, read, 1_000), &rates);
+        costs.at_ms = call * MINUTE;
+        answer(&mut ledger, &costs, read, 1_000);
     }
     ledger
 }
 
-fn next(ledger: &CutLedger, model: &'static str, pause_ms: u64, draft: DraftCost) -> NextRequest<'static> {
-    NextRequest {
-        at_ms: ledger.last.as_ref().unwrap().at_ms + pause_ms,
-        model,
-        effort: "",
-        limit: None,
-        lifetime_ms: None,
-        draft,
-    }
+/// The next request, after this pause.
+fn next(ledger: &CutLedger, model: &str, pause_ms: u64) -> RequestCosts {
+    costs(ledger.last.as_ref().unwrap().at_ms + pause_ms, model)
 }
 
 #[test]
@@ -79,8 +89,8 @@ fn a_cold_cache_is_a_moment_and_a_warm_one_is_none() {
     let ledger = session(OPUS, 150_000);
     assert_eq!(ledger.step(), 1_500);
     let at = |pause| {
-        let next = next(&ledger, OPUS, pause, DraftCost::Nothing);
-        ledger.moment(&next, &rates(OPUS))
+        let next = next(&ledger, OPUS, pause);
+        ledger.moment(&next, DraftCost::Nothing)
     };
     assert_eq!(at(5 * MINUTE), None);
     let cut = at(6 * MINUTE).unwrap();
@@ -100,12 +110,8 @@ fn a_cold_cache_is_a_moment_and_a_warm_one_is_none() {
 fn a_loss_that_the_provider_states_counts_before_any_pause() {
     let expected = |cache_miss| {
         let mut ledger = session(OPUS, 100_000);
-        let at_ms = ledger.last.as_ref().unwrap().at_ms + MINUTE;
-        let answer = AnsweredRequest {
-            cache_miss,
-            ..answer(at_ms, OPUS, 3_000, 97_000)
-        };
-        ledger.answered(&answer, &rates(OPUS));
+        let costs = next(&ledger, OPUS, MINUTE);
+        answer_missed(&mut ledger, &costs, [3_000, 97_000], cache_miss);
         ledger.expected_calls()
     };
     let miss = |reason| {
@@ -123,30 +129,29 @@ fn a_loss_that_the_provider_states_counts_before_any_pause() {
 fn where_nothing_is_ever_cached_no_pause_is_a_moment() {
     let mut ledger = CutLedger::default();
     for call in 0..3 {
-        ledger.answered(&answer(call * MINUTE, OPUS, 0, 150_000), &rates(OPUS));
+        answer(&mut ledger, &costs(call * MINUTE, OPUS), 0, 150_000);
     }
-    let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
-    assert_eq!(ledger.moment(&cold, &rates(OPUS)), None);
-    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+    let cold = next(&ledger, OPUS, 60 * MINUTE);
+    assert_eq!(ledger.moment(&cold, DraftCost::Nothing), None);
+    assert_eq!(ledger.draft_due(&cold), None);
 }
 
 #[test]
 fn a_short_history_is_not_worth_it() {
     let ledger = session(OPUS, 45_000);
-    let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
-    assert_eq!(ledger.moment(&cold, &rates(OPUS)), None);
-    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
-    assert_eq!(CutLedger::default().moment(&cold, &rates(OPUS)), None);
+    let cold = next(&ledger, OPUS, 60 * MINUTE);
+    assert_eq!(ledger.moment(&cold, DraftCost::Nothing), None);
+    assert_eq!(ledger.draft_due(&cold), None);
+    assert_eq!(CutLedger::default().moment(&cold, DraftCost::Nothing), None);
 }
 
 #[test]
 fn a_draft_on_a_cold_cache_is_of_a_selection() {
     let ledger = session(OPUS, 150_000);
-    let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Cheapest(8_000));
-    let cut = ledger.moment(&cold, &rates(OPUS)).unwrap();
+    let cold = next(&ledger, OPUS, 60 * MINUTE);
+    let cut = ledger.moment(&cold, DraftCost::Cheapest(8_000)).unwrap();
     assert_eq!(cut.draft, DraftCost::Selection(8_000));
-    let ready = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
-    let ready = ledger.moment(&ready, &rates(OPUS)).unwrap();
+    let ready = ledger.moment(&cold, DraftCost::Nothing).unwrap();
     // 8,000 at $4, 1,500 at $20.
     assert!((ready.least - cut.least - 0.062).abs() < 1e-9);
 }
@@ -154,15 +159,16 @@ fn a_draft_on_a_cold_cache_is_of_a_selection() {
 #[test]
 fn another_model_or_effort_has_nothing_cached() {
     let ledger = session(OPUS, 150_000);
-    let changed = NextRequest {
-        model: "claude-sonnet-5-5",
-        ..next(&ledger, OPUS, MINUTE, DraftCost::Nothing)
+    let same = next(&ledger, OPUS, MINUTE);
+    let changed = RequestCosts {
+        model: "claude-sonnet-5-5".to_owned(),
+        ..same.clone()
     };
-    let reason = |next| ledger.moment(&next, &rates(OPUS)).map(|cut| cut.reason);
+    let reason = |next| ledger.moment(&next, DraftCost::Nothing).map(|cut| cut.reason);
     assert_eq!(reason(changed), Some(FreeCutReason::ModelChanged));
-    let effort = NextRequest {
-        effort: "high",
-        ..next(&ledger, OPUS, MINUTE, DraftCost::Nothing)
+    let effort = RequestCosts {
+        effort: "high".to_owned(),
+        ..same
     };
     assert_eq!(reason(effort), Some(FreeCutReason::EffortChanged));
 }
@@ -170,11 +176,11 @@ fn another_model_or_effort_has_nothing_cached() {
 #[test]
 fn a_price_step_and_the_limit_are_moments_while_the_cache_is_warm() {
     let reason = |ledger: &CutLedger, limit| {
-        let next = NextRequest {
+        let next = RequestCosts {
             limit,
-            ..next(ledger, GPT, MINUTE, DraftCost::Cheapest(8_000))
+            ..next(ledger, GPT, MINUTE)
         };
-        let cut = ledger.moment(&next, &rates(GPT))?;
+        let cut = ledger.moment(&next, DraftCost::Cheapest(8_000))?;
         assert_eq!(cut.draft, DraftCost::History);
         Some(cut.reason)
     };
@@ -189,12 +195,17 @@ fn a_price_step_and_the_limit_are_moments_while_the_cache_is_warm() {
 #[test]
 fn a_draft_ahead_is_due_before_the_cache_is_cold_and_bets_are_bounded() {
     let mut ledger = session(OPUS, 150_000);
+    let last = next(&ledger, OPUS, 0);
+    let before = last.at_ms;
     // 149,000 at $0.20 and 1,500 at $20 are $0.06, and 1 % of what the session has cost is half of that.
-    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+    assert_eq!(ledger.draft_due(&last), None);
     ledger.won = 10.0;
-    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), Some(5 * MINUTE - 45_000));
-    assert_eq!(ledger.draft_due_in(&rates(OPUS), Some(10_000)), Some(8_000));
-    let before = ledger.last.clone().unwrap().at_ms;
+    assert_eq!(ledger.draft_due(&last), Some(before + 5 * MINUTE - 45_000));
+    let short = RequestCosts {
+        lifetime_ms: Some(10_000),
+        ..last.clone()
+    };
+    assert_eq!(ledger.draft_due(&short), Some(before + 8_000));
     ledger.draft_paid(0.06, before + 4 * MINUTE);
     assert_eq!(
         ledger.last.as_ref().unwrap().at_ms,
@@ -202,7 +213,7 @@ fn a_draft_ahead_is_due_before_the_cache_is_cold_and_bets_are_bounded() {
         "it was read once more"
     );
     ledger.draft_paid(0.06, before);
-    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+    assert_eq!(ledger.draft_due(&last), None);
 }
 
 #[test]
@@ -234,12 +245,12 @@ fn a_warm_cut_is_worth_it_where_it_pays_before_the_history_is_as_long_again() {
 fn what_another_process_knew_is_enough_for_a_cold_cut() {
     let known = session(OPUS, 150_000).history().unwrap();
     let ledger = CutLedger::resumed(&known);
-    let cold = next(&ledger, OPUS, 6 * MINUTE, DraftCost::Nothing);
-    assert!(ledger.moment(&cold, &rates(OPUS)).is_some());
+    let cold = next(&ledger, OPUS, 6 * MINUTE);
+    assert!(ledger.moment(&cold, DraftCost::Nothing).is_some());
     let mut cut = ledger;
     cut.handed_over();
     assert_eq!(
-        cut.moment(&cold, &rates(OPUS)),
+        cut.moment(&cold, DraftCost::Nothing),
         None,
         "nothing is known of the new history yet"
     );
@@ -266,18 +277,17 @@ proptest! {
         pause in 0_u64..400,
         selection in 0_u64..20_000,
     ) {
-        let rates = rates(OPUS);
         let mut ledger = CutLedger::default();
-        let (mut at_ms, mut tokens) = (0, 21_000);
+        let (mut costs, mut tokens) = (costs(0, OPUS), 21_000);
         for (minutes, new) in calls {
-            at_ms += minutes * MINUTE;
+            costs.at_ms += minutes * MINUTE;
             let cached = if minutes > 5 { 0 } else { tokens };
-            ledger.answered(&answer(at_ms, OPUS, cached, tokens - cached + new), &rates);
+            answer(&mut ledger, &costs, cached, tokens - cached + new);
             tokens += new + 500;
         }
         for how in [DraftCost::Nothing, DraftCost::Cheapest(selection), DraftCost::History] {
-            let next = next(&ledger, OPUS, pause * MINUTE, how);
-            if let Some(cut) = ledger.moment(&next, &rates) {
+            let next = next(&ledger, OPUS, pause * MINUTE);
+            if let Some(cut) = ledger.moment(&next, how) {
                 prop_assert!(cut.saved > 0.0 && cut.least >= -0.01 * ledger.spent);
                 let before = ledger.allowance();
                 let mut after = ledger.clone();

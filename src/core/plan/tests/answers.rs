@@ -1,7 +1,7 @@
 //! What answers a request.
 
 use super::*;
-use crate::bill::{PriceQuery, PriceTable};
+use crate::bill::{PriceQuery, PriceTable, RequestCosts};
 use crate::handoffs::draft::DraftMethod;
 use crate::nudge::{ContextUse, Thresholds};
 use crate::record::{CachedHistory, ReadyDraft};
