@@ -147,7 +147,7 @@ fn stored_of(handoff: &Handoff, work: &Work) -> StoredHandoff {
     StoredHandoff {
         handoff: handoff.clone(),
         carry_over: work.earlier.as_ref().map(|handoff| handoff.prompt.clone()),
-        context_tokens: row.context_tokens(),
+        context_tokens: row.event.context_tokens(),
         exchange: Some(row.id.clone()).filter(|id| !id.is_empty()),
         topic: row.event.topic.clone(),
         bytes: HandoffSize {

@@ -146,7 +146,7 @@ impl JournalReader {
         // Side requests have no tool of ours.
         let of = |tooled: bool| {
             let mut rows = rows.iter().filter(move |row| row.event.tooled == tooled);
-            rows.find_map(|row| Some((row.context_tokens()?, row.model.clone())))
+            rows.find_map(|row| Some((row.event.context_tokens()?, row.model.clone())))
         };
         Ok(of(true).or_else(|| of(false)))
     }

@@ -76,11 +76,6 @@ impl ExchangeRow {
     pub fn failed(&self) -> bool {
         !self.open && has_failed(&self.event)
     }
-
-    /// Tokens of the model's context by its last answer to the agent; `None` where upstream reported none.
-    pub fn context_tokens(&self) -> Option<u64> {
-        self.event.context_tokens()
-    }
 }
 
 /// Estimated input that was not sent, net: the agent's request, as far as a window of `window` tokens takes it, less all that

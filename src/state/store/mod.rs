@@ -295,10 +295,10 @@ pub fn open_existing(settings: &config::StoreConfig, state_dir: &Path) -> StoreR
     Ok(match settings.kind {
         StoreKind::Redis => Some(Arc::new(redis::RedisStore::of(settings)?)),
         StoreKind::Memory => Some(Arc::new(sqlite::SqliteStore::in_memory()?)),
-        StoreKind::Sqlite => match sqlite::SqliteStore::open_existing(state_dir)? {
-            Some(store) => Some(Arc::new(store)),
-            None => None,
-        },
+        StoreKind::Sqlite => {
+            let store = sqlite::SqliteStore::open_existing(state_dir)?;
+            store.map(|store| Arc::new(store) as SharedStore)
+        }
     })
 }
 

@@ -40,7 +40,7 @@ fn read(call: u8, answers: Vec<Value>) {
         4 => drop(answers::first::<Option<String>>(what, answers)),
         5 => drop(answers::first(what, answers).and_then(|answer| answers::document_written(what, answer))),
         6 => drop(answers::first::<(usize, Vec<(String, String)>)>(what, answers)),
-        7 => drop(answers::read(first).map(answers::document)),
+        7 => drop(answers::first::<bool>(what, answers)),
         8 => drop(answers::read::<Option<(String, u16)>>(first)),
         9 => drop(answers::durable(WriteWait::File, Some(first))),
         _ => greeting(answers),

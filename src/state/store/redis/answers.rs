@@ -151,7 +151,11 @@ pub(super) fn record(
             used_ms,
         },
         RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
-        RecordKind::Document => StoredRecord::Document(Box::new(document_of(owner, &status, &record)?)),
+        RecordKind::Document => StoredRecord::Document(Box::new(DocumentRecord {
+            principal: owner,
+            status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
+            ..from_json(&record)?
+        })),
     })
 }
 
@@ -178,22 +182,6 @@ pub(super) fn document_written(what: &str, answer: Vec<String>) -> StoreResult<S
         (Some("unknown"), _) => Ok(ScriptResult::Unknown),
         _ => Err(unexpected_reply(what)),
     }
-}
-
-/// A document from its fields; `None` where there is none.
-pub(super) fn document(fields: [Option<String>; 3]) -> StoreResult<Option<DocumentRecord>> {
-    let [Some(principal), Some(status), Some(record)] = fields else {
-        return Ok(None);
-    };
-    document_of(principal, &status, &record).map(Some)
-}
-
-fn document_of(principal: String, status: &str, record: &str) -> StoreResult<DocumentRecord> {
-    Ok(DocumentRecord {
-        principal,
-        status: HandoffStatus::named(status).unwrap_or(HandoffStatus::Superseded),
-        ..from_json(record)?
-    })
 }
 
 #[cfg(test)]

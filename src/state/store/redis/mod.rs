@@ -27,11 +27,9 @@ use async_trait::async_trait;
 use redis::Pipeline;
 use uuid::Uuid;
 
-use self::answers::{ScriptResult, document, from_json, handoff, placed, read, unexpected_reply};
+use self::answers::{ScriptResult, from_json, handoff, placed, unexpected_reply};
 use self::documents::DocumentWrite;
-use self::kinds::{
-    ARCHIVED, CONVERSATION, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord, STATUS,
-};
+use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord};
 use self::scripts::RedisScript;
 pub use self::shared::RedisStore;
 use self::shared::redis_records;
@@ -222,15 +220,12 @@ impl Store for RedisStore {
                     self.query(what, pipe).await?
                 }
             };
-            let mut pipe = Pipeline::new();
-            for id in &ids {
-                let key = format!("{}document:{id}", self.prefix);
-                pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
-            }
-            if !ids.is_empty() {
-                for fields in self.all(what, pipe).await? {
-                    let document = document(read(fields).map_err(StoreError::new)?)?;
-                    found.extend(document.filter(|document| filter.matches(document)));
+            let stored = self.by_id(what, RecordKind::Document, &ids).await?;
+            for record in stored.into_iter().flatten() {
+                if let StoredRecord::Document(document) = record?
+                    && filter.matches(&document)
+                {
+                    found.push(*document);
                 }
             }
             let enough = filter.limit > 0 && found.len() >= filter.limit;
@@ -372,7 +367,7 @@ impl Store for RedisStore {
     async fn ping(&self) -> StoreResult<()> {
         let mut pipe = Pipeline::new();
         pipe.cmd("EXISTS").arg(&self.slot);
-        self.all("ask the store", pipe).await.map(drop)
+        self.query::<bool>("ask the store", pipe).await.map(drop)
     }
 
     async fn probe(&self) -> StoreResult<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redis::{FromRedisValue, Pipeline, Value};
+use redis::{FromRedisValue, Pipeline};
 
 use super::answers::{self, UsedFields, first};
 use super::dial::Dialer;
@@ -101,18 +101,13 @@ impl RedisStore {
         first(what, self.writer().send(what, &request).await?)
     }
 
-    /// The answers to plain commands.
-    pub(super) async fn all(&self, what: &'static str, pipe: Pipeline) -> StoreResult<Vec<Value>> {
-        self.reader().send(what, &LinkRequest::Plain(pipe)).await
-    }
-
     /// The answer to one plain command.
     pub(super) async fn query<T: FromRedisValue>(
         &self,
         what: &'static str,
         pipe: Pipeline,
     ) -> StoreResult<T> {
-        first(what, self.all(what, pipe).await?)
+        first(what, self.reader().send(what, &LinkRequest::Plain(pipe)).await?)
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.

@@ -1,6 +1,6 @@
 //! Documents as rows. A unique index holds that at most one with the same key is active.
 
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::schema::{int, owned, uint};
@@ -101,33 +101,19 @@ pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Resu
         true => DOCUMENT.replace("document", "''"),
         false => DOCUMENT.to_owned(),
     };
-    let mut sql = format!("SELECT {columns} FROM documents WHERE 1");
-    let mut values: Vec<&dyn ToSql> = Vec::new();
-    if let Some(principal) = &filter.principal {
-        sql.push_str(" AND principal = ?");
-        values.push(principal);
-    }
-    let id = filter.handoff.as_ref().map(Uuid::as_bytes);
-    if let Some(id) = &id {
-        sql.push_str(" AND handoff = ?");
-        values.push(id);
-    }
-    let status = filter.status.map(HandoffStatus::name);
-    if let Some(status) = &status {
-        sql.push_str(" AND status = ?");
-        values.push(status);
-    }
-    if let Some(topic) = &filter.topic {
-        sql.push_str(" AND topic = ?");
-        values.push(topic);
-    }
-    sql.push_str(" ORDER BY created_ms DESC, handoff DESC");
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    if limit > 0 {
-        sql.push_str(" LIMIT ?");
-        values.push(&limit);
-    }
-    conn.prepare_cached(&sql)?.query_map(&values[..], read)?.collect()
+    let sql = format!(
+        "SELECT {columns} FROM documents WHERE (?1 IS NULL OR principal = ?1) AND (?2 IS NULL OR handoff = ?2)
+         AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR topic = ?4)
+         ORDER BY created_ms DESC, handoff DESC LIMIT iif(?5 > 0, ?5, -1)"
+    );
+    let values = params![
+        filter.principal,
+        filter.handoff.as_ref().map(Uuid::as_bytes),
+        filter.status.map(HandoffStatus::name),
+        filter.topic,
+        int(filter.limit as u64),
+    ];
+    conn.prepare_cached(&sql)?.query_map(values, read)?.collect()
 }
 
 pub(super) fn set_status(
@@ -136,15 +122,10 @@ pub(super) fn set_status(
     id: HandoffId,
     status: HandoffStatus,
 ) -> rusqlite::Result<Option<Vec<HandoffId>>> {
-    let sql = format!("SELECT {DOCUMENT} FROM documents WHERE handoff = ?1 AND principal = ?2");
-    let mut statement = conn.prepare_cached(&sql)?;
-    let found = statement
-        .query_row(params![id.as_bytes(), principal], read)
-        .optional()?;
-    match found {
-        Some(document) => put(conn, &DocumentRecord { status, ..document }).map(Some),
-        None => Ok(None),
-    }
+    let found = one(conn, id)?.filter(|document| document.principal == principal);
+    found
+        .map(|document| put(conn, &DocumentRecord { status, ..document }))
+        .transpose()
 }
 
 pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec<(Principal, HandoffId)>> {

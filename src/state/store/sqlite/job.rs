@@ -17,29 +17,12 @@ pub(super) trait SqlJob: Send {
 
 /// A closure as a job.
 pub(super) struct SqlTask<F, T> {
-    durable: Durable,
-    what: &'static str,
-    run: Option<F>,
-    value: Option<T>,
-    reply: oneshot::Sender<StoreResult<T>>,
-}
-
-impl<F, T> SqlTask<F, T> {
-    /// `what` names the job in errors.
-    pub(super) fn new(
-        durable: Durable,
-        what: &'static str,
-        run: F,
-        reply: oneshot::Sender<StoreResult<T>>,
-    ) -> Self {
-        Self {
-            durable,
-            what,
-            run: Some(run),
-            value: None,
-            reply,
-        }
-    }
+    pub(super) durable: Durable,
+    /// Its name in errors.
+    pub(super) what: &'static str,
+    pub(super) run: Option<F>,
+    pub(super) value: Option<T>,
+    pub(super) reply: oneshot::Sender<StoreResult<T>>,
 }
 
 impl<F, T> SqlJob for SqlTask<F, T>

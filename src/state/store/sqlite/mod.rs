@@ -155,7 +155,7 @@ impl SqliteStore {
             .map(|found| found.record.columns().id)
             .collect();
         if !ids.is_empty() {
-            drop(self.writer.submit("touch records", move |conn| {
+            drop(self.writer.enqueue(Durable::No, "touch records", move |conn| {
                 ids.iter().try_for_each(|id| rows::touch(conn, kind, *id, now))
             }));
         }

@@ -142,32 +142,22 @@ pub(super) fn handoff(
 
 pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::Result<Vec<Handoff>> {
     let listed = WHOLE_HANDOFF.trim_end_matches(", head, recall");
-    let mut sql = format!("SELECT {listed} FROM handoffs WHERE 1");
-    let mut values: Vec<&dyn ToSql> = Vec::new();
-    if let Some(principal) = &filter.principal {
-        sql.push_str(" AND principal = ?");
-        values.push(principal);
-    }
-    if let Some(conversation) = &filter.conversation {
-        sql.push_str(" AND conversation = ?");
-        values.push(conversation);
-    }
-    if let Some((first, last)) = &filter.ids {
-        sql.push_str(" AND id BETWEEN ? AND ?");
-        values.push(first.as_bytes());
-        values.push(last.as_bytes());
-    }
-    if !filter.archived {
-        sql.push_str(" AND NOT archived");
-    }
-    sql.push_str(" ORDER BY created_ms DESC, id DESC");
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    if limit > 0 {
-        sql.push_str(" LIMIT ?");
-        values.push(&limit);
-    }
+    let sql = format!(
+        "SELECT {listed} FROM handoffs WHERE (?1 IS NULL OR principal = ?1) AND (?2 IS NULL OR conversation = ?2)
+         AND (?3 IS NULL OR id BETWEEN ?3 AND ?4) AND (?5 OR NOT archived)
+         ORDER BY created_ms DESC, id DESC LIMIT iif(?6 > 0, ?6, -1)"
+    );
+    let (first, last) = filter.ids.unzip();
+    let values = params![
+        filter.principal,
+        filter.conversation,
+        first.as_ref().map(Uuid::as_bytes),
+        last.as_ref().map(Uuid::as_bytes),
+        filter.archived,
+        int(filter.limit as u64),
+    ];
     let mut statement = conn.prepare_cached(&sql)?;
-    statement.query_map(&values[..], read_handoff)?.collect()
+    statement.query_map(values, read_handoff)?.collect()
 }
 
 pub(super) fn archive(

@@ -119,22 +119,20 @@ impl DbWorker {
     }
 
     /// Queues `run` without waiting for it. The receiver may be dropped.
-    pub(super) fn submit<T: Send + 'static>(
-        &self,
-        what: &'static str,
-        run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> oneshot::Receiver<StoreResult<T>> {
-        self.enqueue(Durable::No, what, run)
-    }
-
-    fn enqueue<T: Send + 'static>(
+    pub(super) fn enqueue<T: Send + 'static>(
         &self,
         durable: Durable,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<StoreResult<T>> {
         let (reply, answer) = oneshot::channel();
-        let task = SqlTask::new(durable, what, run, reply);
+        let task = SqlTask {
+            durable,
+            what,
+            run: Some(run),
+            value: None,
+            reply,
+        };
         if let Some(queue) = &self.queue {
             // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed channel.
             let _ = queue.send(Box::new(task));

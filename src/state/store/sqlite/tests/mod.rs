@@ -20,9 +20,12 @@ const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
 impl SqliteStore {
     /// Ends the writer's thread by a panic.
     pub(crate) fn kill_writer(&self) {
-        drop(self.writer.submit("panic", |_| -> rusqlite::Result<()> {
-            panic!("meant by the test")
-        }));
+        drop(
+            self.writer
+                .enqueue(Durable::No, "panic", |_| -> rusqlite::Result<()> {
+                    panic!("meant by the test")
+                }),
+        );
     }
 }
 
@@ -136,7 +139,7 @@ async fn writes_that_wait_share_a_commit() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let (open_gate, gate) = mpsc::channel::<()>();
     let (at_gate, arrived) = mpsc::channel();
-    let blocked = store.writer.submit("hold the writer", move |_| {
+    let blocked = store.writer.enqueue(Durable::No, "hold the writer", move |_| {
         let _ = at_gate.send(());
         let _ = gate.recv();
         Ok(())
