@@ -54,7 +54,7 @@ pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBo
     }
     ctx.recorder
         .note(|e| e.streamed = headers::is_stream(&parts.headers));
-    headed(&parts, false, ResponseBody::upstream(body))
+    headed(&parts, false, ResponseBody::stream(body))
 }
 
 /// A response with the status and headers of upstream's. `changed`: the body may differ from what upstream sent.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::download::{PolledFrame, UpstreamBody};
+use super::download::PolledFrame;
 use super::exchange_recorder::ExchangeRecorder;
 use super::fault::Fault;
 use crate::state::journal::BodyCapture;
@@ -34,7 +34,6 @@ const FIRST_PIECE: Duration = Duration::from_millis(250);
 
 enum ResponseSource {
     Whole(Option<Bytes>),
-    Upstream(UpstreamBody),
     Stream(BoxedStream),
 }
 
@@ -52,12 +51,7 @@ impl ResponseBody {
         ))
     }
 
-    /// Upstream's body, streamed through.
-    pub fn upstream(body: UpstreamBody) -> Self {
-        Self::of(ResponseSource::Upstream(body))
-    }
-
-    /// A stream of our own making. An error ends the connection to the agent without a proper end of the body.
+    /// A stream, of upstream or of our own making. An error ends the connection to the agent without a proper end of the body.
     pub fn stream(body: impl Body<Data = Bytes, Error = Fault> + Send + 'static) -> Self {
         Self::of(ResponseSource::Stream(Box::pin(body)))
     }
@@ -120,7 +114,6 @@ impl ResponseBody {
         }
         match &mut self.source {
             ResponseSource::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
-            ResponseSource::Upstream(body) => Pin::new(body).poll_frame(cx),
             ResponseSource::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -151,7 +144,6 @@ impl Body for ResponseBody {
         }
         match &self.source {
             ResponseSource::Whole(bytes) => bytes.is_none(),
-            ResponseSource::Upstream(body) => body.is_end_stream(),
             ResponseSource::Stream(body) => body.is_end_stream(),
         }
     }
@@ -161,7 +153,6 @@ impl Body for ResponseBody {
             ResponseSource::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            ResponseSource::Upstream(body) => body.size_hint(),
             ResponseSource::Stream(body) => body.size_hint(),
         };
         let ahead = self.ahead.as_ref().and_then(Option::as_ref);
