@@ -14,7 +14,7 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::foreground;
 use super::output::{Out, visible};
 use super::running::{self, Process};
-use super::sharing::{self, JournalState, Stay};
+use super::sharing::{self, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::Config;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
 }
 
 /// What is called when an agent has exited, with the id of its run.
-pub(super) type AtExit = fn(&Config, &str, JournalState);
+pub(super) type AtExit = fn(&Config, &str, bool);
 
 /// How an agent is started.
 pub(super) struct AgentStart<'a> {
@@ -118,9 +118,9 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     };
     let ended = run.to_its_end();
     let id = run.id;
-    let journal = stay.leave(&proxy);
+    let is_complete = stay.leave(&proxy);
     let code = ended?;
-    (start.at_exit)(&config, &id, journal);
+    (start.at_exit)(&config, &id, is_complete);
     match code {
         0 => Ok(()),
         code => Err(Exit::of_agent(code).silent()),

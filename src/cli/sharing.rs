@@ -89,8 +89,8 @@ impl Stay {
     }
 
     /// Releases the lock. The last run waits until the proxy that a run started has ended, so that the journal is
-    /// complete when the command returns.
-    pub(super) fn leave(self, proxy: &Process) -> JournalState {
+    /// complete when the command returns. Returns whether it is: a proxy that goes on may have something to write.
+    pub(super) fn leave(self, proxy: &Process) -> bool {
         // Succeeds only if no other run holds the lock.
         let last = self.lock.try_lock().is_ok();
         drop(self.lock);
@@ -99,27 +99,18 @@ impl Stay {
             match running::find(&self.dir) {
                 RunState::Running(Some(found)) if found.pid == proxy.pid => {}
                 // It writes its journal with the lock, which it keeps to its end.
-                _ if is_unlocked(&self.dir) => return JournalState::Complete,
+                _ if is_unlocked(&self.dir) => return true,
                 _ => {}
             }
             thread::sleep(PAUSE);
         }
-        JournalState::InUse
+        false
     }
 }
 
 /// Whether no proxy that is stopping holds the lock of the runs.
 fn is_unlocked(dir: &Path) -> bool {
     lock_file(dir, AGENTS).is_ok_and(|lock| lock.try_lock_shared().is_ok())
-}
-
-/// Whether the journal has all of a run that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JournalState {
-    /// Its proxy has ended.
-    Complete,
-    /// Its proxy goes on, and may have something to write.
-    InUse,
 }
 
 /// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.

@@ -12,7 +12,6 @@ use super::draft::{self as drafting, Work};
 use crate::cli::exit::{CliResult, CommandFailure};
 use crate::cli::journal::JournalRequest;
 use crate::cli::output::{Out, shown};
-use crate::cli::sharing::JournalState;
 use crate::cli::{block_on, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
@@ -44,12 +43,12 @@ const ID: usize = 13;
 
 /// Writes a handoff with its document for each conversation of a run that has work since its last one, and names their
 /// folders. A failure is reported, and changes nothing else: the agent has ended.
-pub(in crate::cli) fn at_exit(config: &Config, run: &str, journal: JournalState) {
+pub(in crate::cli) fn at_exit(config: &Config, run: &str, is_complete: bool) {
     let policy = &config.documents;
     if !(policy.enabled && policy.at_exit) || config.store.kind == StoreKind::Memory {
         return;
     }
-    if let Err(failure) = write_all(config, run, journal) {
+    if let Err(failure) = write_all(config, run, is_complete) {
         tell_failure(&failure);
     }
 }
@@ -61,11 +60,11 @@ fn tell_failure(failure: &CommandFailure) {
     }
 }
 
-fn write_all(config: &Config, run: &str, journal: JournalState) -> CliResult {
+fn write_all(config: &Config, run: &str, is_complete: bool) -> CliResult {
     let Some(query) = JournalReader::open(&config.state_dir)? else {
         return Ok(());
     };
-    if journal == JournalState::InUse {
+    if !is_complete {
         settle(&query, run)?;
     }
     let conversations = query.conversations_of_run(run)?;
