@@ -14,7 +14,7 @@ use super::output::{Out, visible};
 use super::running::{self, RunState, reachable};
 use super::state_args::StateArgs;
 use crate::serve::admin::readiness::Report;
-use crate::serve::admin::{self, AdminState, Inspector};
+use crate::serve::admin::{self, AdminState};
 use crate::state::config::Config;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
@@ -84,21 +84,15 @@ fn read_only(config: &Config) -> CliResult<AdminState> {
     Ok(AdminState {
         metrics: Arc::new(Metrics::new()),
         ready: Arc::new(|| Box::pin(async { Report::default() })),
-        token: config.admin.token.clone(),
-        inspector: Some(Inspector {
-            journal: Recorder::off(),
-            dir: config.state_dir.clone(),
-            drafting: Arc::new(DraftQueue::expiring_after(Duration::ZERO)),
-            sessions: Arc::new(Sessions::new(Arc::clone(&store), 1)),
-            store,
-            windows: config.handoff.windows.clone(),
-            thresholds: config.handoff.thresholds,
-            command_prefix: config.commands.prefix.clone(),
-            prices: prices.map_err(|error| Exit::CONFIG.failure(error))?,
-            data_listener: None,
-            instance: String::new(),
-            started: Instant::now(),
-        }),
+        config: Arc::new(config.clone()),
+        journal: Recorder::off(),
+        drafting: Arc::new(DraftQueue::expiring_after(Duration::ZERO)),
+        sessions: Arc::new(Sessions::new(Arc::clone(&store), 1)),
+        store,
+        prices: prices.map_err(|error| Exit::CONFIG.failure(error))?,
+        data_listener: None,
+        instance: String::new(),
+        started: Instant::now(),
     })
 }
 

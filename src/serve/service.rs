@@ -14,8 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::reload::Reloader;
-use crate::admin::readiness::{self, JournalPlace};
-use crate::admin::{self, AdminState, Inspector};
+use crate::admin::{self, AdminState, readiness};
 use crate::app::App;
 use crate::proxy::Gateway;
 use crate::proxy::exchange_recorder::EventHook;
@@ -61,16 +60,6 @@ pub fn gateway(app: &Arc<App>, events: EventHook) -> io::Result<Gateway> {
     Gateway::new(reload::gateway_parts(app, events))
 }
 
-/// A bound data listener with all that its exchanges share.
-struct DataListener {
-    bound: Bound,
-    app: Arc<App>,
-    gateway: GatewaySlot,
-    events: EventHook,
-    reporter: JoinHandle<()>,
-    documents: DocumentWriter,
-}
-
 /// Capacity of the event queue.
 const EVENT_QUEUE: usize = 4096;
 
@@ -92,66 +81,6 @@ const REPORT_TIME: Duration = Duration::from_secs(1);
 /// Timeout for writing the last documents at shutdown.
 const DOCUMENTS_TIME: Duration = Duration::from_secs(5);
 
-impl DataListener {
-    /// Prepares a client for each upstream, and the hook that logs and counts each exchange. Call it within the runtime.
-    fn new(bound: Bound, mut app: App, metrics: &Arc<Metrics>, traces: Traces) -> io::Result<Self> {
-        let counted = Arc::clone(metrics);
-        let noted = app.journal.clone();
-        // Events are reported by a task of their own: the last bytes of an answer do not wait for the log.
-        let (events, mut queue) = mpsc::channel(EVENT_QUEUE);
-        let reporter = tokio::spawn(async move {
-            while let Some(event) = queue.recv().await {
-                drop(event);
-            }
-        });
-        let json = app.config.log.json;
-        let on_end = move |event: ExchangeEvent| {
-            let ended = EndedExchange {
-                event,
-                json,
-                metrics: Arc::clone(&counted),
-                journal: noted.clone(),
-                traces: traces.clone(),
-            };
-            // If the queue is full or closed, the event is dropped here, which reports it.
-            let _ = events.try_send(ended);
-        };
-        let store = Arc::clone(app.sessions.store());
-        let documents = DocumentWriter::start(DocumentSettings::of(&app.config), store);
-        let counted = documents.clone();
-        metrics.count_documents_by(move || counted.counts());
-        app.documents = documents.clone();
-        let app = Arc::new(app);
-        let events: EventHook = Arc::new(on_end);
-        let gateway = gateway(&app, Arc::clone(&events))?;
-        let gateway = server::slot(Arc::new(gateway));
-        let (places, weak) = (app.config.limits.exchanges, Arc::downgrade(&gateway));
-        metrics.count_open_by(move || {
-            weak.upgrade().map_or(0, |gateway| {
-                places.saturating_sub(gateway.load().free_exchanges())
-            })
-        });
-        Ok(Self {
-            bound,
-            app,
-            gateway,
-            events,
-            reporter,
-            documents,
-        })
-    }
-
-    /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over.
-    async fn run(self, stop: BoxFuture<'static, ()>) {
-        self.bound.run(self.gateway, stop).await;
-        // The queue's other senders.
-        drop((self.app, self.events));
-        // The queue closes with the last exchange.
-        let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
-        self.documents.flush(DOCUMENTS_TIME).await;
-    }
-}
-
 /// What a process serves with, opened and bound.
 pub struct ServiceParts {
     /// With the ports that were picked.
@@ -168,22 +97,20 @@ pub struct ServiceParts {
 
 /// The data listener, the admin listener, and what they share.
 pub struct Service {
-    data: DataListener,
-    admin: AdminListener,
-    store: SharedStore,
-    keep: StoreRetention,
-    journal: Recorder,
+    data: Bound,
+    app: Arc<App>,
+    gateway: GatewaySlot,
+    events: EventHook,
+    reporter: JoinHandle<()>,
+    documents: DocumentWriter,
+    admin: TcpListener,
+    state: Arc<AdminState>,
     traces: Traces,
     draining: Arc<AtomicBool>,
 }
 
-struct AdminListener {
-    listener: TcpListener,
-    state: Arc<AdminState>,
-}
-
 impl Service {
-    /// Starts what the listeners share. Call it within the runtime.
+    /// Starts what the listeners share, and prepares a client for each upstream. Call it within the runtime.
     ///
     /// # Errors
     /// TLS to the upstreams cannot be set up.
@@ -202,44 +129,50 @@ impl Service {
         metrics.count_dropped_by(move || dropped.dropped());
         let instance = instance::name(data.addr());
         let traces = open_traces(&config, &instance, &metrics);
-        let mut app = App::new(config.clone(), Arc::clone(&store), seals)?;
+        let documents = DocumentWriter::start(DocumentSettings::of(&config), Arc::clone(&store));
+        let counted = documents.clone();
+        metrics.count_documents_by(move || counted.counts());
+        let mut app = App::new(config, Arc::clone(&store), seals)?;
         app.journal = journal.clone();
-        let data = DataListener::new(data, app, &metrics, traces.clone())?;
+        app.documents = documents.clone();
+        let app = Arc::new(app);
+        let (events, reporter) = reported(&app, &metrics, traces.clone());
+        let gateway = server::slot(Arc::new(gateway(&app, Arc::clone(&events))?));
+        let (places, weak) = (app.config.limits.exchanges, Arc::downgrade(&gateway));
+        metrics.count_open_by(move || {
+            weak.upgrade().map_or(0, |gateway| {
+                places.saturating_sub(gateway.load().free_exchanges())
+            })
+        });
         let draining = Arc::new(AtomicBool::new(false));
-        let journal_place = JournalPlace {
-            enabled: config.journal.enabled,
-            recorder: journal.clone(),
-            dir: config.state_dir.clone(),
-        };
-        let inspector = Inspector {
-            journal: journal.clone(),
-            dir: config.state_dir.clone(),
-            store: Arc::clone(&store),
-            drafting: Arc::clone(&data.app.drafting),
-            sessions: Arc::clone(&data.app.sessions),
-            windows: config.handoff.windows.clone(),
-            thresholds: config.handoff.thresholds,
-            command_prefix: config.commands.prefix.clone(),
-            prices,
-            data_listener: Some(data.bound.addr()),
-            instance,
-            started: Instant::now(),
-        };
+        let ready = readiness::of(
+            Arc::clone(&store),
+            journal.clone(),
+            Arc::clone(&app.config),
+            Arc::clone(&draining),
+        );
         let state = Arc::new(AdminState {
             metrics,
-            ready: readiness::of(Arc::clone(&store), journal_place, Arc::clone(&draining)),
-            token: config.admin.token.clone(),
-            inspector: Some(inspector),
+            ready,
+            config: Arc::clone(&app.config),
+            journal,
+            store,
+            drafting: Arc::clone(&app.drafting),
+            sessions: Arc::clone(&app.sessions),
+            prices,
+            data_listener: Some(data.addr()),
+            instance,
+            started: Instant::now(),
         });
         Ok(Self {
             data,
-            admin: AdminListener {
-                listener: admin,
-                state,
-            },
-            store,
-            keep: config.store.keep,
-            journal,
+            app,
+            gateway,
+            events,
+            reporter,
+            documents,
+            admin,
+            state,
             traces,
             draining,
         })
@@ -248,42 +181,75 @@ impl Service {
     /// What applies a changed config. `loaded`: the config of this service as it was loaded.
     pub fn reloader(&self, loaded: Config) -> Reloader {
         Reloader::new(
-            Arc::clone(&self.data.gateway),
-            self.data.bound.certificate(),
-            Arc::clone(&self.data.events),
-            Arc::clone(&self.data.app),
+            Arc::clone(&self.gateway),
+            self.data.certificate(),
+            Arc::clone(&self.events),
+            Arc::clone(&self.app),
             loaded,
         )
     }
 
     /// The address of the data listener, with the port that was picked.
     pub fn addr(&self) -> SocketAddr {
-        self.data.bound.addr()
+        self.data.addr()
     }
 
-    /// Serves until `stop` is done and what is in progress has ended. Then calls `drained`, and writes what is pending.
+    /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over. Then calls
+    /// `drained`, and writes what is pending.
     pub async fn run(self, stop: BoxFuture<'static, ()>, drained: impl FnOnce()) {
         // The admin listener stays open while streams drain, so that `/readyz` reports it.
         let (end, until_drained) = watch::channel(false);
-        let AdminListener { listener, state } = self.admin;
-        let admin = tokio::spawn(admin::serve(listener, state, Box::pin(is_true(until_drained))));
+        let admin = tokio::spawn(admin::serve(
+            self.admin,
+            self.state,
+            Box::pin(is_true(until_drained)),
+        ));
         let draining = self.draining;
         let stop = Box::pin(async move {
             stop.await;
             draining.store(true, Ordering::Relaxed);
         });
-        let sweeper = tokio::spawn(sweep(self.store, self.keep));
-        self.data.run(stop).await;
+        let (store, keep) = (Arc::clone(self.app.sessions.store()), self.app.config.store.keep);
+        let sweeper = tokio::spawn(sweep(store, keep));
+        let journal = self.app.journal.clone();
+        self.data.run(self.gateway, stop).await;
+        // The queue's other senders.
+        drop((self.app, self.events));
+        // The queue closes with the last exchange.
+        let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
+        self.documents.flush(DOCUMENTS_TIME).await;
         sweeper.abort();
         drained();
         let _ = end.send(true);
         // Its responses are short, and all exchanges have ended.
         let _ = admin.await;
         self.traces.flush(TRACES_TIME).await;
-        let journal = self.journal;
         let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
         let _ = written.await;
     }
+}
+
+/// The hook that logs and counts each exchange, and the task that does it: the last bytes of an answer do not wait for the log.
+fn reported(app: &App, metrics: &Arc<Metrics>, traces: Traces) -> (EventHook, JoinHandle<()>) {
+    let (events, mut queue) = mpsc::channel(EVENT_QUEUE);
+    let reporter = tokio::spawn(async move {
+        while let Some(event) = queue.recv().await {
+            drop(event);
+        }
+    });
+    let (json, metrics, journal) = (app.config.log.json, Arc::clone(metrics), app.journal.clone());
+    let on_end = move |event: ExchangeEvent| {
+        let ended = EndedExchange {
+            event,
+            json,
+            metrics: Arc::clone(&metrics),
+            journal: journal.clone(),
+            traces: traces.clone(),
+        };
+        // If the queue is full or closed, the event is dropped here, which reports it.
+        let _ = events.try_send(ended);
+    };
+    (Arc::new(on_end), reporter)
 }
 
 /// Waits until the value is true or the sender is dropped.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_llm::serve::admin::readiness::Report;
-use baton_llm::serve::admin::{self, AdminState, Inspector};
+use baton_llm::serve::admin::{self, AdminState};
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::prices;
 use baton_llm::state::store::SharedStore;
@@ -96,21 +95,15 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
     let state = AdminState {
         metrics: Arc::new(Metrics::new()),
         ready: Arc::new(|| Box::pin(async { Report::default() })),
-        token: None,
-        inspector: Some(Inspector {
-            journal: Recorder::off(),
-            dir: config("").state_dir,
-            store,
-            drafting: Arc::clone(&fixture.baton.drafting),
-            sessions: Arc::clone(&fixture.baton.sessions),
-            windows: Windows::default(),
-            thresholds: Thresholds::default(),
-            command_prefix: "::".to_owned(),
-            prices: prices::table(None).unwrap(),
-            data_listener: Some(fixture.baton.addr),
-            instance: "here:1".to_owned(),
-            started: Instant::now(),
-        }),
+        config: Arc::new(config("")),
+        journal: Recorder::off(),
+        store,
+        drafting: Arc::clone(&fixture.baton.drafting),
+        sessions: Arc::clone(&fixture.baton.sessions),
+        prices: prices::table(None).unwrap(),
+        data_listener: Some(fixture.baton.addr),
+        instance: "here:1".to_owned(),
+        started: Instant::now(),
     };
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let stopped = async {

@@ -5,9 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_core::nudge::{Thresholds, Windows};
 use baton_llm::serve::admin::readiness::Report;
-use baton_llm::serve::admin::{self, AdminState, Inspector};
+use baton_llm::serve::admin::{self, AdminState};
 use baton_llm::state::config::{Config, Secret};
 use baton_llm::state::journal::{
     self, BodySide, ExchangeFilter, ExchangeRow, JournalReader, MessageState, Recorder,
@@ -245,24 +244,21 @@ impl Listener {
     async fn start(run: &Run, token: Option<&str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        let mut config = harness::config("");
+        config.state_dir = run.dir.path().to_owned();
+        config.admin.token = token.map(Secret::new);
         let state = AdminState {
             metrics: Arc::new(Metrics::new()),
             ready: Arc::new(|| Box::pin(async { Report::default() })),
-            token: token.map(Secret::new),
-            inspector: Some(Inspector {
-                journal: run.recorder.clone(),
-                dir: run.dir.path().to_owned(),
-                store: Arc::clone(&run.store),
-                drafting: Arc::clone(&run.baton.drafting),
-                sessions: Arc::clone(&run.baton.sessions),
-                windows: Windows::default(),
-                thresholds: Thresholds::default(),
-                command_prefix: "::".to_owned(),
-                prices: prices::table(None).unwrap(),
-                data_listener: Some(run.baton.addr),
-                instance: "here:1".to_owned(),
-                started: Instant::now(),
-            }),
+            config: Arc::new(config),
+            journal: run.recorder.clone(),
+            store: Arc::clone(&run.store),
+            drafting: Arc::clone(&run.baton.drafting),
+            sessions: Arc::clone(&run.baton.sessions),
+            prices: prices::table(None).unwrap(),
+            data_listener: Some(run.baton.addr),
+            instance: "here:1".to_owned(),
+            started: Instant::now(),
         };
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let stopped = async {

@@ -13,7 +13,7 @@ use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::open;
 use crate::state::clock::now_ms;
-use crate::state::files::documents::document_of;
+use crate::state::files::documents::{self, document_of};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
@@ -58,7 +58,7 @@ async fn list_stored(
     };
     let mut handoffs = store.handoffs(&filter).await?;
     let is_for_programs = args.format.is_for_programs();
-    let records = lookup::by_handoff(store, !is_for_programs).await?;
+    let records = documents::by_handoff(store, !is_for_programs).await?;
     handoffs.retain(|handoff| matches(args, handoff, records.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
     let all = store.handoffs(&HandoffFilter::everything()).await?;

@@ -1,7 +1,7 @@
 //! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a YAML file (by its path
 //! or its session).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -207,15 +207,6 @@ pub(super) async fn all(store: &SharedStore, without_documents: bool) -> CliResu
         ..DocumentFilter::default()
     };
     Ok(store.documents(&all).await?)
-}
-
-/// The records of all documents, by their handoffs.
-pub(super) async fn by_handoff(
-    store: &SharedStore,
-    without_documents: bool,
-) -> CliResult<HashMap<HandoffId, DocumentRecord>> {
-    let documents = all(store, without_documents).await?.into_iter();
-    Ok(documents.map(|document| (document.handoff, document)).collect())
 }
 
 /// The ids of all handoffs and documents, archived ones included.

@@ -1,6 +1,6 @@
 //! `baton handoffs show`: one handoff of the store, or one YAML file, in the requested format.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
@@ -97,19 +97,15 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             Err(unknown) => {
                 // The document may have outlived its handoff.
                 let record = one(&store, id).await.map_err(|_| unknown)?;
-                let document = document_of(&record).ok_or_else(|| other_version(&record))?;
-                return print_document(args, &PathBuf::from(&record.folder), &document, out);
+                return print_stored(args, &record, out);
             }
         };
         if !args.path && args.format.is_none() {
             return print_all(&store, &handoff, args.json, lookup, out).await;
         }
-        let document = of_handoff(&store, &handoff).await;
-        match (document, args.format) {
-            (Some((record, Some(document))), _) => {
-                print_document(args, &PathBuf::from(&record.folder), &document, out)
-            }
-            (Some((record, None)), _) => Err(other_version(&record)),
+        let found = documents::find(&store, &handoff.principal, handoff.id).await;
+        match (found.ok().flatten(), args.format) {
+            (Some(record), _) => print_stored(args, &record, out),
             // A handoff without a document is its prompt under a head.
             (None, Some(DocumentFormat::Json)) => out.json(&record(&handoff)),
             (None, Some(DocumentFormat::Md)) => out.body(markdown(&handoff).as_bytes()),
@@ -120,6 +116,11 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             )),
         }
     })
+}
+
+fn print_stored(args: &ShowArgs, record: &DocumentRecord, out: &mut Out) -> CliResult {
+    let document = document_of(record).ok_or_else(|| other_version(record))?;
+    print_document(args, Path::new(&record.folder), &document, out)
 }
 
 /// Prints a document: its YAML is the handoff file that it makes.
@@ -143,7 +144,8 @@ async fn print_all(
     lookup: &HandoffLookup,
     out: &mut Out,
 ) -> CliResult {
-    let stored = of_handoff(store, handoff).await;
+    let stored = documents::find(store, &handoff.principal, handoff.id).await;
+    let stored = stored.ok().flatten();
     let everything = HandoffFilter {
         principal: Some(handoff.principal.clone()),
         ..HandoffFilter::everything()
@@ -156,7 +158,7 @@ async fn print_all(
     let pairs = looked_up::pairs_since(store, handoff).await?;
     let again = carry::looked_up_again(calls, &pairs, &lookup.config.redactor());
     if json {
-        let document = stored.as_ref().map(|(record, _)| record);
+        let document = stored.as_ref();
         let mut shown = record(handoff);
         shown["status"] = json!(document.map(|document| document.status.name()));
         shown["folder"] = json!(document.map(|document| &document.folder));
@@ -167,10 +169,11 @@ async fn print_all(
     }
     let row = |what: &str, text: &str| vec![what.to_owned(), visible(text)];
     let mut rows = vec![];
-    if let Some((record, document)) = &stored {
+    if let Some(record) = &stored {
         rows.push(row("folder", &record.folder));
         rows.push(row("status", record.status.name()));
-        if let Some(document) = document {
+        // Another version of baton may have written it.
+        if let Some(document) = document_of(record) {
             let next = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
             rows.push(row("next", &first_line(next, None)));
             let claims = document.claims.iter();
@@ -199,18 +202,6 @@ async fn print_all(
         described(handoff, now_ms(), rows),
         visible(&handoff.prompt)
     ))
-}
-
-/// The record and the document of a handoff; the document is absent if another version wrote it.
-async fn of_handoff(
-    store: &SharedStore,
-    handoff: &Handoff,
-) -> Option<(DocumentRecord, Option<HandoffDocument>)> {
-    let record = documents::find(store, &handoff.principal, handoff.id)
-        .await
-        .ok()??;
-    let document = document_of(&record);
-    Some((record, document))
 }
 
 /// The lineage of a handoff in one line.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::error::{ApiError, ApiResult};
 use super::query::{QueryParams, read, read_one, shown};
 use super::responses::{TEXT, respond};
-use super::{Inspector, api_drafts, api_handoffs};
+use super::{AdminState, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
     BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, KeptVerdict, RowFilter,
@@ -16,66 +16,66 @@ use crate::state::journal::{
 use baton_core::nudge::WindowQuery;
 
 /// Answers `/api/{path}?{query}`.
-pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> ApiResult {
+pub(super) async fn answer(state: &AdminState, path: &str, query: Option<&str>) -> ApiResult {
     let params = &QueryParams::of(query.unwrap_or_default());
     match path.split('/').collect::<Vec<_>>().as_slice() {
-        ["status"] => status(inspector).await,
-        ["conversations"] => conversations(inspector, params).await,
-        ["conversations", key] => conversation(inspector, key).await,
-        ["conversations", key, "carried"] => carried(inspector, key).await,
-        ["exchanges"] => exchanges(inspector, params).await,
-        ["exchanges", id] => exchange(inspector, id).await,
-        ["exchanges", id, "message"] => message(inspector, id, params).await,
-        ["exchanges", id, "live"] => live(inspector, id).await,
-        ["exchanges", id, "har"] => har(inspector, id).await,
-        ["exchanges", id, side] => body(inspector, id, side, params).await,
-        ["handoffs"] => api_handoffs::list(inspector, params).await,
-        ["handoffs", id] => api_handoffs::one(inspector, id).await,
-        ["drafts"] => api_drafts::list(inspector),
-        ["drafts", id] => api_drafts::one(inspector, id).await,
-        ["savings"] => savings(inspector, params).await,
-        ["search"] => search(inspector, params).await,
+        ["status"] => status(state).await,
+        ["conversations"] => conversations(state, params).await,
+        ["conversations", key] => conversation(state, key).await,
+        ["conversations", key, "carried"] => carried(state, key).await,
+        ["exchanges"] => exchanges(state, params).await,
+        ["exchanges", id] => exchange(state, id).await,
+        ["exchanges", id, "message"] => message(state, id, params).await,
+        ["exchanges", id, "live"] => live(state, id).await,
+        ["exchanges", id, "har"] => har(state, id).await,
+        ["exchanges", id, side] => body(state, id, side, params).await,
+        ["handoffs"] => api_handoffs::list(state, params).await,
+        ["handoffs", id] => api_handoffs::one(state, id).await,
+        ["drafts"] => api_drafts::list(state),
+        ["drafts", id] => api_drafts::one(state, id).await,
+        ["savings"] => savings(state, params).await,
+        ["search"] => search(state, params).await,
         _ => Err(ApiError::NO_PATH),
     }
 }
 
-async fn status(inspector: &Inspector) -> ApiResult {
-    let totals = read(inspector, JournalReader::totals).await?.unwrap_or_default();
-    let handoffs = api_handoffs::all(inspector, None, 0).await?;
+async fn status(state: &AdminState) -> ApiResult {
+    let totals = read(state, JournalReader::totals).await?.unwrap_or_default();
+    let handoffs = api_handoffs::all(state, None, 0).await?;
     shown(&json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "uptime_s": inspector.started.elapsed().as_secs(),
-        "store": inspector.store.kind(),
-        "instance": inspector.instance,
+        "uptime_s": state.started.elapsed().as_secs(),
+        "store": state.store.kind(),
+        "instance": state.instance,
         "journal": {
-            "enabled": inspector.journal.is_on() || inspector.data_listener.is_none(),
+            "enabled": state.journal.is_on() || state.data_listener.is_none(),
             "exchanges": totals.exchanges,
             "bytes": totals.bytes,
-            "dropped": inspector.journal.dropped(),
+            "dropped": state.journal.dropped(),
         },
-        "data_listener": inspector.data_listener.map(|address| address.to_string()),
-        "read_only": inspector.data_listener.is_none(),
+        "data_listener": state.data_listener.map(|address| address.to_string()),
+        "read_only": state.data_listener.is_none(),
         "conversations": totals.conversations,
         "handoffs": handoffs.len(),
         "received_bytes": totals.received_bytes,
         "sent_bytes": totals.sent_bytes,
         "unsent_tokens": totals.unsent_tokens,
         "failures": totals.failures,
-        "command_prefix": inspector.command_prefix,
+        "command_prefix": state.config.commands.prefix,
         "filter_words": RowFilter::names()[0],
-        "drafts": api_drafts::open(inspector),
+        "drafts": api_drafts::open(state),
     }))
 }
 
-async fn conversations(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+async fn conversations(state: &AdminState, params: &QueryParams) -> ApiResult {
     let limit = params.limit()?;
-    let all = read(inspector, move |q| q.conversations(None, limit)).await?;
+    let all = read(state, move |q| q.conversations(None, limit)).await?;
     shown(&json!({"conversations": all.unwrap_or_default()}))
 }
 
-async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
+async fn conversation(state: &AdminState, key: &str) -> ApiResult {
     let wanted = key.to_owned();
-    let found = read(inspector, move |q| {
+    let found = read(state, move |q| {
         let filter = ExchangeFilter {
             conversation: Some(wanted.clone()),
             ..ExchangeFilter::default()
@@ -86,13 +86,13 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
         return Err(ApiError::NOT_IN_JOURNAL);
     };
     exchanges.reverse();
-    let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
-    inspector.drafting.restored_in(&inspector.store, key).await?;
-    let draft = inspector.drafting.newest_in(key);
-    let record = inspector.store.conversation(key).await?;
+    let handoffs = api_handoffs::all(state, Some(key), 0).await?;
+    state.drafting.restored_in(&state.store, key).await?;
+    let draft = state.drafting.newest_in(key);
+    let record = state.store.conversation(key).await?;
     shown(&json!({
         "conversation": conversation,
-        "limits": limits(inspector, exchanges.last()),
+        "limits": limits(state, exchanges.last()),
         "exchanges": exchanges,
         "handoffs": handoffs,
         "draft": draft.as_ref().map(api_drafts::value),
@@ -101,18 +101,18 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
 }
 
 /// The window of a conversation's model, and from how many tokens on the model is notified; each null where there is none.
-fn limits(inspector: &Inspector, newest: Option<&ExchangeRow>) -> Value {
+fn limits(state: &AdminState, newest: Option<&ExchangeRow>) -> Value {
     let window = newest.and_then(|row| {
-        inspector.windows.of(&WindowQuery {
+        state.config.handoff.windows.of(&WindowQuery {
             model: row.model.as_deref().unwrap_or_default(),
             user_agent: row.event.agent.as_deref().unwrap_or_default(),
             ..WindowQuery::default()
         })
     });
-    json!({"window_tokens": window, "nudge_tokens": inspector.thresholds.of(window).nudge})
+    json!({"window_tokens": window, "nudge_tokens": state.config.handoff.thresholds.of(window).nudge})
 }
 
-async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+async fn exchanges(state: &AdminState, params: &QueryParams) -> ApiResult {
     let range = ExchangeFilter {
         conversation: params.text("conversation"),
         before: params.text("before"),
@@ -120,8 +120,8 @@ async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
         ..ExchangeFilter::default()
     };
     let filter = RowFilter::parse(&params.text("filter").unwrap_or_default())?;
-    let (prices, prefix) = (inspector.prices.clone(), inspector.command_prefix.clone());
-    let rows = read(inspector, move |q| {
+    let (prices, prefix) = (state.prices.clone(), state.config.commands.prefix.clone());
+    let rows = read(state, move |q| {
         q.filtered(&RowQuery {
             range,
             filter: &filter,
@@ -134,18 +134,18 @@ async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
 }
 
-async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
+async fn exchange(state: &AdminState, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let exchange = read_one(inspector, ApiError::NO_EXCHANGE, move |q| q.exchange(&wanted)).await?;
+    let exchange = read_one(state, ApiError::NO_EXCHANGE, move |q| q.exchange(&wanted)).await?;
     let event = &exchange.exchange.event;
     let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
-    let handoffs = api_handoffs::named(inspector, &ids).await?;
+    let handoffs = api_handoffs::named(state, &ids).await?;
     let mut value = serde_json::to_value(&exchange).map_err(ApiError::unavailable)?;
     value["handoffs"] = json!(handoffs);
     shown(&value)
 }
 
-async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiResult {
+async fn message(state: &AdminState, id: &str, params: &QueryParams) -> ApiResult {
     let side = match params.text("side").as_deref() {
         Some("received") => BodySide::Received,
         Some("sent") => BodySide::Sent(params.leg()?),
@@ -154,14 +154,14 @@ async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiRe
     let i = params.number("i")?.ok_or(ApiError::NO_POSITION)?;
     let wanted = id.to_owned();
     let envelope = params.text("of").as_deref() == Some("envelope");
-    let found = read_one(inspector, ApiError::NO_MESSAGE, move |q| match envelope {
+    let found = read_one(state, ApiError::NO_MESSAGE, move |q| match envelope {
         true => q.envelope_row(&wanted, side, i),
         false => q.message(&wanted, side, i),
     });
     shown(&found.await?)
 }
 
-async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams) -> ApiResult {
+async fn body(state: &AdminState, id: &str, side: &str, params: &QueryParams) -> ApiResult {
     let side = match side {
         "received" => BodySide::Received,
         "sent" => BodySide::Sent(params.leg()?),
@@ -170,40 +170,40 @@ async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams)
         _ => return Err(ApiError::NO_PATH),
     };
     let wanted = id.to_owned();
-    let body = read_one(inspector, ApiError::NO_BODY, move |q| q.body(&wanted, side)).await?;
+    let body = read_one(state, ApiError::NO_BODY, move |q| q.body(&wanted, side)).await?;
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
 /// The part of a running answer that has arrived.
-async fn live(inspector: &Inspector, id: &str) -> ApiResult {
+async fn live(state: &AdminState, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    match read_one(inspector, ApiError::NO_EXCHANGE, move |q| q.row(&wanted))
+    match read_one(state, ApiError::NO_EXCHANGE, move |q| q.row(&wanted))
         .await?
         .open
     {
         false => shown(&json!({"open": false, "parts": []})),
-        true => shown(&json!({"open": true, "parts": inspector.journal.live_answer(id)})),
+        true => shown(&json!({"open": true, "parts": state.journal.live_answer(id)})),
     }
 }
 
-async fn har(inspector: &Inspector, id: &str) -> ApiResult {
+async fn har(state: &AdminState, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let mut answer = shown(&read_one(inspector, ApiError::NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
+    let mut answer = shown(&read_one(state, ApiError::NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
     // Without the id, which is untrusted text from the path.
     let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
     answer.headers_mut().insert(CONTENT_DISPOSITION, file);
     Ok(answer)
 }
 
-async fn search(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+async fn search(state: &AdminState, params: &QueryParams) -> ApiResult {
     let wanted = params.text("q").ok_or(ApiError::NO_QUERY)?;
     let limit = params.limit()?;
-    let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
+    let found = read(state, move |q| q.search(&wanted, limit)).await?;
     shown(&found.unwrap_or_default())
 }
 
 /// `/api/savings?by=&since=&conversation=`.
-async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     let by = params.text("by").unwrap_or_else(|| "day".to_owned());
     let group = BillGroup::named(&by).ok_or_else(|| {
         ApiError::bad(format!(
@@ -219,20 +219,20 @@ async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
         conversation: params.text("conversation"),
         since_ms: since.map_or(0, |age| now_ms().saturating_sub(age)),
     };
-    let prices = inspector.prices.clone();
-    let report = read(inspector, move |q| {
+    let prices = state.prices.clone();
+    let report = read(state, move |q| {
         Ok(SavingsReport::of(&q.bill(&filter, &prices)?, group, &prices))
     });
     let report = report.await?;
-    let report = report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices));
-    let promised = KeptVerdict::kept(&inspector.dir);
+    let report = report.unwrap_or_else(|| SavingsReport::of(&[], group, &state.prices));
+    let promised = KeptVerdict::kept(&state.config.state_dir);
     shown(&SavingsReport { promised, ..report })
 }
 
 /// `/api/conversations/KEY/carried`: what it cost to send results again.
-pub(super) async fn carried(inspector: &Inspector, key: &str) -> ApiResult {
-    let (wanted, prices) = (key.to_owned(), inspector.prices.clone());
-    let found = read_one(inspector, ApiError::NOT_IN_JOURNAL, move |q| {
+pub(super) async fn carried(state: &AdminState, key: &str) -> ApiResult {
+    let (wanted, prices) = (key.to_owned(), state.prices.clone());
+    let found = read_one(state, ApiError::NOT_IN_JOURNAL, move |q| {
         match q.conversations(Some(&wanted), 1)?.is_empty() {
             true => Ok(None),
             false => q.carried(&wanted, &prices).map(Some),

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::Inspector;
+use super::AdminState;
 use super::error::{ApiError, ApiResult};
 use super::query::{body_in_json, shown};
 use super::responses::{JSON, respond};
@@ -117,7 +117,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
 }
 
 /// A client asks for a handoff of a conversation.
-pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let wanted = wanted(body_in_json(headers, body)?)?;
     let repeated = headers
         .get(IDEMPOTENCY_KEY)
@@ -127,14 +127,14 @@ pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, b
             "{IDEMPOTENCY_KEY} is a text of up to {KEY_CHARS} characters"
         )));
     }
-    let conversation = inspector.store.conversation(key).await?;
+    let conversation = state.store.conversation(key).await?;
     let conversation = conversation.ok_or(ApiError::NO_CONVERSATION)?;
     let repeated = repeated.map(str::to_owned);
-    let is_new = !inspector.drafting.was_requested(key, repeated.as_deref());
-    if is_new && is_too_short(inspector, key, &conversation.principal) {
+    let is_new = !state.drafting.was_requested(key, repeated.as_deref());
+    if is_new && is_too_short(state, key, &conversation.principal) {
         return Err(ApiError::nothing_yet());
     }
-    let requested = inspector
+    let requested = state
         .drafting
         .request(key, &conversation.principal, wanted, repeated);
     let draft = requested.map_err(|busy| ApiError::already_drafting(busy.id))?;
@@ -143,53 +143,53 @@ pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, b
 }
 
 /// Whether too little was written since the last handoff to hand off; `false` if that is unknown here.
-fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
-    let live = inspector.sessions.peek(key, principal);
+fn is_too_short(state: &AdminState, key: &str, principal: &str) -> bool {
+    let live = state.sessions.peek(key, principal);
     live.spoken.known().is_some_and(|text| !draft::enough(text))
 }
 
-pub(super) async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
+pub(super) async fn cancel(state: &AdminState, id: &str) -> ApiResult {
     let id = parsed(id)?;
-    match inspector.drafting.cancel_in(&inspector.store, id).await {
+    match state.drafting.cancel_in(&state.store, id).await {
         Err(DecisionFailure::Refused(CancelRefusal::Ended)) => return Err(ApiError::ENDED),
         done => done?,
     }
-    shown_in_full(inspector, id).await
+    shown_in_full(state, id).await
 }
 
 /// A person accepts it: it takes effect with the conversation's next request.
-pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+pub(super) async fn accept(state: &AdminState, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let mut fields = Fields(body_in_json(headers, body)?);
     let document = fields.document("document")?;
     fields.no_more("document")?;
     let id = parsed(id)?;
-    restore(inspector, id).await?;
-    let accepted = inspector.drafting.accept(id, document);
+    restore(state, id).await?;
+    let accepted = state.drafting.accept(id, document);
     accepted.map_err(DecisionFailure::from)?;
-    shown_in_full(inspector, id).await
+    shown_in_full(state, id).await
 }
 
 /// A person rejects it.
-pub(super) async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
+pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
     let id = parsed(id)?;
-    restore(inspector, id).await?;
-    inspector.drafting.reject_in(&inspector.store, id).await?;
-    shown_in_full(inspector, id).await
+    restore(state, id).await?;
+    state.drafting.reject_in(&state.store, id).await?;
+    shown_in_full(state, id).await
 }
 
 /// A draft that waited for a person when an earlier process ended is in the store, under its own id.
-async fn restore(inspector: &Inspector, id: Uuid) -> Result<(), ApiError> {
-    if inspector.drafting.get(id).is_some() {
+async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
+    if state.drafting.get(id).is_some() {
         return Ok(());
     }
-    let handoff = super::api_handoffs::record(inspector, id).await?;
+    let handoff = super::api_handoffs::record(state, id).await?;
     let handoff = handoff.ok_or(ApiError::NO_DRAFT)?;
-    inspector
+    state
         .drafting
-        .restored_in(&inspector.store, &handoff.conversation)
+        .restored_in(&state.store, &handoff.conversation)
         .await?;
     // One that took effect is a handoff, and no draft any more.
-    inspector.drafting.get(id).map(drop).ok_or(ApiError::NO_DRAFT)
+    state.drafting.get(id).map(drop).ok_or(ApiError::NO_DRAFT)
 }
 
 fn parsed(id: &str) -> Result<Uuid, ApiError> {
@@ -197,23 +197,23 @@ fn parsed(id: &str) -> Result<Uuid, ApiError> {
 }
 
 /// A draft with its outcome.
-pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
-    shown_in_full(inspector, parsed(id)?).await
+pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
+    shown_in_full(state, parsed(id)?).await
 }
 
-async fn shown_in_full(inspector: &Inspector, id: Uuid) -> ApiResult {
-    restore(inspector, id).await?;
-    let draft = inspector.drafting.get(id).ok_or(ApiError::NO_DRAFT)?;
+async fn shown_in_full(state: &AdminState, id: Uuid) -> ApiResult {
+    restore(state, id).await?;
+    let draft = state.drafting.get(id).ok_or(ApiError::NO_DRAFT)?;
     shown(&json!({
         "draft": value(&draft),
         "handoff": draft.handoff,
         "document": draft.document,
-        "saved_path": saved_path(inspector, &draft).await?,
+        "saved_path": saved_path(state, &draft).await?,
     }))
 }
 
 /// Where the prompt was written: the file of an automatic handoff, else the folder of the handoff's document.
-async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
+async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
     }
@@ -224,19 +224,19 @@ async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option
         without_documents: true,
         ..DocumentFilter::of(&draft.principal, handoff)
     };
-    let record = inspector.store.documents(&filter).await?.pop();
+    let record = state.store.documents(&filter).await?.pop();
     let folder = record.map(|record| record.folder);
     Ok(folder.filter(|folder| !folder.is_empty()))
 }
 
 /// The open drafts.
-pub(super) fn list(inspector: &Inspector) -> ApiResult {
-    shown(&json!({"drafts": open(inspector)}))
+pub(super) fn list(state: &AdminState) -> ApiResult {
+    shown(&json!({"drafts": open(state)}))
 }
 
 /// The open drafts, oldest first.
-pub(super) fn open(inspector: &Inspector) -> Vec<Value> {
-    inspector.drafting.all_open().iter().map(value).collect()
+pub(super) fn open(state: &AdminState) -> Vec<Value> {
+    state.drafting.all_open().iter().map(value).collect()
 }
 
 /// A draft in lists. The names are API.

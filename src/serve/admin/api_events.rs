@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
-use super::Inspector;
+use super::AdminState;
 use super::error::ApiError;
 use super::responses::AnyResponse;
 use crate::state::journal::{JournalReader, LiveEvent};
@@ -25,13 +25,13 @@ const QUIET: Duration = Duration::from_secs(15);
 const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
-pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> Result<AnyResponse, ApiError> {
-    if inspector.data_listener.is_none() {
+pub(super) fn answer(state: &AdminState, closing: watch::Receiver<bool>) -> Result<AnyResponse, ApiError> {
+    if state.data_listener.is_none() {
         return Err(ApiError::NO_PROXY);
     }
-    let live = inspector.journal.watch().ok_or(ApiError::JOURNAL_OFF)?;
+    let live = state.journal.watch().ok_or(ApiError::JOURNAL_OFF)?;
     let (out, mut events) = mpsc::channel(WAITING);
-    tokio::spawn(tell(live, inspector.dir.clone(), out, closing));
+    tokio::spawn(tell(live, state.config.state_dir.clone(), out, closing));
     let events = stream::poll_fn(move |cx| events.poll_recv(cx));
     let frames = events.map(|event| Ok::<_, Infallible>(Frame::data(event)));
     let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::Inspector;
+use super::AdminState;
 use super::error::{ApiError, ApiResult};
 use super::query::{QueryParams, read, shown};
-use crate::state::files::documents::document_of;
+use crate::state::files::documents::{self, document_of};
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter};
@@ -23,19 +23,6 @@ const MOST_PARENTS: usize = 1000;
 const LINE: usize = 160;
 
 type DocumentsByHandoff = HashMap<HandoffId, DocumentRecord>;
-
-/// The document records of all handoffs, without the documents' text.
-async fn documents(inspector: &Inspector) -> Result<DocumentsByHandoff, ApiError> {
-    let all = DocumentFilter {
-        without_documents: true,
-        ..DocumentFilter::default()
-    };
-    let records = inspector.store.documents(&all).await?;
-    Ok(records
-        .into_iter()
-        .map(|record| (record.handoff, record))
-        .collect())
-}
 
 /// A handoff in a list, with the folder and status of its document. The names are API.
 fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
@@ -63,7 +50,7 @@ fn beginning(line: &str) -> String {
 }
 
 async fn records(
-    inspector: &Inspector,
+    state: &AdminState,
     conversation: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Handoff>, ApiError> {
@@ -73,19 +60,19 @@ async fn records(
         limit,
         ..HandoffFilter::default()
     };
-    Ok(inspector.store.handoffs(&filter).await?)
+    Ok(state.store.handoffs(&filter).await?)
 }
 
 /// Lists handoffs, newest first; a limit of 0 means no limit.
 pub(super) async fn all(
-    inspector: &Inspector,
+    state: &AdminState,
     conversation: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Value>, ApiError> {
-    let pending = in_review(inspector);
+    let pending = in_review(state);
     let most = if limit == 0 { 0 } else { limit + pending.len() };
-    let records = records(inspector, conversation, most).await?;
-    let documents = documents(inspector).await?;
+    let records = records(state, conversation, most).await?;
+    let documents = documents::by_handoff(&state.store, true).await?;
     let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
     Ok(made
         .take(if limit == 0 { usize::MAX } else { limit })
@@ -94,21 +81,21 @@ pub(super) async fn all(
 }
 
 /// Stored handoffs that are drafts in review: they have not happened yet.
-fn in_review(inspector: &Inspector) -> Vec<HandoffId> {
-    let open = inspector.drafting.all_open().into_iter();
+fn in_review(state: &AdminState) -> Vec<HandoffId> {
+    let open = state.drafting.all_open().into_iter();
     open.filter(DraftRecord::is_for_review)
         .filter_map(|draft| draft.handoff)
         .collect()
 }
 
 /// The handoffs with these ids that the store still has, in the order of `ids`.
-pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<Value>, ApiError> {
+pub(super) async fn named(state: &AdminState, ids: &[String]) -> Result<Vec<Value>, ApiError> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let records = records(inspector, None, 0).await?;
+    let records = records(state, None, 0).await?;
     let find = |id: &String| records.iter().find(|handoff| handoff.id.to_string() == *id);
-    let documents = documents(inspector).await?;
+    let documents = documents::by_handoff(&state.store, true).await?;
     Ok(ids
         .iter()
         .filter_map(find)
@@ -117,38 +104,42 @@ pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<V
 }
 
 /// A handoff's record with its prompt, whoever it belongs to.
-pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Option<Handoff>, ApiError> {
+pub(super) async fn record(state: &AdminState, id: uuid::Uuid) -> Result<Option<Handoff>, ApiError> {
     let filter = HandoffFilter {
         ids: Some((id, id)),
         archived: true,
         limit: 1,
         ..HandoffFilter::default()
     };
-    let Some(found) = inspector.store.handoffs(&filter).await?.pop() else {
+    let Some(found) = state.store.handoffs(&filter).await?.pop() else {
         return Ok(None);
     };
-    Ok(inspector.store.handoff(&found.principal, id).await?)
+    Ok(state.store.handoff(&found.principal, id).await?)
 }
 
-pub(super) async fn list(inspector: &Inspector, params: &QueryParams) -> ApiResult {
-    let handoffs = all(inspector, None, params.limit()?).await?;
-    let records = records(inspector, None, 0).await?;
+pub(super) async fn list(state: &AdminState, params: &QueryParams) -> ApiResult {
+    let handoffs = all(state, None, params.limit()?).await?;
+    let records = records(state, None, 0).await?;
     shown(&json!({"handoffs": handoffs, "omissions": carry::omissions(&records)}))
 }
 
-pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
-    let records = records(inspector, None, 0).await?;
+pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
+    let records = records(state, None, 0).await?;
     let found = records.iter().find(|handoff| handoff.id.to_string() == id);
     let found = found.ok_or(ApiError::NO_HANDOFF)?;
     let (mut lineage, children) = lineage::chain(found, &records);
     // What is gone from the store is not shown.
     lineage.retain(|id| records.iter().any(|handoff| handoff.id == *id));
-    let whole = inspector.store.handoff(&found.principal, found.id).await?;
+    let whole = state.store.handoff(&found.principal, found.id).await?;
     let prompt = &whole.as_ref().unwrap_or(found).prompt;
-    let document = document(inspector, found).await?;
-    let map = map(&records, found.id, &documents(inspector).await?);
+    let document = document(state, found).await?;
+    let map = map(
+        &records,
+        found.id,
+        &documents::by_handoff(&state.store, true).await?,
+    );
     let (conversation, wanted) = (found.conversation.clone(), found.id.to_string());
-    let exchange = read(inspector, move |q| q.fired_in(&conversation, &wanted))
+    let exchange = read(state, move |q| q.fired_in(&conversation, &wanted))
         .await?
         .flatten();
     let mut value = short(found, &DocumentsByHandoff::new());
@@ -159,10 +150,10 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     value["document"] = document;
     value["carried"] = json!(found.carried);
     let (conversation, id) = (found.conversation.clone(), found.id);
-    let calls = read(inspector, move |q| q.called_again(&conversation, id))
+    let calls = read(state, move |q| q.called_again(&conversation, id))
         .await?
         .flatten();
-    let pairs = looked_up::pairs_since(&inspector.store, found).await?;
+    let pairs = looked_up::pairs_since(&state.store, found).await?;
     value["looked_up_again"] = json!(carry::looked_up_again(calls, &pairs, &Redactor::new(&[])));
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
@@ -195,9 +186,9 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
 }
 
 /// Status, folder and content of a handoff's document; null where there is none.
-async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, ApiError> {
+async fn document(state: &AdminState, handoff: &Handoff) -> Result<Value, ApiError> {
     let filter = DocumentFilter::of(&handoff.principal, handoff.id);
-    let Some(record) = inspector.store.documents(&filter).await?.pop() else {
+    let Some(record) = state.store.documents(&filter).await?.pop() else {
         return Ok(Value::Null);
     };
     Ok(json!({

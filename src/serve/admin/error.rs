@@ -59,7 +59,6 @@ errors! {
     NOT_IN_REVIEW = CONFLICT, "not_in_review", "the draft is not in review";
     TOO_LARGE = PAYLOAD_TOO_LARGE, "too_large", "the body is too large, or broke off";
     METRICS = INTERNAL_SERVER_ERROR, "metrics", "the metrics cannot be written";
-    NO_INSPECTOR = SERVICE_UNAVAILABLE, "inspector", "this listener has no inspector";
     NO_PROXY = SERVICE_UNAVAILABLE, "no_proxy", "no proxy is running: this page is read only";
     JOURNAL_OFF = SERVICE_UNAVAILABLE, "journal_off", "the journal is off (journal.enabled)";
 }

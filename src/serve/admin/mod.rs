@@ -19,52 +19,36 @@ mod server;
 mod tests;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use self::readiness::Ready;
-use crate::state::config::Secret;
+use crate::state::config::Config;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
 use crate::state::prices::Prices;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::telemetry::Metrics;
-use baton_core::nudge::{Thresholds, Windows};
 
 pub use server::serve;
 
-/// State of the admin listener.
+/// What the admin listener serves from.
 pub struct AdminState {
     /// Shown at `/metrics`.
     pub metrics: Arc<Metrics>,
     /// Evaluated at `/readyz`.
     pub ready: Ready,
-    /// The bearer token required for everything except the health checks.
-    pub token: Option<Secret>,
-    /// The data of `/api`; `None` turns the API off.
-    pub inspector: Option<Inspector>,
-}
-
-/// The inspector's data sources.
-pub struct Inspector {
+    /// The config: the state directory with the journal, the token, and what the page shows of it.
+    pub config: Arc<Config>,
     /// Source of live updates.
     pub journal: Recorder,
-    /// The state directory with the journal.
-    pub dir: PathBuf,
     /// The handoffs.
     pub store: SharedStore,
     /// The drafts.
     pub drafting: Arc<DraftQueue>,
     /// The conversations in use.
     pub sessions: Arc<Sessions>,
-    /// How many tokens models take.
-    pub windows: Windows,
-    /// When models are notified how full their context is.
-    pub thresholds: Thresholds,
-    /// What commands in the chat begin with.
-    pub command_prefix: String,
     /// The prices of the bill.
     pub prices: Prices,
     /// Address of the data listener; none where no proxy runs. The page is read only then.

@@ -4,7 +4,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Inspector;
+use super::AdminState;
 use super::error::{ApiError, ApiResult};
 use super::responses::{JSON, respond};
 use crate::state::journal::{JournalError, JournalReader};
@@ -63,10 +63,10 @@ impl QueryParams {
 /// # Errors
 /// The journal cannot be read.
 pub(super) async fn read<T: Send + 'static>(
-    inspector: &Inspector,
+    state: &AdminState,
     ask: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
 ) -> Result<Option<T>, ApiError> {
-    let dir = inspector.dir.clone();
+    let dir = state.config.state_dir.clone();
     let read = tokio::task::spawn_blocking(move || match JournalReader::open(&dir)? {
         Some(query) => ask(&query).map(Some),
         None => Ok(None),
@@ -79,11 +79,11 @@ pub(super) async fn read<T: Send + 'static>(
 
 /// Reads one thing of the journal, where it is there.
 pub(super) async fn read_one<T: Send + 'static>(
-    inspector: &Inspector,
+    state: &AdminState,
     otherwise: ApiError,
     ask: impl FnOnce(&JournalReader) -> Result<Option<T>, JournalError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    read(inspector, ask).await?.flatten().ok_or(otherwise)
+    read(state, ask).await?.flatten().ok_or(otherwise)
 }
 
 pub(super) fn shown(value: &impl Serialize) -> ApiResult {

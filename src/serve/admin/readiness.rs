@@ -1,6 +1,5 @@
 //! Readiness: tests the dependencies of requests in the way requests use them, and names the one that fails.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::{Mutex, oneshot};
 
+use crate::state::config::Config;
 use crate::state::journal::{JournalReader, Recorder};
 use crate::state::store::{SharedStore, StoreError};
 
@@ -98,21 +98,12 @@ impl Report {
     }
 }
 
-/// Where the journal is, and whether it is to be kept.
-pub struct JournalPlace {
-    /// `journal.enabled`.
-    pub enabled: bool,
-    /// What writes it.
-    pub recorder: Recorder,
-    /// The state directory.
-    pub dir: PathBuf,
-}
-
 /// Makes the check of a store and a journal. While `draining`, the answer is no.
-pub fn of(store: SharedStore, journal: JournalPlace, draining: Arc<AtomicBool>) -> Ready {
+pub fn of(store: SharedStore, journal: Recorder, config: Arc<Config>, draining: Arc<AtomicBool>) -> Ready {
     let readiness = Arc::new(Readiness {
         store,
-        journal: Arc::new(journal),
+        journal,
+        config,
         draining,
         holds: HOLDS,
         time: TIME,
@@ -126,7 +117,8 @@ pub fn of(store: SharedStore, journal: JournalPlace, draining: Arc<AtomicBool>) 
 
 struct Readiness {
     store: SharedStore,
-    journal: Arc<JournalPlace>,
+    journal: Recorder,
+    config: Arc<Config>,
     draining: Arc<AtomicBool>,
     holds: Duration,
     time: Duration,
@@ -158,7 +150,10 @@ impl Readiness {
         let known = &mut *known;
         let (store, journal) = tokio::join!(
             self.ask(&mut known.store, ask_store(Arc::clone(&self.store))),
-            self.ask(&mut known.journal, ask_journal(Arc::clone(&self.journal))),
+            self.ask(
+                &mut known.journal,
+                ask_journal(self.journal.clone(), Arc::clone(&self.config))
+            ),
         );
         let slow = || {
             let why = Some("the store takes too long".to_owned());
@@ -211,29 +206,23 @@ async fn ask_store(store: SharedStore) -> [Check; 2] {
     [check(STORE_READ, State::Ok, None), write]
 }
 
-async fn ask_journal(journal: Arc<JournalPlace>) -> Check {
-    if !journal.enabled {
+async fn ask_journal(journal: Recorder, config: Arc<Config>) -> Check {
+    if !config.journal.enabled {
         return check(JOURNAL, State::Off, None);
     }
-    let read = tokio::task::spawn_blocking(move || journal.state()).await;
-    match read {
-        Ok(Ok(())) => check(JOURNAL, State::Ok, None),
-        Ok(Err(why)) => check(JOURNAL, State::Failed, Some(why)),
-        Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
+    if !journal.is_on() {
+        let why = "it could not be started".to_owned();
+        return check(JOURNAL, State::Failed, Some(why));
     }
-}
-
-impl JournalPlace {
-    fn state(&self) -> Result<(), String> {
-        if !self.recorder.is_on() {
-            return Err("it could not be started".to_owned());
-        }
-        match JournalReader::open(&self.dir) {
-            // Nothing was ever written.
-            Ok(None) => Ok(()),
-            Ok(Some(query)) => query.last_end().map(|_| ()).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        }
+    let read = tokio::task::spawn_blocking(move || {
+        // Nothing may ever have been written.
+        let reader = JournalReader::open(&config.state_dir)?;
+        reader.map(|reader| reader.last_end()).transpose()
+    });
+    match read.await {
+        Ok(Ok(_)) => check(JOURNAL, State::Ok, None),
+        Ok(Err(error)) => check(JOURNAL, State::Failed, Some(error.to_string())),
+        Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
     }
 }
 
@@ -249,18 +238,24 @@ fn check(name: &'static str, state: State, why: Option<String>) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::state::store::Store;
     use crate::state::store::sqlite::{FILE, SqliteStore};
 
+    fn config(journal: bool, dir: &Path) -> Arc<Config> {
+        let mut config = Config::default_for_tests();
+        config.journal.enabled = journal;
+        config.state_dir = dir.to_owned();
+        Arc::new(config)
+    }
+
     fn readiness(store: Arc<dyn Store>, holds: Duration) -> Readiness {
         Readiness {
             store,
-            journal: Arc::new(JournalPlace {
-                enabled: false,
-                recorder: Recorder::off(),
-                dir: PathBuf::new(),
-            }),
+            journal: Recorder::off(),
+            config: config(false, Path::new("")),
             draining: Arc::default(),
             holds,
             time: Duration::from_millis(300),
@@ -346,11 +341,7 @@ mod tests {
             if let Some(text) = text {
                 std::fs::write(dir.path().join(crate::state::journal::FILE), text).unwrap();
             }
-            readiness.journal = Arc::new(JournalPlace {
-                enabled: true,
-                recorder: Recorder::off(),
-                dir: dir.path().to_owned(),
-            });
+            readiness.config = config(true, dir.path());
             let report = readiness.now().await;
             assert_eq!(states(&report), expected(state));
             assert!(report.ready, "{report:?}");

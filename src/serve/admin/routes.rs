@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
@@ -50,55 +51,55 @@ async fn found(
     match path {
         // Open to everybody: orchestrators have no token, and use the address as host.
         "/healthz" | "/readyz" => one_host(request.headers())?,
-        _ => admit(request, state.token.as_ref(), bound)?,
+        _ => admit(request, state.config.admin.token.as_ref(), bound)?,
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return change(state, request, body).await.map(boxed);
     }
     let accept = request.headers().get_all(ACCEPT);
     let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
-    let answer = match (path, path.strip_prefix("/api/"), &state.inspector) {
-        ("/healthz", ..) => respond(StatusCode::OK, TEXT, "ok\n"),
-        ("/readyz", ..) => readiness(&(state.ready)().await, asks_for_json(&accept)),
-        ("/metrics", ..) => metrics(state, asks_for_open_metrics(&accept))?,
-        (_, Some("events"), Some(inspector)) => return api_events::answer(inspector, closing),
-        (_, Some(path), Some(inspector)) => api::answer(inspector, path, request.uri().query()).await?,
-        (_, Some(_), None) => return Err(ApiError::NO_INSPECTOR),
-        (_, None, _) => page::serve(path).ok_or(ApiError::NO_PATH)?,
+    let answer = match path {
+        "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
+        "/readyz" => readiness(&(state.ready)().await, asks_for_json(&accept)),
+        "/metrics" => metrics(state, asks_for_open_metrics(&accept))?,
+        "/api/events" => return api_events::answer(state, closing),
+        _ => match path.strip_prefix("/api/") {
+            Some(path) => api::answer(state, path, request.uri().query()).await?,
+            None => page::serve(path).ok_or(ApiError::NO_PATH)?,
+        },
     };
     Ok(boxed(answer))
-}
-
-/// Whether a request to a path below `/api/` changes something; others are read only.
-fn is_change(method: &Method, path: &[&str]) -> bool {
-    match path {
-        ["conversations", _, "handoff"] | ["drafts", _, "accept" | "reject"] => *method == Method::POST,
-        ["drafts", _] => *method == Method::DELETE,
-        _ => false,
-    }
 }
 
 /// Answers a request that changes something.
 async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> ApiResult {
     let path = request.uri().path().strip_prefix("/api/").unwrap_or_default();
     let path: Vec<_> = path.split('/').collect();
-    let wanted = is_change(request.method(), &path);
-    let Some(inspector) = state.inspector.as_ref().filter(|_| wanted) else {
-        return Err(ApiError::READ_ONLY);
-    };
-    if inspector.data_listener.is_none() {
+    let (headers, body) = (request.headers(), wanted(state, body));
+    match (request.method().as_str(), &path[..]) {
+        ("DELETE", ["drafts", id]) => {
+            body.await?;
+            api_drafts::cancel(state, id).await
+        }
+        ("POST", ["drafts", id, "reject"]) => {
+            body.await?;
+            api_drafts::reject(state, id).await
+        }
+        ("POST", ["drafts", id, "accept"]) => api_drafts::accept(state, id, headers, &body.await?).await,
+        ("POST", ["conversations", key, "handoff"]) => {
+            api_drafts::ask(state, key, headers, &body.await?).await
+        }
+        _ => Err(ApiError::READ_ONLY),
+    }
+}
+
+/// The body of a request that changes something, which takes a proxy.
+async fn wanted(state: &AdminState, body: Incoming) -> Result<Bytes, ApiError> {
+    if state.data_listener.is_none() {
         return Err(ApiError::NO_PROXY);
     }
     let body = Limited::new(body, BODY_BYTES).collect().await;
-    let body = body.map_err(|_| ApiError::TOO_LARGE)?.to_bytes();
-    let headers = request.headers();
-    match path[..] {
-        ["drafts", id] => api_drafts::cancel(inspector, id).await,
-        ["drafts", id, "accept"] => api_drafts::accept(inspector, id, headers, &body).await,
-        ["drafts", id, "reject"] => api_drafts::reject(inspector, id).await,
-        ["conversations", key, "handoff"] => api_drafts::ask(inspector, key, headers, &body).await,
-        _ => Err(ApiError::READ_ONLY),
-    }
+    Ok(body.map_err(|_| ApiError::TOO_LARGE)?.to_bytes())
 }
 
 /// Whether a scraper prefers OpenMetrics to the text format, by the weights of `Accept` (RFC 9110, section 12.5.1).
@@ -154,26 +155,4 @@ fn metrics(state: &AdminState, open: bool) -> ApiResult {
         true => respond(StatusCode::OK, OPEN_METRICS, text),
         false => respond(StatusCode::OK, PROMETHEUS, prometheus::plain(&text)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_is_known_by_method_and_path() {
-        let is = |method: &Method, path: &str| is_change(method, &path.split('/').collect::<Vec<_>>());
-        assert!(is(&Method::POST, "conversations/a/handoff"));
-        assert!(is(&Method::DELETE, "drafts/d") && is(&Method::POST, "drafts/d/accept"));
-        for (method, path) in [
-            (Method::POST, "drafts/d"),
-            (Method::DELETE, "drafts/d/accept"),
-            (Method::PUT, "drafts/d/reject"),
-            (Method::POST, "drafts/d/accept/x"),
-            (Method::POST, "conversations"),
-            (Method::POST, "handoffs/h"),
-        ] {
-            assert!(!is(&method, path), "{method} {path}");
-        }
-    }
 }

@@ -1,4 +1,5 @@
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -6,6 +7,9 @@ use tokio::sync::oneshot;
 
 use super::readiness::{Check, Report, State};
 use super::*;
+use crate::state::config::Secret;
+use crate::state::prices;
+use crate::state::store::sqlite::SqliteStore;
 
 struct Running {
     address: std::net::SocketAddr,
@@ -34,11 +38,21 @@ async fn start(token: Option<&str>) -> Running {
         };
         Box::pin(async move { report })
     });
+    let mut config = Config::default_for_tests();
+    config.admin.token = token.map(Secret::new);
+    let store: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
     let state = AdminState {
         metrics: Arc::new(Metrics::new()),
         ready,
-        token: token.map(Secret::new),
-        inspector: None,
+        config: Arc::new(config),
+        journal: Recorder::off(),
+        drafting: Arc::new(DraftQueue::expiring_after(Duration::ZERO)),
+        sessions: Arc::new(Sessions::new(Arc::clone(&store), 1)),
+        store,
+        prices: prices::table(None).unwrap(),
+        data_listener: None,
+        instance: String::new(),
+        started: Instant::now(),
     };
     let (stop, stopped) = oneshot::channel();
     let stopped = Box::pin(async {
@@ -121,6 +135,30 @@ async fn pages_answer_and_the_rest_is_json() {
         );
     }
     assert_eq!(running.status("GET /healthz", LOCAL).await, "200");
+}
+
+#[tokio::test]
+async fn a_change_is_known_by_method_and_path() {
+    let running = start(None).await;
+    for change in [
+        "POST /api/conversations/a/handoff",
+        "DELETE /api/drafts/d",
+        "POST /api/drafts/d/accept",
+        "POST /api/drafts/d/reject",
+    ] {
+        let answer = running.ask(change, LOCAL).await;
+        assert!(answer.contains("\"code\":\"no_proxy\""), "{change}: {answer}");
+    }
+    for other in [
+        "POST /api/drafts/d",
+        "DELETE /api/drafts/d/accept",
+        "PUT /api/drafts/d/reject",
+        "POST /api/drafts/d/accept/x",
+        "POST /api/conversations",
+        "POST /api/handoffs/h",
+    ] {
+        assert_eq!(running.status(other, LOCAL).await, "405", "{other}");
+    }
 }
 
 #[tokio::test]

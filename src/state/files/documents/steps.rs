@@ -1,5 +1,6 @@
 //! The steps from a stored handoff to its document's files.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::make;
 use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
 use crate::disk::{self, FileAccess};
 use crate::files::yaml_files::{HandoffFolder, gather};
-use crate::store::{DocumentFilter, SharedStore, make_dir};
+use crate::store::{DocumentFilter, SharedStore, StoreResult, make_dir};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
@@ -124,6 +125,22 @@ pub async fn find(
     Ok(found
         .map_err(|error| document_error("the documents were not read", error))?
         .pop())
+}
+
+/// The documents of all handoffs.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn by_handoff(
+    store: &SharedStore,
+    without_documents: bool,
+) -> StoreResult<HashMap<HandoffId, DocumentRecord>> {
+    let all = DocumentFilter {
+        without_documents,
+        ..DocumentFilter::default()
+    };
+    let records = store.documents(&all).await?.into_iter();
+    Ok(records.map(|record| (record.handoff, record)).collect())
 }
 
 /// A document, compared with a repository.
