@@ -25,6 +25,7 @@ mod guard;
 pub mod headers;
 pub(crate) mod keepalive;
 mod min_rate;
+pub(crate) mod read_along;
 mod recorded;
 pub mod relay;
 pub mod response_body;
