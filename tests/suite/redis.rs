@@ -128,6 +128,28 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     fixture.assert_clean();
 }
 
+/// A script is asked for so many records at most; a long history needs several at once.
+#[tokio::test]
+#[ignore = "needs Redis: .ci/full redis"]
+async fn a_history_of_a_thousand_calls_costs_no_more_round_trips_than_a_short_one() {
+    let server = RedisServer::start(&[]);
+    let wire = Wire::to(&server).await;
+    let replies = (0..2).map(|_| Reply::text("Fine."));
+    let fixture = AnthropicFixture::with(replies, shared(&wire.url, "long"), |_| {}).await;
+    fixture.turn(&history()).await;
+    wire.counted().await;
+    let call = |n: u32| {
+        let id = format!("toolu_{n}");
+        let called = json!({"type": "tool_use", "id": id, "name": "read_file", "input": {"path": "a"}});
+        [assistant(&[called]), tool_result(&id)]
+    };
+    let long = [history(), (0..1000).flat_map(call).collect()].concat();
+    fixture.turn(&long).await;
+    let trips = wire.counted().await;
+    assert!((1..=2).contains(&trips), "{trips}");
+    fixture.assert_clean();
+}
+
 /// A request without a transcript, and one that is not read, cost nothing.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]

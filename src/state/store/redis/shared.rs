@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::{FromRedisValue, Pipeline};
 
 use super::answers::{self, UsedFields, first};
@@ -160,16 +161,15 @@ impl RedisStore {
         ids: impl IntoIterator<Item = String>,
     ) -> StoreResult<Vec<(String, UsedFields<N>)>> {
         let ids: Vec<String> = ids.into_iter().collect();
-        let mut found = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(PAGE) {
-            let mut args = vec![&*self.prefix, kind.name, owner, kind.times];
-            let count = N.to_string();
-            args.push(&count);
+        let count = N.to_string();
+        // All at once: however many there are, it is one round trip.
+        let pages = ids.chunks(PAGE).map(|ids| {
+            let mut args = vec![&*self.prefix, kind.name, owner, kind.times, &count];
             args.extend(fields);
             args.extend(ids.iter().map(String::as_str));
-            found.extend(self.read::<Vec<_>>(what, RedisScript::Read, args).await?);
-        }
-        Ok(found)
+            self.read::<Vec<_>>(what, RedisScript::Read, args)
+        });
+        Ok(try_join_all(pages).await?.concat())
     }
 
     /// The records in the indexes of these places.
@@ -182,13 +182,12 @@ impl RedisStore {
         let (what, kind) = (kind.reading(), RedisKind::from(kind));
         let indexes: HashSet<String> = places.iter().map(|key| kind.at_place(principal, key)).collect();
         let indexes: Vec<String> = indexes.into_iter().collect();
-        let mut found = Vec::new();
-        for indexes in indexes.chunks(PAGE) {
+        let pages = indexes.chunks(PAGE).map(|indexes| {
             let args = [&*self.prefix, kind.name, principal, kind.times].into_iter();
             let args = args.chain(indexes.iter().map(String::as_str));
-            found.extend(self.read::<Vec<_>>(what, RedisScript::Find, args).await?);
-        }
-        Ok(found)
+            self.read::<Vec<_>>(what, RedisScript::Find, args)
+        });
+        Ok(try_join_all(pages).await?.concat())
     }
 
     /// Marks records as used now, after the answer. Once a day for each.
