@@ -38,19 +38,19 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
     let purpose = args.purpose.unwrap_or_default();
     let text = recovered(&found.file, purpose);
     let dir = repository(args.git_dir.as_deref(), &names.config);
-    let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
+    let drift = compared(&found.file, Some(dir), LIMIT);
     if args.json {
         return out.json(&json!({
             "path": found.path,
             "text": text,
             "drift": drift,
             "drifted": drift.is_drift(),
-            "compared": is_compared,
+            "compared": drift.compared,
         }));
     }
     out.line(visible(&text))?;
     if purpose != RecoveryPurpose::Compact {
-        let line = match is_compared {
+        let line = match drift.compared {
             true => drift.line(),
             false => uncompared(&drift, dir),
         };
@@ -71,8 +71,8 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     };
     let found = names.find_file(name)??;
     let dir = repository(args.git_dir.as_deref(), &names.config);
-    let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
-    if !is_compared {
+    let drift = compared(&found.file, Some(dir), LIMIT);
+    if !drift.compared {
         let failure = Exit::NO_INPUT.failure(format!("{}; nothing was compared", no_repository(dir)));
         return Err(failure.help("give the repository that the handoff is about: --git-dir DIR"));
     }

@@ -13,8 +13,9 @@ use crate::cli::output::{Out, visible};
 use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
 use crate::cli::{agents, block_on, env, load_state, run, stored};
-use crate::state::files::documents::{self, DriftReport};
+use crate::state::files::documents;
 use crate::state::store::SharedStore;
+use baton_core::handoffs::yaml::Drift;
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffStatus};
 
@@ -22,11 +23,11 @@ use baton_core::record::{Handoff, HandoffStatus};
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
-    let (handoff, compared) = wanted(args)?;
+    let (handoff, drift) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = sentinel::opening(handoff.id);
     // The model is informed too, where the handoff was compared with a repository.
-    if let Some(DriftReport { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
+    if let Some(drift) = drift.as_ref().filter(|drift| drift.compared) {
         prompt = format!("{prompt}\n{}.", drift.line());
     }
     if let Some(more) = args
@@ -39,7 +40,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     }
     let first = agent.first_prompt(&prompt, args.headless);
     if !args.json {
-        warn(&handoff, compared.as_ref(), agent.is_known(), args)?;
+        warn(&handoff, drift.as_ref(), agent.is_known(), args)?;
     }
     if args.run {
         let start = AgentStart {
@@ -68,8 +69,8 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             "agent": if agent.is_known() { &agent.name } else { &args.with },
             "known": agent.is_known(),
             "archived": handoff.archived,
-            "drifted": compared.as_ref().is_some_and(|compared| compared.drift.is_drift()),
-            "drift": compared.as_ref().map(|compared| compared.drift.line()),
+            "drifted": drift.as_ref().is_some_and(Drift::is_drift),
+            "drift": drift.as_ref().map(Drift::line),
             "prompt": prompt,
             "command": command,
         }));
@@ -80,7 +81,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
 }
 
 /// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
-fn wanted(args: &ResumeArgs) -> CliResult<(Handoff, Option<DriftReport>)> {
+fn wanted(args: &ResumeArgs) -> CliResult<(Handoff, Option<Drift>)> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
     block_on(async {
@@ -115,10 +116,10 @@ async fn activate(store: &SharedStore, handoff: &Handoff) -> CliResult {
 }
 
 /// Warns on standard error of what the user may not expect.
-fn warn(handoff: &Handoff, compared: Option<&DriftReport>, known: bool, args: &ResumeArgs) -> CliResult {
+fn warn(handoff: &Handoff, drift: Option<&Drift>, known: bool, args: &ResumeArgs) -> CliResult {
     let mut out = Out::stderr();
-    if let Some(compared) = compared.filter(|compared| compared.repository) {
-        out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;
+    if let Some(drift) = drift.filter(|drift| drift.compared) {
+        out.line(format_args!("baton: {}", visible(&drift.line())))?;
     }
     if handoff.archived {
         out.line("baton: this handoff is archived; it can still be resumed")?;

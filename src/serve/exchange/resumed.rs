@@ -61,8 +61,8 @@ pub(super) async fn drift(app: &App, principal: &str, handoff: HandoffId) -> Opt
     let dir = app.config.repository()?.to_owned();
     let store = app.sessions.store();
     let compared = documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await;
-    let report = compared
+    let drift = compared
         .inspect_err(|error| tracing::warn!(%handoff, %error, "not compared with the repository"))
         .ok()??;
-    report.repository.then_some(report.drift)
+    drift.compared.then_some(drift)
 }

@@ -1,7 +1,5 @@
 //! A trigger's request for a draft: method, goal and origin.
 
-use std::fmt;
-
 use super::request::{DraftSpec, Preset};
 use super::{DraftEnd, carried};
 use crate::record::HandoffOrigin;
@@ -130,18 +128,6 @@ pub const OWN_MODEL: &str = "own";
 pub const FLAGS: &str = "[--review] [--force] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
 [--to MODEL] [--no-git] [--no-commands] [--no-why] [goal…]";
 
-/// An invalid flag: its name, and what is wrong with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadFlag(String);
-
-impl fmt::Display for BadFlag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadFlag {}
-
 impl DraftRequest {
     /// One that nobody asked for.
     pub fn automatic() -> Self {
@@ -175,8 +161,8 @@ impl DraftRequest {
     /// `Person`.
     ///
     /// # Errors
-    /// The first invalid flag.
-    pub fn parse(text: &str) -> Result<Self, BadFlag> {
+    /// The name of the first invalid flag, and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut ask = Self::default();
         let mut rest = text.trim();
         while rest.starts_with("--") {
@@ -195,8 +181,8 @@ impl DraftRequest {
     }
 
     /// Takes one flag; `value`: what follows its `=`. Returns what is left of `rest`.
-    fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, BadFlag> {
-        let bad = |why: &str| BadFlag(format!("{flag}{why}"));
+    fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, String> {
+        let bad = |why: &str| format!("{flag}{why}");
         let not_one_of = |names: &[&str]| bad(&format!(": its value is one of {}", names.join(", ")));
         let switch = match flag {
             "--review" => Some((&mut self.review, true)),
@@ -334,11 +320,7 @@ mod tests {
             ),
             ("--no-git=yes", "--no-git takes no value"),
         ] {
-            assert_eq!(
-                DraftRequest::parse(text).unwrap_err().to_string(),
-                answer,
-                "{text}"
-            );
+            assert_eq!(DraftRequest::parse(text).unwrap_err(), answer, "{text}");
         }
     }
 

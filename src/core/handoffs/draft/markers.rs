@@ -96,15 +96,6 @@ pub(super) const ASSUMPTIONS: [&str; 9] = [
     "should work",
 ];
 
-/// Words of the config, in lower case.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ConfiguredMarkers<'w> {
-    /// Those that make a constraint, whoever says them.
-    pub(super) constraints: &'w [String],
-    /// Those that make an assumption of the model's.
-    pub(super) assumptions: &'w [String],
-}
-
 /// A sentence that is kept for a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnchoredSentence {
@@ -119,15 +110,21 @@ pub(super) struct AnchoredSentence {
 /// Bytes of a text of the person's whose values are kept: a longer one is a file or a log.
 const TOLD: usize = 1200;
 
-/// The sentences of a text that have such a word or, of the person's, give a value.
-pub(super) fn anchors(text: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Vec<AnchoredSentence> {
+/// The sentences of a text that have such a word or, of the person's, give a value. Of the config, in lower case:
+/// `constraints` are words that make a constraint, whoever says them, `assumptions` those that make one of the model's.
+pub(super) fn anchors(
+    text: &str,
+    by_person: bool,
+    constraints: &[String],
+    assumptions: &[String],
+) -> Vec<AnchoredSentence> {
     let mut seen = HashSet::new();
     let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
         let told = by_person && text.len() <= TOLD;
         let fact = || (told && gives_value(sentence)).then_some(SentenceClass::Fact);
-        let class = class(sentence, by_person, more).or_else(fact)?;
+        let class = class(sentence, by_person, constraints, assumptions).or_else(fact)?;
         let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
             None => one_line(sentence, SENTENCE),
@@ -141,7 +138,12 @@ pub(super) fn anchors(text: &str, by_person: bool, more: ConfiguredMarkers<'_>) 
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
 }
 
-fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option<SentenceClass> {
+fn class(
+    sentence: &str,
+    by_person: bool,
+    constraints: &[String],
+    assumptions: &[String],
+) -> Option<SentenceClass> {
     let small = sentence.to_lowercase();
     let mine = |whose: MarkerSpeaker| match whose {
         MarkerSpeaker::Any => true,
@@ -153,8 +155,8 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
     let known = known.or_else(|| (!by_person && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     known
-        .or_else(|| has(more.constraints).then_some(SentenceClass::Constraint))
-        .or_else(|| (!by_person && has(more.assumptions)).then_some(SentenceClass::Assumption))
+        .or_else(|| has(constraints).then_some(SentenceClass::Constraint))
+        .or_else(|| (!by_person && has(assumptions)).then_some(SentenceClass::Assumption))
 }
 
 /// Whether a sentence in lower case says that something is left failing.
@@ -203,11 +205,7 @@ pub(super) fn mends(text: &str, left_open: &str) -> bool {
 
 /// The sentences of a text of the model's that take something for granted.
 pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
-    let more = ConfiguredMarkers {
-        assumptions: words,
-        ..ConfiguredMarkers::default()
-    };
-    let found = anchors(text, false, more).into_iter();
+    let found = anchors(text, false, &[], words).into_iter();
     let assumed = found.filter(|anchor| anchor.class == SentenceClass::Assumption);
     assumed.map(|anchor| anchor.text).collect()
 }
@@ -215,11 +213,6 @@ pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NONE: ConfiguredMarkers<'_> = ConfiguredMarkers {
-        constraints: &[],
-        assumptions: &[],
-    };
 
     #[test]
     fn an_assumption_is_the_models_by_words_that_may_be_named() {
@@ -238,12 +231,8 @@ mod tests {
         );
         assert_eq!(assumptions(text, &["port".to_owned()]).len(), 1);
         assert_eq!(assumptions(text, &[]), [""; 0]);
-        let configured = ConfiguredMarkers {
-            assumptions: &words,
-            ..NONE
-        };
         assert!(
-            anchors("It should be quick.", true, configured).is_empty(),
+            anchors("It should be quick.", true, &[], &words).is_empty(),
             "a wish"
         );
     }
@@ -251,7 +240,7 @@ mod tests {
     #[test]
     fn what_is_left_open_is_kept_with_what_it_points_at_and_mended_by_name() {
         let left = |text: &str| -> Vec<String> {
-            let all = anchors(text, false, NONE).into_iter();
+            let all = anchors(text, false, &[], &[]).into_iter();
             all.filter(|anchor| anchor.class == SentenceClass::LeftOpen)
                 .map(|anchor| anchor.text)
                 .collect()
@@ -284,25 +273,22 @@ mod tests {
     #[test]
     fn a_models_must_is_prose_and_a_persons_is_a_constraint() {
         let text = "The port must be 8080. Fine.";
-        assert_eq!(anchors(text, true, NONE)[0].text, "The port must be 8080.");
-        assert!(anchors(text, false, NONE).is_empty());
-        let decided = anchors("Decided to use SQLite because it is one file.", false, NONE);
+        assert_eq!(anchors(text, true, &[], &[])[0].text, "The port must be 8080.");
+        assert!(anchors(text, false, &[], &[]).is_empty());
+        let decided = anchors("Decided to use SQLite because it is one file.", false, &[], &[]);
         assert_eq!(decided[0].class, SentenceClass::Decision);
-        assert!(anchors("The mustard is undecided.", true, NONE).is_empty());
+        assert!(anchors("The mustard is undecided.", true, &[], &[]).is_empty());
         let told = anchors(
             "The deadline is 2027-05-19. Is the port 8080? Fix issue 12.",
             true,
-            NONE,
+            &[],
+            &[],
         );
         assert_eq!((told.len(), told[0].class), (1, SentenceClass::Fact), "{told:?}");
-        assert!(anchors("The deadline is 2027-05-19.", false, NONE).is_empty());
+        assert!(anchors("The deadline is 2027-05-19.", false, &[], &[]).is_empty());
         let own = ["wichtig".to_owned()];
-        let configured = ConfiguredMarkers {
-            constraints: &own,
-            ..NONE
-        };
         assert_eq!(
-            anchors("Wichtig: Port 8080.", true, configured)[0].class,
+            anchors("Wichtig: Port 8080.", true, &own, &[])[0].class,
             SentenceClass::Constraint
         );
     }

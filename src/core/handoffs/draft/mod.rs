@@ -39,7 +39,7 @@ mod words;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use ask::{AcceptedDraft, BadFlag, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, ReviewPolicy};
+pub use ask::{AcceptedDraft, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, ReviewPolicy};
 pub use carried::open_message;
 pub use carried::{carried, document_of, goal_of, with_open_message};
 pub use ends::DraftEnd;

@@ -60,15 +60,6 @@ pub struct DraftIndexSettings {
     pub redactor: Redactor,
 }
 
-impl DraftIndexSettings {
-    fn configured(&self) -> markers::ConfiguredMarkers<'_> {
-        markers::ConfiguredMarkers {
-            constraints: &self.markers,
-            assumptions: &self.assumptions,
-        }
-    }
-}
-
 impl Default for DraftIndexSettings {
     fn default() -> Self {
         Self {
@@ -205,7 +196,8 @@ impl MessageReader<'_> {
         };
         let anchors = match kind {
             UserText::Person if self.settings.quotes => {
-                markers::anchors(&text, role == Role::User, self.settings.configured())
+                let (constraints, assumptions) = (&self.settings.markers, &self.settings.assumptions);
+                markers::anchors(&text, role == Role::User, constraints, assumptions)
             }
             _ => Vec::new(),
         };

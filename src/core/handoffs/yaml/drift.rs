@@ -8,19 +8,6 @@ use crate::text::words::plural;
 /// Files that the line names.
 const NAMED: usize = 3;
 
-/// What is known of the repository now.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CurrentRepository {
-    /// The branch that is checked out; empty where none is.
-    pub branch: String,
-    /// Commits since the file was written.
-    pub commits: usize,
-    /// The named files that were changed since, in a commit or not.
-    pub changed: Vec<String>,
-    /// Of the files that it names as there, those that are gone.
-    pub gone: Vec<String>,
-}
-
 /// The drift of the repository since a file was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drift {
@@ -28,32 +15,28 @@ pub struct Drift {
     pub age_seconds: Option<i64>,
     /// Commits since.
     pub commits: usize,
-    /// Named files that were changed.
+    /// The named files that were changed since, in a commit or not.
     pub changed: Vec<String>,
-    /// Named files that are gone.
+    /// Of the files that it names as there, those that are gone.
     pub gone: Vec<String>,
     /// The branch then and now, where it is another one.
     pub branch: Option<(String, String)>,
+    /// Whether the file was compared with a repository; otherwise only its age is known.
+    #[serde(skip)]
+    pub compared: bool,
 }
 
 impl Drift {
-    /// Compares a file with the repository; without one, only its age is reported.
-    pub fn of(file: &HandoffFile, repository: Option<&CurrentRepository>, now: Time) -> Self {
-        let age_seconds = file.written_at().map(|at| now.since(at).max(0));
-        let Some(repository) = repository else {
-            return Self {
-                age_seconds,
-                ..Self::default()
-            };
-        };
+    /// The age of a file and its branch, compared with the one that is checked out: empty where none is, `None` without a
+    /// repository.
+    pub fn of(file: &HandoffFile, branch: Option<&str>, now: Time) -> Self {
         let then = file.findings.get("git_branch").map_or("", String::as_str);
-        let is_other = !then.is_empty() && !repository.branch.is_empty() && then != repository.branch;
+        let other = branch.filter(|now| !then.is_empty() && !now.is_empty() && then != *now);
         Self {
-            age_seconds,
-            commits: repository.commits,
-            changed: repository.changed.clone(),
-            gone: repository.gone.clone(),
-            branch: is_other.then(|| (then.to_owned(), repository.branch.clone())),
+            age_seconds: file.written_at().map(|at| now.since(at).max(0)),
+            branch: other.map(|now| (then.to_owned(), now.to_owned())),
+            compared: branch.is_some(),
+            ..Self::default()
         }
     }
 
@@ -124,21 +107,16 @@ mod tests {
     fn drift_is_described_in_one_line() {
         let file = full();
         let now = Time::of_seconds(Time::parse(&file.updated_at).unwrap().seconds + 7200);
-        let same = CurrentRepository {
-            branch: "main".to_owned(),
-            commits: 1,
-            ..CurrentRepository::default()
-        };
-        let none = Drift::of(&file, Some(&same), now);
-        assert!(!none.is_drift());
+        let mut none = Drift::of(&file, Some("main"), now);
+        none.commits = 1;
+        assert!(!none.is_drift() && none.compared);
         assert_eq!(none.line(), "Still true: written 2h ago; 1 commit since");
-        let moved = CurrentRepository {
-            branch: "next".to_owned(),
+        let drift = Drift {
             commits: 3,
             changed: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
             gone: vec!["e".to_owned()],
+            ..Drift::of(&file, Some("next"), now)
         };
-        let drift = Drift::of(&file, Some(&moved), now);
         assert!(drift.is_drift());
         assert_eq!(
             drift.line(),

@@ -33,7 +33,7 @@ mod value;
 mod tests;
 
 pub use beads::beads;
-pub use drift::{CurrentRepository, Drift};
+pub use drift::Drift;
 pub use last_words::LastWords;
 pub use line::{GoalAndNow, goal_and_now, ledger_entry, value_of};
 pub use model::{

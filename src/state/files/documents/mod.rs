@@ -19,8 +19,8 @@ mod writer;
 
 pub use make::compose;
 pub use steps::{
-    DriftReport, JSON, MARKDOWN, StatusChange, archive_old, by_handoff, compare_with_repository, document_of,
-    find, set_status, write,
+    JSON, MARKDOWN, StatusChange, archive_old, by_handoff, compare_with_repository, document_of, find,
+    set_status, write,
 };
 pub use value::{DocumentError, DocumentSettings, StoredHandoff, TranscriptReader};
 pub use writer::DocumentWriter;

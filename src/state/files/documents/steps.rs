@@ -143,15 +143,6 @@ pub async fn by_handoff(
     Ok(records.map(|record| (record.handoff, record)).collect())
 }
 
-/// A document, compared with a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriftReport {
-    /// The changes since the handoff.
-    pub drift: Drift,
-    /// Whether there is a repository; without one the age is all that is known.
-    pub repository: bool,
-}
-
 /// Compares the document of a handoff with the repository of its folder where that is here, else with the configured one.
 /// Any other folder may be another project's. `None` where there is no document.
 ///
@@ -163,7 +154,7 @@ pub async fn compare_with_repository(
     id: HandoffId,
     configured: Option<PathBuf>,
     limit: Duration,
-) -> Result<Option<DriftReport>, DocumentError> {
+) -> Result<Option<Drift>, DocumentError> {
     let Some(document) = find(store, principal, id)
         .await?
         .and_then(|record| document_of(&record))
@@ -173,8 +164,7 @@ pub async fn compare_with_repository(
     let compared = tokio::task::spawn_blocking(move || {
         let own = Some(PathBuf::from(&document.repository)).filter(|dir| dir.is_dir());
         let file = HandoffFile::of_whole_document(&document);
-        let (drift, repository) = gather::compared(&file, own.or(configured).as_deref(), limit);
-        DriftReport { drift, repository }
+        gather::compared(&file, own.or(configured).as_deref(), limit)
     });
     let compared = compared.await;
     compared

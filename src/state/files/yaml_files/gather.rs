@@ -15,7 +15,7 @@ use super::{newest, now};
 use crate::files::repository::run_program;
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::time::Time;
-use baton_core::handoffs::yaml::{self, CurrentRepository, Drift, HandoffFile, names};
+use baton_core::handoffs::yaml::{self, Drift, HandoffFile, names};
 
 /// Time for questions that git answers at once, and for those that look at the whole tree or the history.
 const SHORT: Duration = Duration::from_secs(5);
@@ -129,21 +129,16 @@ impl GitRunner<'_> {
         answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
     }
 
-    /// Changes in the repository since an earlier file was written; `None` outside of one.
-    pub fn since(&self, file: &HandoffFile) -> Option<CurrentRepository> {
-        if !self.is_repository() {
-            return None;
-        }
-        let mut state = CurrentRepository {
-            branch: self.branch(),
-            ..CurrentRepository::default()
-        };
-        let Some(written) = file.written_at() else {
-            return Some(state);
+    /// The drift of the repository since an earlier file was written.
+    pub fn since(&self, file: &HandoffFile) -> Drift {
+        let branch = self.is_repository().then(|| self.branch());
+        let mut drift = Drift::of(file, branch.as_deref(), now());
+        let Some(written) = file.written_at().filter(|_| drift.compared) else {
+            return drift;
         };
         let since = format!("--since=@{}", written.seconds.saturating_add(1));
         let count = self.git(&["rev-list", "--count", &since, "HEAD"], LONG);
-        state.commits = count
+        drift.commits = count
             .and_then(|count| count.trim().parse().ok())
             .unwrap_or_default();
         let deleted: HashSet<_> = file.files.deleted.iter().map(String::as_str).collect();
@@ -160,7 +155,7 @@ impl GitRunner<'_> {
         for path in paths {
             match fs::metadata(self.dir.join(path)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    state.gone.push(path.to_owned())
+                    drift.gone.push(path.to_owned())
                 }
                 // A commit alone does not change a file, and a fresh copy of the repository changes no content.
                 Ok(found) => {
@@ -168,13 +163,13 @@ impl GitRunner<'_> {
                         .modified()
                         .is_ok_and(|at| time_of(at).seconds > written.seconds);
                     if later && touched.contains(path) {
-                        state.changed.push(path.to_owned());
+                        drift.changed.push(path.to_owned());
                     }
                 }
                 Err(_) => {}
             }
         }
-        Some(state)
+        drift
     }
 
     /// Of these files, those that were committed since, and those with uncommitted changes.
@@ -243,15 +238,13 @@ impl GitState {
     }
 }
 
-/// The drift of a file: compared with the repository in a folder, within a time; and whether there is a repository.
-/// Without one, only the age is known.
-pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
-    let asker = dir.map(|dir| GitRunner {
-        dir,
-        until: Instant::now() + limit,
-    });
-    let repository = asker.and_then(|asker| asker.since(file));
-    (Drift::of(file, repository.as_ref(), now()), repository.is_some())
+/// The drift of a file: compared with the repository in a folder, within a time.
+pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
+    let until = Instant::now() + limit;
+    dir.map_or_else(
+        || Drift::of(file, None, now()),
+        |dir| GitRunner { dir, until }.since(file),
+    )
 }
 
 impl HandoffFolder {

@@ -37,14 +37,11 @@ pub(super) struct TranscriptWalk<'w> {
     maybe: [Option<(usize, usize)>; 2],
     runs: VerificationRuns,
     shell_folder: ShellFolder,
-    commands: Vec<SeenCommand>,
+    /// The facts that are kept as they are found.
+    seen: SeenFacts,
     files: ChangedFiles,
-    read: Vec<String>,
     was_read: HashSet<String>,
     failures: Failures,
-    questions: Vec<SeenStatement>,
-    services: Vec<SeenStatement>,
-    verdicts: Vec<VerdictFile>,
     repository: RepositoryState,
     /// The last group with a commit.
     committed: Option<usize>,
@@ -65,7 +62,7 @@ impl<'w> TranscriptWalk<'w> {
         for turn in turns {
             let mut why: Option<&str> = None;
             // The person has written since: an earlier question may be answered.
-            self.questions.clear();
+            self.seen.questions.clear();
             for at in turn.messages.clone() {
                 let message = &messages[at];
                 for (i, item) in message.items.iter().enumerate() {
@@ -125,7 +122,8 @@ impl<'w> TranscriptWalk<'w> {
 
     fn add_questions(&mut self, turn: usize, call: &IndexedCall) {
         let questions = call.questions.iter();
-        self.questions
+        self.seen
+            .questions
             .extend(questions.map(|text| SeenStatement::new(text, turn)));
     }
 
@@ -143,7 +141,7 @@ impl<'w> TranscriptWalk<'w> {
         for (path, _) in &call.paths {
             let path = self.whereabouts.relative(path);
             if self.was_read.insert(path.clone()) {
-                self.read.push(path);
+                self.seen.read.push(path);
             }
         }
     }
@@ -179,7 +177,8 @@ impl<'w> TranscriptWalk<'w> {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
         if run.purpose == CommandPurpose::Serve && ended == RunEnd::Passed {
-            self.services
+            self.seen
+                .services
                 .push(SeenStatement::new(one_line(run.text, WHY), turn));
         } else if run.purpose.verifies() && !run.rewrites {
             let exit = match ended {
@@ -309,7 +308,7 @@ impl<'w> TranscriptWalk<'w> {
             keyed.run.purpose.changes()
                 && (keyed.run.purpose != CommandPurpose::Script || !outcome.effects.is_empty())
         };
-        self.commands.push(SeenCommand {
+        self.seen.commands.push(SeenCommand {
             command: command.to_owned(),
             exit,
             turn,
@@ -340,9 +339,9 @@ impl<'w> TranscriptWalk<'w> {
             let missing = *change == Some(FileChange::Deleted)
                 || call.kind == ToolKind::Read && outcome.failed == Some(true);
             let score = call.score.or(outcome.score);
-            self.verdicts.retain(|known| known.path != path);
+            self.seen.verdicts.retain(|known| known.path != path);
             newest::push(
-                &mut self.verdicts,
+                &mut self.seen.verdicts,
                 MOST_VERDICTS,
                 VerdictFile { path, score, missing },
             );
@@ -355,15 +354,11 @@ impl<'w> TranscriptWalk<'w> {
             verification,
             uncommitted: self.files.since(self.committed),
             files: self.files.all(),
-            commands: once(self.commands),
-            read: self.read,
+            commands: once(self.seen.commands),
             failed: self.failures.all(),
-            questions: self.questions,
-            services: self.services,
-            verdicts: self.verdicts,
             branch: self.repository.branch,
             good_commit: self.repository.good,
-            ..SeenFacts::default()
+            ..self.seen
         }
     }
 }
