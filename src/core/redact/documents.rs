@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::matches::Match;
 use super::names::{self, SecretName};
 use super::{Redactor, context, mark, scan, values};
 use crate::text::{Span, json};
@@ -269,29 +268,10 @@ impl JoinedStrings {
     /// The rewritten literals: the mark where a match begins, nothing where it continues.
     fn edits(&self, redactor: &Redactor) -> Vec<(Span, String)> {
         let found = redactor.find(&self.text);
-        let found = found.all();
-        let touched = |piece: &Range<usize>, f: &Match| f.start() < piece.end && piece.start < f.end();
-        let mut edits = Vec::new();
-        for (span, piece) in &self.pieces {
-            // Sorted, so start at the first match that does not end before the piece.
-            let first = found.partition_point(|f| f.end() <= piece.start);
-            let here: Vec<_> = found[first..].iter().take_while(|f| touched(piece, f)).collect();
-            if here.is_empty() {
-                continue;
-            }
-            let mut out = String::new();
-            let mut at = piece.start;
-            for f in here {
-                out.push_str(&self.text[at..f.start().max(at)]);
-                if f.start() >= piece.start {
-                    out.push_str(&mark(f.kind()));
-                }
-                at = f.end().min(piece.end);
-            }
-            out.push_str(&self.text[at..piece.end]);
-            edits.push((*span, json::quote(&out)));
-        }
-        edits
+        let pieces = self.pieces.iter();
+        pieces
+            .filter_map(|(span, piece)| Some((*span, json::quote(&found.marked(piece, false)?))))
+            .collect()
     }
 }
 

@@ -75,17 +75,28 @@ impl<'t> Matches<'t> {
 
     /// The text with a mark in place of each match.
     pub(super) fn replaced(&self) -> Cow<'t, str> {
-        if self.all.is_empty() {
-            return Cow::Borrowed(self.text);
+        let marked = self.marked(&(0..self.text.len()), true);
+        marked.map_or(Cow::Borrowed(self.text), Cow::Owned)
+    }
+
+    /// A range of the text with a mark in place of each match; `None` where it has none. `continued`: whether a match that
+    /// begins before the range has a mark in it, too.
+    pub(crate) fn marked(&self, range: &Range<usize>, continued: bool) -> Option<String> {
+        // In order, so the first one is that which does not end before the range.
+        let first = self.all.partition_point(|found| found.range.end <= range.start);
+        let here = self.all[first..].iter();
+        let mut here = here.take_while(|found| found.range.start < range.end).peekable();
+        here.peek()?;
+        let mut out = String::with_capacity(range.len());
+        let mut at = range.start;
+        for found in here {
+            out.push_str(&self.text[at..found.range.start.max(at)]);
+            if continued || found.range.start >= range.start {
+                out.push_str(&mark(found.kind));
+            }
+            at = found.range.end.min(range.end);
         }
-        let mut out = String::with_capacity(self.text.len());
-        let mut at = 0;
-        for found in &self.all {
-            out.push_str(&self.text[at..found.range.start]);
-            out.push_str(&mark(found.kind));
-            at = found.range.end;
-        }
-        out.push_str(&self.text[at..]);
-        Cow::Owned(out)
+        out.push_str(&self.text[at..range.end]);
+        Some(out)
     }
 }

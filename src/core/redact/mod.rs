@@ -35,6 +35,7 @@ use regex::Regex;
 use crate::text::cost;
 use crate::text::json;
 use matches::Matches;
+pub use names::is_credential_header;
 
 /// Texts shorter than the shortest credential are not searched.
 const SHORTEST: usize = 8;
@@ -140,18 +141,6 @@ impl Redactor {
         let host = url.find("://").map_or(0, |at| at + 3);
         let at = url[host..].find('/').map_or(url.len(), |at| host + at);
         [&url[..at], &*self.path(&url[at..])].concat()
-    }
-
-    /// Redacts a header's value.
-    pub fn header(&self, name: &str, value: &[u8]) -> String {
-        self.header_value(Self::is_credential_header(name), value)
-            .into_owned()
-    }
-
-    /// Whether a header of this name has a credential as its value. For callers that see the same names again and
-    /// again.
-    pub fn is_credential_header(name: &str) -> bool {
-        names::is_credential_header(name)
     }
 
     /// Redacts the value of a header, of which it is known whether it is a credential.

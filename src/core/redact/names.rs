@@ -22,7 +22,7 @@ pub(super) enum SecretName {
 }
 
 /// Whether a header's value is a credential.
-pub(super) fn is_credential_header(name: &str) -> bool {
+pub fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();
     WORDS.credential_headers.contains(&name)

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row as SqlRow};
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use crate::keyed_hash::{self, KeyedHash};
-use baton_core::redact::Redactor;
+use baton_core::redact::is_credential_header;
 
 /// Earlier lists that are kept in memory as models; agents and providers have a few each.
 const MOST_MODELS: usize = 1024;
@@ -90,7 +90,7 @@ impl HeaderModels {
         }
         let values = headers.iter().map(|(name, value)| ModelValue {
             hash: keyed_hash::hash(value),
-            is_credential: Redactor::is_credential_header(name),
+            is_credential: is_credential_header(name),
         });
         let values = values.collect();
         self.0.insert(names, HeaderModel { chunk, values });
@@ -134,8 +134,9 @@ fn own<'a>(
 /// Names and values, credentials replaced.
 fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, String)> {
     let shown = headers.iter().map(|(name, value)| {
-        let shown = chunk_store.redactor.header(name, value);
-        (name.to_owned(), shown)
+        let is_credential = is_credential_header(name);
+        let shown = chunk_store.redactor.header_value(is_credential, value);
+        (name.to_owned(), shown.into_owned())
     });
     shown.collect()
 }
@@ -250,6 +251,7 @@ impl std::fmt::Debug for PackedHeaders {
 mod tests {
     use super::*;
     use crate::journal::schema;
+    use baton_core::redact::Redactor;
 
     fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
         let map: http::HeaderMap = all

@@ -14,19 +14,10 @@ const AROUND: usize = 8 * 1024;
 /// A range of a text without credentials.
 pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
     let window = floor(text, range.start.saturating_sub(AROUND))..floor(text, range.end + AROUND);
-    let mut out = String::with_capacity(range.len());
-    let mut at = range.start;
-    for found in redactor.find(&text[window.clone()]).all() {
-        let (start, end) = (window.start + found.start(), window.start + found.end());
-        if end <= at || start >= range.end {
-            continue;
-        }
-        out.push_str(&text[at..start.max(at)]);
-        out.push_str(&crate::redact::mark(found.kind()));
-        at = end.min(range.end);
-    }
-    out.push_str(&text[at..range.end]);
-    unnamed::redacted(&out).into_owned()
+    let inside = range.start - window.start..range.end - window.start;
+    let marked = redactor.find(&text[window]).marked(&inside, true);
+    let out = marked.as_deref().unwrap_or(&text[range.clone()]);
+    unnamed::redacted(out).into_owned()
 }
 
 /// At most this many tokens of a text: the lines of the greatest weight, and their neighbours.

@@ -8,6 +8,12 @@ mod shapes;
 
 use super::*;
 
+fn header(name: &str, value: &[u8]) -> String {
+    redactor()
+        .header_value(is_credential_header(name), value)
+        .into_owned()
+}
+
 fn redactor() -> Redactor {
     Redactor::new(&["hunter[0-9]".to_owned()])
 }
@@ -183,7 +189,7 @@ fn credential_headers_are_replaced_and_others_kept() {
         "x-client-cert",
         "x-forwarded-client-cert",
     ] {
-        assert_eq!(redactor().header(name, b"abc"), "[redacted:credential]", "{name}");
+        assert_eq!(header(name, b"abc"), "[redacted:credential]", "{name}");
     }
     for (name, value) in [
         ("anthropic-ratelimit-tokens-limit", "4000"),
@@ -193,11 +199,11 @@ fn credential_headers_are_replaced_and_others_kept() {
         ("access-control-allow-origin", "*"),
         ("x-compass", "north"),
     ] {
-        assert_eq!(redactor().header(name, value.as_bytes()), value);
+        assert_eq!(header(name, value.as_bytes()), value);
     }
     let key = format!("AIza{}", "Sy0_".repeat(9));
     assert_eq!(
-        redactor().header("x-note", format!("key {key} end").as_bytes()),
+        header("x-note", format!("key {key} end").as_bytes()),
         "key [redacted:google-key] end"
     );
 }
