@@ -1,6 +1,6 @@
 //! Token counts as providers bill them, and their cost.
 
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -22,8 +22,8 @@ pub struct TokenCounts {
     pub output: u64,
 }
 
-/// US dollars by what they were paid for. Differences may be negative.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+/// US dollars by what they were paid for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     /// New input.
     pub input: f64,
@@ -111,36 +111,24 @@ impl Cost {
     pub fn total(&self) -> f64 {
         self.input + self.cache_read + self.cache_write + self.output
     }
-
-    fn zip(self, other: Self, with: impl Fn(f64, f64) -> f64) -> Self {
-        Self {
-            input: with(self.input, other.input),
-            cache_read: with(self.cache_read, other.cache_read),
-            cache_write: with(self.cache_write, other.cache_write),
-            output: with(self.output, other.output),
-        }
-    }
 }
 
 impl Add for Cost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
+        Self {
+            input: self.input + other.input,
+            cache_read: self.cache_read + other.cache_read,
+            cache_write: self.cache_write + other.cache_write,
+            output: self.output + other.output,
+        }
     }
 }
 
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
-    }
-}
-
-impl Sub for Cost {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| a - b)
     }
 }
 
