@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use baton_core::course::{StreamMerge, Verdict, VerdictInput, place_beside};
+use baton_core::course::{StreamMerge, Verdict, VerdictInput, judge, place_beside};
 use baton_core::mark::seal::{SealKey, SealKeys};
 use baton_core::mark::sentinel;
 use baton_core::record::WireId;
@@ -174,9 +174,9 @@ impl<'a> Merged<'a> {
         let Verdict::Fire {
             prompt: message,
             reason,
-        } = merge.judge(&now)
+        } = judge(merge.report(), &now)
         else {
-            panic!("{:?}", merge.judge(&now))
+            panic!("{:?}", judge(merge.report(), &now))
         };
         assert_eq!(
             (message, reason.as_deref()),
@@ -186,7 +186,7 @@ impl<'a> Merged<'a> {
         merge.next_leg();
         feed(&mut merge, &self.legs[1], &mut out);
         assert_eq!(
-            merge.judge(&VerdictInput { legs: 2, ..now }),
+            judge(merge.report(), &VerdictInput { legs: 2, ..now }),
             Verdict::End(Ending::Own)
         );
         merge.close(Ending::Own, &mut out);
@@ -214,10 +214,7 @@ fn reply_merges(f: &Folder) {
         max_chain: 8,
         ..VerdictInput::default()
     };
-    assert!(matches!(
-        baton_core::course::judge(&report, &now),
-        Verdict::Fire { .. }
-    ));
+    assert!(matches!(judge(&report, &now), Verdict::Fire { .. }));
     let second = f.bytes("04_leg2.json");
     let legs = vec![
         Leg {
@@ -252,8 +249,8 @@ fn mixed_batch(f: &Folder) {
             max_chain: 8,
             ..VerdictInput::default()
         };
-        let Verdict::Mixed(all) = merge.judge(&now) else {
-            panic!("{:?}", merge.judge(&now))
+        let Verdict::Mixed(all) = judge(merge.report(), &now) else {
+            panic!("{:?}", judge(merge.report(), &now))
         };
         let report = merge.report().clone();
         merge.close(Ending::Own, &mut out);

@@ -21,17 +21,17 @@ pub enum LegProgress {
 
 /// An answer as a stream.
 pub struct StreamedAnswer {
-    course: Course,
-    merge: StreamMerge,
+    pub course: Course,
+    pub merge: StreamMerge,
     /// What waits to be sent.
-    out: Vec<Bytes>,
+    pub out: Vec<Bytes>,
 }
 
 impl StreamedAnswer {
     /// The first leg is about to be read. A handoff may be pending until its end.
     pub fn new(course: Course, mut merge: StreamMerge) -> Self {
         if course.waits() {
-            merge.hold_ends();
+            merge.machine.hold_ends();
         }
         Self {
             course,
@@ -45,7 +45,7 @@ impl StreamedAnswer {
         if !chunk.is_empty() {
             self.merge.feed(chunk, &mut self.out);
         }
-        if self.merge.failed() {
+        if self.merge.failed {
             LegProgress::TooLarge
         } else if self.merge.leg_ended() {
             LegProgress::Over
@@ -54,16 +54,11 @@ impl StreamedAnswer {
         }
     }
 
-    /// Upstream's body is at its end.
-    pub fn finish_leg(&mut self) {
-        self.merge.finish_leg(&mut self.out);
-    }
-
     /// The leg is over: by its own end, or because there is no more of it.
     pub fn leg_over(&mut self) {
         let report = self.merge.report().clone();
         let event = if report.again {
-            self.merge.forget_leg();
+            self.merge.machine.forget_leg();
             let (shown, retry) = (false, true);
             CourseEvent::LegBroken { report, shown, retry }
         } else if report.ended || report.stop.natural() {
@@ -91,63 +86,23 @@ impl StreamedAnswer {
     /// Whether anything of a leg that failed was shown. A later one of which nothing was is forgotten: it may be sent
     /// again.
     fn leg_shown(&mut self) -> bool {
-        let shown = self.merge.leg_shown();
+        let shown = self.merge.leg_shown;
         if self.course.is_later_leg() && !shown {
-            self.merge.forget_leg();
+            self.merge.machine.forget_leg();
         }
         shown
     }
 
-    /// An effect was performed, or could not be.
-    pub fn performed(&mut self, event: CourseEvent) {
-        self.course.handle_event(event);
-    }
-
     /// Upstream answers the leg that was sent, which was offered these tools of ours.
     pub fn leg_begun(&mut self, offered: ToolNames) {
-        self.merge.hide(offered);
+        self.merge.machine.hide(offered);
         self.merge.next_leg();
         self.course.handle_event(CourseEvent::LegBegun);
-    }
-
-    /// What is to be done next, if there is anything before the next event.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.course.poll_action()
     }
 
     /// The model's output in the leg that has ended, where this effect asks the model again. `None`: too large to keep.
     pub fn spoken(&self, effect: &Effect) -> Option<LegOutput> {
         effect.asks_again().then(|| self.merge.spoken()).flatten()
-    }
-
-    /// Shows a text of ours.
-    pub fn say(&mut self, text: &str) {
-        self.merge.say(text, &mut self.out);
-    }
-
-    /// The response's end.
-    pub fn close(&mut self, ending: Ending) {
-        self.merge.close(ending, &mut self.out);
-    }
-
-    /// A keep-alive, where nothing else flows.
-    pub fn keepalive(&mut self) {
-        self.merge.keepalive(&mut self.out);
-    }
-
-    /// Whether upstream's last frames are buffered, so that the agent receives nothing.
-    pub fn withholding(&self) -> bool {
-        self.merge.withholding()
-    }
-
-    /// The result of the present leg so far.
-    pub fn report(&self) -> &LegReport {
-        self.merge.report()
-    }
-
-    /// Whether the model wrote a call of our tool as text in the present leg.
-    pub fn writes_call(&self) -> bool {
-        self.merge.writes_call()
     }
 
     /// Whether nothing waits to be sent.

@@ -4,10 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::verdict::{Verdict, VerdictInput, judge};
 use super::written_call::writes_call;
 use crate::limits::LEG_LOG;
-use crate::tools::ToolNames;
 use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
 use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening};
@@ -17,16 +15,17 @@ pub struct StreamMerge {
     framer: Framer,
     /// The array that is sent, where that is the framing.
     array: ArrayWriter,
-    machine: LegMachine,
+    pub machine: LegMachine,
     /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
     /// was read with them, and upstream's events are small.
     log: Option<Vec<u8>>,
     logged: usize,
     /// Whether output was changed, so that unread frames would contradict it.
     committed: bool,
-    failed: bool,
+    /// Whether the stream can neither be parsed further nor passed on unchanged.
+    pub failed: bool,
     /// Whether any bytes of the present leg were passed on.
-    leg_shown: bool,
+    pub(super) leg_shown: bool,
     /// Whether the last frames are buffered: a hidden call, or the end of a leg.
     withholding: bool,
     /// A frame exceeded the limit: bytes pass unread until the leg's end.
@@ -164,29 +163,9 @@ impl StreamMerge {
         self.report().ended
     }
 
-    /// Whether any bytes of the present leg were passed on.
-    pub fn leg_shown(&self) -> bool {
-        self.leg_shown
-    }
-
-    /// Whether the stream can neither be parsed further nor passed on unchanged.
-    pub fn failed(&self) -> bool {
-        self.failed
-    }
-
     /// Whether upstream's last frames are buffered, so that the agent receives nothing.
     pub fn withholding(&self) -> bool {
         self.withholding || self.machine.holds_end()
-    }
-
-    /// Buffers terminal frames until the verdict, even without a hidden call.
-    pub fn hold_ends(&mut self) {
-        self.machine.hold_ends();
-    }
-
-    /// Judges the leg.
-    pub fn judge(&self, now: &VerdictInput) -> Verdict {
-        judge(self.machine.report(), now)
     }
 
     /// What the model wrote in this leg; `None` where it was too much to keep.
@@ -211,11 +190,6 @@ impl StreamMerge {
         }
     }
 
-    /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
-    pub fn hide(&mut self, tools: ToolNames) {
-        self.machine.hide(tools);
-    }
-
     /// The bytes that follow belong to another leg.
     pub fn next_leg(&mut self) {
         self.framer = Framer::new(self.machine.framing(), self.frame_limit);
@@ -228,11 +202,6 @@ impl StreamMerge {
         // Nothing of this leg was shown yet.
         self.withholding = true;
         self.machine.next_leg();
-    }
-
-    /// The present leg failed before anything of it was shown: the agent sees neither it nor its cost.
-    pub fn forget_leg(&mut self) {
-        self.machine.forget_leg();
     }
 
     /// The response begins with a text of ours: a note, or the sentinel of a handoff after which its first leg starts.

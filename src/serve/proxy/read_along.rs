@@ -30,7 +30,7 @@ impl<F: FnOnce(&LegReport)> ReadAlong<F> {
 
     /// Takes in what was polled: `None` at the end. What the merge would show is not shown.
     fn saw(&mut self, polled: Option<&Result<Frame<Bytes>, Fault>>) {
-        if self.over.is_none() || self.merge.failed() {
+        if self.over.is_none() || self.merge.failed {
             return;
         }
         match polled {

@@ -302,13 +302,13 @@ impl Answering<'_> {
         let mut answer = StreamedAnswer::new(self.course(verdict, handoff.as_deref()), merge);
         let mut response = whole(200, Vec::new());
         read(&mut answer, first, &mut response.raw);
-        while let Some(action) = answer.poll_action() {
+        while let Some(action) = answer.course.poll_action() {
             match action {
-                Action::Say(text) => answer.say(&text),
+                Action::Say(text) => answer.merge.say(&text, &mut answer.out),
                 Action::Perform(effect) => {
                     let spoken = answer.spoken(&effect);
                     match self.perform(effect, spoken).await {
-                        Done::Event(event) => answer.performed(event),
+                        Done::Event(event) => answer.course.handle_event(event),
                         Done::Leg(leg) => {
                             answer.leg_begun(self.plan.offered(self.tooled, self.fresh));
                             read(&mut answer, leg, &mut response.raw);
@@ -317,10 +317,10 @@ impl Answering<'_> {
                 }
                 Action::End(close) => {
                     let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
-                    answer.close(close.ending(size));
-                    self.ended(close.is_ours(), answer.report().stop);
+                    answer.merge.close(close.ending(size), &mut answer.out);
+                    self.ended(close.is_ours(), answer.merge.report().stop);
                 }
-                Action::EndAsItIs => self.ended(false, answer.report().stop),
+                Action::EndAsItIs => self.ended(false, answer.merge.report().stop),
                 Action::BreakOff => response.broken = true,
             }
             while let Some(piece) = answer.take() {
@@ -530,7 +530,7 @@ fn read(answer: &mut StreamedAnswer, leg: DirectAnswer, raw: &mut Vec<u8>) {
         LegProgress::TooLarge => answer.leg_broken(false),
         LegProgress::Open if leg.broken => answer.leg_broken(true),
         LegProgress::Open => {
-            answer.finish_leg();
+            answer.merge.finish_leg(&mut answer.out);
             answer.leg_over();
         }
     }

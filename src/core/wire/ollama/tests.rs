@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Ollama;
-use crate::course::{StreamMerge, Verdict, VerdictInput};
+use crate::course::{StreamMerge, Verdict, VerdictInput, judge};
 use crate::mark::aside;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
@@ -171,7 +171,7 @@ fn what_the_last_line_says_beside_the_call_is_shown_before_the_sentinel() {
                 max_chain: 8,
                 ..VerdictInput::default()
             };
-            assert!(matches!(merge.judge(&now), Verdict::Fire { .. }));
+            assert!(matches!(judge(merge.report(), &now), Verdict::Fire { .. }));
             merge.say("mark", &mut out);
             merge.next_leg();
             merge.keepalive(&mut out);

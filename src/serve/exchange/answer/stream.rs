@@ -47,7 +47,7 @@ impl Exchange {
     /// What an answer goes through that began with a draft as it was written: what follows is another leg of it.
     fn merge_after_shown(&self) -> Option<StreamMerge> {
         let mut merge = self.shown.as_ref()?.line().take_merge()?;
-        merge.hide(self.hidden());
+        merge.machine.hide(self.hidden());
         merge.next_leg();
         Some(merge)
     }
@@ -85,9 +85,9 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 impl Driver {
     /// Does what follows from the last event.
     fn go_on(&mut self) {
-        while let Some(action) = self.answer.poll_action() {
+        while let Some(action) = self.answer.course.poll_action() {
             match action {
-                Action::Say(text) => self.answer.say(&text),
+                Action::Say(text) => self.answer.merge.say(&text, &mut self.answer.out),
                 Action::Perform(effect) => self.perform(effect),
                 Action::End(close) => self.end(&close),
                 Action::EndAsItIs => self.end_as_it_is(),
@@ -102,8 +102,8 @@ impl Driver {
 
     /// The leg is over, whole or not.
     fn leg_over(&mut self) {
-        let report = self.answer.report();
-        recording::count_shown(&self.exchange, report, || self.answer.writes_call());
+        let report = self.answer.merge.report();
+        recording::count_shown(&self.exchange, report, || self.answer.merge.writes_call());
         self.answer.leg_over();
         self.go_on();
     }
@@ -130,7 +130,7 @@ impl Driver {
     /// An effect is over.
     fn performed(&mut self, result: EffectResult) {
         match result {
-            EffectResult::Event(event) => self.answer.performed(event),
+            EffectResult::Event(event) => self.answer.course.handle_event(event),
             EffectResult::Leg(body) => {
                 self.phase = DriverPhase::Leg(body);
                 self.answer.leg_begun(self.exchange.hidden());
@@ -141,13 +141,13 @@ impl Driver {
 
     fn end(&mut self, close: &ResponseEnd) {
         let ending = self.exchange.ending(close);
-        self.outcome = Some(effects::outcome(close, self.answer.report().stop));
-        self.answer.close(ending);
+        self.outcome = Some(effects::outcome(close, self.answer.merge.report().stop));
+        self.answer.merge.close(ending, &mut self.answer.out);
         self.phase = DriverPhase::Done;
     }
 
     fn end_as_it_is(&mut self) {
-        self.outcome = Some(match self.answer.report().stop {
+        self.outcome = Some(match self.answer.merge.report().stop {
             StopReason::Open => ExchangeOutcome::Truncated,
             stop => ExchangeOutcome::of_end(stop),
         });
@@ -190,11 +190,11 @@ impl Driver {
                     Poll::Ready(())
                 }
                 Poll::Ready(None) => {
-                    self.answer.finish_leg();
+                    self.answer.merge.finish_leg(&mut self.answer.out);
                     self.leg_over();
                     Poll::Ready(())
                 }
-                Poll::Pending if self.answer.withholding() => self.keep_alive(cx),
+                Poll::Pending if self.answer.merge.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
             },
         }
@@ -203,7 +203,7 @@ impl Driver {
     /// Sends a keep-alive when nothing was sent for as long as the config says.
     fn keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.quiet.poll(cx));
-        self.answer.keepalive();
+        self.answer.merge.keepalive(&mut self.answer.out);
         Poll::Ready(())
     }
 

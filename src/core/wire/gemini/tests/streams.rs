@@ -1,5 +1,5 @@
 use super::*;
-use crate::course::{StreamMerge, Verdict, VerdictInput};
+use crate::course::{StreamMerge, Verdict, VerdictInput, judge};
 use crate::wire::AskAgain;
 use crate::wire::Pairs;
 use crate::wire::View;
@@ -101,7 +101,7 @@ fn what_stands_beside_the_call_in_the_last_chunk_goes_in_front_of_the_sentinel()
     let stream = chunk(&[&text("said"), OURS].join(","), STOP);
     for cut in 0..stream.len() {
         let (mut merge, mut out) = fed(&stream, cut);
-        assert!(matches!(merge.judge(&now()), Verdict::Fire { .. }));
+        assert!(matches!(judge(merge.report(), &now()), Verdict::Fire { .. }));
         merge.say("[[mark]]", &mut out);
         merge.next_leg();
         merge.close(Ending::Lost { next_input: 40 }, &mut out);
@@ -195,7 +195,7 @@ fn a_run_cut_off_is_no_whole_call() {
     ) + &chunk(&text(""), r#","finishReason":"MAX_TOKENS""#);
     let (mut merge, mut out) = fed(&stream, 0);
     assert!(!merge.report().hidden[0].complete);
-    assert_eq!(merge.judge(&now()), Verdict::End(Ending::Own));
+    assert_eq!(judge(merge.report(), &now()), Verdict::End(Ending::Own));
     merge.close(Ending::Own, &mut out);
     assert_eq!(values(&out)[0]["candidates"][0]["finishReason"], "MAX_TOKENS");
 }

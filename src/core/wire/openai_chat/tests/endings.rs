@@ -192,7 +192,7 @@ fn model_text_like_ours_is_broken_up_across_deltas() {
 #[test]
 fn pending_ends_wait_and_keepalives_are_comments() {
     let mut merge = machine(USAGE);
-    merge.hold_ends();
+    merge.machine.hold_ends();
     let mut out = Vec::new();
     let leg = [&role(), &finish("stop"), &usage(1, 1), DONE].concat();
     merge.feed(leg.clone().into(), &mut out);

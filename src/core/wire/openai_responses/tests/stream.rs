@@ -238,7 +238,7 @@ fn buffered_ends_wait_and_are_unchanged() {
         .replace("{\"name\":\"session_handoff\",\"type\":\"function\"},", "")
         .replace("{\"type\":\"function\",\"name\":\"session_handoff\"},", "");
     let mut run = SdkRun::new(&hi());
-    run.merge.hold_ends();
+    run.merge.machine.hold_ends();
     run.feed(&stream);
     assert!(
         !String::from_utf8(run.out.concat())
