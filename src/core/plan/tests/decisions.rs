@@ -80,7 +80,7 @@ fn a_seal_stands_for_a_lost_record_and_no_other_text_does() {
 #[test]
 fn a_missing_sentinel_unpins_only_the_loop_of_a_named_session_without_undo() {
     let mut script = Script::new();
-    let id = Uuid::now_v7();
+    let id = script.handoff(None);
     let fork = after(&["Yes.".to_owned()]);
     let unpinned = |script: &Script, messages: &[Value], operation| {
         let pin = script.plan_of(request(messages), operation).plan.pin;
@@ -91,7 +91,7 @@ fn a_missing_sentinel_unpins_only_the_loop_of_a_named_session_without_undo() {
     script.live().active = Some(id);
     assert!(unpinned(&script, &fork, Operation::Generate));
     assert!(!unpinned(&script, &fork, Operation::Count));
-    let mut undone = fork.clone();
+    let mut undone = after(&[short(id)]);
     let note = note::answer(&format!("the handoff {id} was undone."), id);
     undone.extend([user("::handoff undo"), model(&note), user("Go on.")]);
     assert!(!unpinned(&script, &undone, Operation::Generate));
