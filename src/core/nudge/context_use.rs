@@ -91,7 +91,7 @@ named! {
         NotWritten = "not_written",
         /// An automatic handoff produced no draft.
         AutoFailed = "auto_failed",
-        /// A handoff loop, so that the model gets no more nudges in this task: what follows the cut is over the threshold by
+        /// A handoff loop, so that the model gets no more nudges in this task. What follows the cut is over the threshold by
         /// itself, or two handoffs came in close succession.
         LargeCut = "large_cut",
         CloseHandoffs = "close_handoffs",

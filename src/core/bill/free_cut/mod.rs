@@ -192,9 +192,9 @@ impl CutLedger {
         (cut.saved > 0.0 && is_bounded).then_some(cut)
     }
 
-    /// When a draft is to be written ahead, should no request come until then, in milliseconds since the Unix epoch: shortly
-    /// before the cache goes cold after the last request, which was billed by `costs`. `None`: no cut would pay, or the bet is
-    /// too high.
+    /// When a draft is to be written ahead, should no request come until then, in milliseconds since the Unix epoch. That is
+    /// shortly before the cache goes cold after the last request, which was billed by `costs`. `None`: no cut would pay, or the
+    /// bet is too high.
     pub fn draft_due(&self, costs: &RequestCosts) -> Option<u64> {
         let last = self.last.as_ref().filter(|_| self.cached)?;
         let (rates, lifetime) = (&costs.rates, lifetime_of(last, costs));
