@@ -3,11 +3,17 @@
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-use baton_core::bill::PriceTable;
+use crate::sync::OnceLog;
+use baton_core::bill::{PriceQuery, PriceTable, RequestCosts};
+use baton_core::plan::Planned;
 
 /// `config/prices.toml`, which `.ci/prices` writes from a public package.
 const EMBEDDED: &str = include_str!("prices.toml");
+
+/// The models without a price.
+static UNPRICED: OnceLog = OnceLog::new();
 
 static TABLE: LazyLock<PriceTable> = LazyLock::new(|| parse(EMBEDDED).unwrap_or_default());
 
@@ -20,6 +26,35 @@ impl Deref for Prices {
 
     fn deref(&self) -> &PriceTable {
         self.0.as_deref().unwrap_or(&TABLE)
+    }
+}
+
+impl Prices {
+    /// What a request is billed by. `limit`, `lifetime`: as in [`RequestCosts`]. `None`: its model has no price, which is
+    /// logged once for each.
+    pub fn of_request(
+        &self,
+        plan: &Planned<'_>,
+        host: &str,
+        limit: Option<u64>,
+        lifetime: Option<Duration>,
+        at_ms: u64,
+    ) -> Option<RequestCosts> {
+        let model = plan.model();
+        let query = PriceQuery {
+            model,
+            host,
+            at_ms,
+            service: None,
+        };
+        let rates = self.rates(&query);
+        if rates.is_none() && UNPRICED.is_first(model) {
+            tracing::info!(
+                model,
+                "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
+            );
+        }
+        Some(plan.costs(rates?, limit, lifetime, at_ms))
     }
 }
 
@@ -45,7 +80,7 @@ fn parse(text: &str) -> Result<PriceTable, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::bill::{PriceQuery, TokenCounts};
+    use baton_core::bill::TokenCounts;
 
     /// 2026-11-23, noon.
     const NOVEMBER_23: u64 = 1_795_435_200_000;

@@ -8,9 +8,10 @@
 //! thinking is left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta,
 //! which gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
-use super::{Places, Planned, is_retryable};
+use super::{Places, Planned, is_of_the_loop, is_retryable};
+use crate::record::{RecordChange, ThinkingOmission};
 use crate::rewrite::untooled::{self, ToolOmission};
-use crate::rewrite::{ChangeReason, RewriteOutcome};
+use crate::rewrite::{ChangeReason, RewriteOutcome, positions};
 
 /// Whether a status may mean that upstream does not know the model, or does not give it to this account.
 pub fn refuses_model(status: u16) -> bool {
@@ -40,6 +41,19 @@ impl Retry {
 }
 
 impl Planned<'_> {
+    /// That upstream took the request without its thinking: every later request of the stretch has the same view. A side call
+    /// is no request of the stretch, and what upstream stores of a transcript cannot be left out.
+    pub fn thinking_omission(&self) -> Option<RecordChange> {
+        let view = &self.reading.view;
+        let is_of_stretch = is_of_the_loop(view, self.call.operation) && !self.call.side_call;
+        is_of_stretch.then(|| {
+            RecordChange::ThinkingOmitted(ThinkingOmission {
+                handoff: self.pin.stretch(),
+                position: positions::of(view),
+            })
+        })
+    }
+
     /// Whether a refusal of the request may have a remedy.
     pub fn may_be_retried(&self) -> bool {
         let facts = self.reading.view.wire().facts();

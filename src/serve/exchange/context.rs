@@ -9,7 +9,7 @@ use crate::proxy::{RequestContext, headers};
 use crate::state::session::ContextThread;
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;
-use baton_core::bill::{PriceQuery, RequestCosts};
+use baton_core::bill::RequestCosts;
 use baton_core::nudge::{NudgeOutcome, WindowQuery, compaction_point};
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
@@ -17,9 +17,6 @@ use baton_core::rewrite::insertions;
 
 /// The models whose window is unknown.
 static UNKNOWN: OnceLog = OnceLog::new();
-
-/// The models without a price.
-static UNPRICED: OnceLog = OnceLog::new();
 
 /// Enters the request's thread, unless its model gets no notices. Returns the thread where the request was not sent before in it.
 pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
@@ -113,26 +110,11 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     if !is_wanted || ctx.recorder.read(|e| e.subscription) {
         return None;
     }
-    let (plan, at_ms) = (exchange.plan(), app.clock.now_ms());
-    let model = plan.model();
-    let query = PriceQuery {
-        model,
-        host: &ctx.upstream.config.host(),
-        at_ms,
-        service: None,
-    };
-    let Some(rates) = app.prices.rates(&query) else {
-        if UNPRICED.is_first(model) {
-            tracing::info!(
-                model,
-                "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
-            );
-        }
-        return None;
-    };
     let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
     let limit = window.map(|window| compaction_point(&agent, window));
-    Some(plan.costs(rates, limit, policy.cache_lifetime, at_ms))
+    let (host, now_ms) = (ctx.upstream.config.host(), app.clock.now_ms());
+    let (plan, lifetime) = (exchange.plan(), policy.cache_lifetime);
+    app.prices.of_request(&plan, &host, limit, lifetime, now_ms)
 }
 
 /// The window of this model, where it is known, by what the request states of it.

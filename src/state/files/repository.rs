@@ -1,11 +1,13 @@
 //! Programs that are run in a folder, and the state of a git repository as text for a draft.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
 
 use baton_core::handoffs::document::Checkout;
 
@@ -39,6 +41,14 @@ pub fn state(dir: &Path) -> String {
         })
     });
     answers.collect::<Vec<_>>().join("\n")
+}
+
+/// The same from within the runtime; nothing without a folder.
+pub async fn state_of(dir: Option<PathBuf>) -> String {
+    match dir {
+        Some(dir) => spawn_blocking(move || state(&dir)).await.unwrap_or_default(),
+        None => String::new(),
+    }
 }
 
 /// Branch, commit and uncommitted files of a folder; `None` without git or outside of a repository.

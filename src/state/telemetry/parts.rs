@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd};
+use baton_core::record::HandoffOrigin;
 use baton_core::wire::StopReason;
 
 /// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
-    /// Who requested it, by [`HandoffOrigin`](baton_core::record::HandoffOrigin)'s names: `person`, `auto`, `api`.
+    /// Who requested it, by [`HandoffOrigin`]'s names: `person`, `auto`, `api`.
     pub origin: &'static str,
     /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where none was tried.
     pub method: &'static str,
@@ -20,6 +22,25 @@ impl DraftEvent {
     pub const GIVEN: &str = "given";
     /// The method where none was tried.
     pub const NONE: &str = "none";
+
+    /// What was made without an attempt: a document that was given, or none where there was nothing to try. `drafted`: a
+    /// document was to be drafted.
+    pub fn untried(
+        origin: HandoffOrigin,
+        made: &Result<AcceptedDraft, DraftEnd>,
+        drafted: bool,
+    ) -> Option<Self> {
+        let (method, outcome) = match made {
+            Ok(AcceptedDraft { method: None, .. }) => (Self::GIVEN, "complete"),
+            Err(end @ (DraftEnd::NothingYet | DraftEnd::Internal)) if drafted => (Self::NONE, end.outcome()),
+            _ => return None,
+        };
+        Some(Self {
+            origin: origin.name(),
+            method,
+            outcome,
+        })
+    }
 
     /// Its note in the log line, where there is no document.
     pub(super) fn note(&self) -> Option<String> {

@@ -1,32 +1,26 @@
 //! The report of a handoff to a person.
 
+use super::DraftEnd;
 use crate::record::{HandoffId, HandoffOrigin};
 
-/// A handoff and what it changed.
-pub struct HandoffReport {
-    pub id: HandoffId,
-    pub origin: HandoffOrigin,
-    /// The size of the request before its cut, as a person reads it.
-    pub before: String,
-    /// The size of the next request.
-    pub after: String,
+/// Tells a person that a handoff was made. `sizes`: of the request before its cut, and of the next one. `prefix`: of chat
+/// commands; empty where there are none.
+pub fn handoff_report(id: HandoffId, origin: HandoffOrigin, sizes: &[String; 2], prefix: &str) -> String {
+    let undo = match prefix {
+        "" => "To undo it, go back in your agent to before this answer.".to_owned(),
+        prefix => format!("To undo it: `{prefix}handoff undo`."),
+    };
+    let ([before, after], how) = (sizes, how(origin));
+    format!("handed over ({how}), {before} before, {after} now, {id}. {undo}")
 }
 
-impl HandoffReport {
-    /// The text for a person. `prefix`: of chat commands; empty where there are none.
-    pub fn text(&self, prefix: &str) -> String {
-        let undo = match prefix {
-            "" => "To undo it, go back in your agent to before this answer.".to_owned(),
-            prefix => format!("To undo it: `{prefix}handoff undo`."),
-        };
-        format!(
-            "handed over ({}), {} before, {} now, {}. {undo}",
-            how(self.origin),
-            self.before,
-            self.after,
-            self.id
-        )
-    }
+/// Tells a person who asked for a handoff why none was made.
+pub fn not_made(end: &DraftEnd, prefix: &str) -> String {
+    let again = match end {
+        DraftEnd::NotSmaller { .. } => format!(" (`{prefix}handoff --force`)"),
+        _ => String::new(),
+    };
+    format!("no handoff was made: {end}{again}.")
 }
 
 /// Tells a person that a draft waits.
@@ -72,22 +66,15 @@ mod tests {
 
     #[test]
     fn a_report_names_sizes_origin_and_the_way_back_that_exists() {
-        let report = HandoffReport {
-            id: HandoffId::from_u128(7),
-            origin: HandoffOrigin::Auto,
-            before: "1.5 MiB".to_owned(),
-            after: "1023 B".to_owned(),
-        };
+        let id = HandoffId::from_u128(7);
+        let sizes = ["1.5 MiB".to_owned(), "1023 B".to_owned()];
         assert_eq!(
-            report.text("::"),
+            handoff_report(id, HandoffOrigin::Auto, &sizes, "::"),
             "handed over (by a threshold), 1.5 MiB before, 1023 B now, 00000000-0000-0000-0000-000000000007. To undo it: \
              `::handoff undo`."
         );
-        assert!(
-            report
-                .text("")
-                .ends_with("To undo it, go back in your agent to before this answer.")
-        );
+        let without = handoff_report(id, HandoffOrigin::Auto, &sizes, "");
+        assert!(without.ends_with("To undo it, go back in your agent to before this answer."));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;
-use baton_core::handoffs::draft::{DraftEnd, DraftRequest, waits_for_approval};
+use baton_core::handoffs::draft::{DraftEnd, DraftRequest, not_made, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -91,15 +91,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
             let waits = waits_for_approval(&app.config.commands.prefix);
             CommandReply::new(format!("{waits}\n\n{}", note::quoted(&document)))
         }
-        Err(end) => {
-            let again = match end {
-                DraftEnd::NotSmaller { .. } => {
-                    format!(" (`{}handoff --force`)", app.config.commands.prefix)
-                }
-                _ => String::new(),
-            };
-            CommandReply::new(format!("no handoff was made: {end}{again}."))
-        }
+        Err(end) => CommandReply::new(not_made(&end, &app.config.commands.prefix)),
     })
 }
 

@@ -2,17 +2,16 @@
 
 use std::future::pending;
 
-use super::legs::{self, DraftInput};
+use super::legs::DraftInput;
 use crate::exchange::record_writer::{self, PreparedHandoff};
 use crate::exchange::value::Exchange;
 use crate::proxy::RequestContext;
+use crate::state::files::repository;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::{DraftEvent, size};
-use baton_core::handoffs::draft::{
-    self, AcceptedDraft, DraftEnd, DraftIndex, DraftMethod, DraftRequest, HandoffReport,
-};
+use baton_core::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftIndex, DraftMethod, DraftRequest};
 use baton_core::record::Handoff;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
@@ -95,22 +94,8 @@ async fn made(
         }),
         (None, None) => document(exchange, request, first, job).await,
     };
-    let counted = match &made {
-        Ok(AcceptedDraft { method: None, .. }) => Some((DraftEvent::GIVEN, "complete")),
-        Err(end @ (DraftEnd::NothingYet | DraftEnd::Internal)) if is_drafted => {
-            Some((DraftEvent::NONE, end.outcome()))
-        }
-        _ => None,
-    };
-    if let Some((method, outcome)) = counted {
-        let origin = request.origin.name();
-        let event = DraftEvent {
-            origin,
-            method,
-            outcome,
-        };
-        exchange.ctx.recorder.note(|e| e.drafts.push(event));
-    }
+    let untried = DraftEvent::untried(request.origin, &made, is_drafted);
+    exchange.ctx.recorder.note(|e| e.drafts.extend(untried));
     made
 }
 
@@ -137,7 +122,7 @@ async fn document(
         exchange,
         request,
         index,
-        repository: legs::repository(exchange, request.git).await,
+        repository: repository::state_of(config.git_dir.clone().filter(|_| request.git)).await,
     };
     loop {
         let end = match attempt(&input, method, job.cancelled()).await {
@@ -258,11 +243,7 @@ pub(in crate::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff
         let after = splice::len(&exchange.plan().fresh(handoff).rope) as u64;
         (handoff.history_bytes, after)
     });
-    let report = HandoffReport {
-        id: handoff.id,
-        origin: handoff.origin,
-        before: size(before),
-        after: size(after),
-    };
-    report.text(&exchange.app.config.commands.prefix)
+    let sizes = [size(before), size(after)];
+    let prefix = &exchange.app.config.commands.prefix;
+    draft::handoff_report(handoff.id, handoff.origin, &sizes, prefix)
 }

@@ -6,7 +6,6 @@ use crate::exchange::send::{self, LegKind};
 use crate::exchange::{recording, value::Exchange};
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::route;
-use crate::state::files::repository;
 use baton_core::handoffs::draft::{DraftEnd, DraftIndex, DraftMethod, DraftRequest, DraftSpec, draft_of};
 use baton_core::limits;
 use baton_core::rewrite::RewriteOutcome;
@@ -158,13 +157,4 @@ async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes,
 
 fn unreached(why: impl Into<String>) -> DraftEnd {
     DraftEnd::Unreached(why.into())
-}
-
-/// The state of the repository, where the config names one.
-pub(super) async fn repository(exchange: &Exchange, wanted: bool) -> String {
-    let Some(dir) = exchange.app.config.draft.git_dir.clone().filter(|_| wanted) else {
-        return String::new();
-    };
-    let state = tokio::task::spawn_blocking(move || repository::state(&dir));
-    state.await.unwrap_or_default()
 }

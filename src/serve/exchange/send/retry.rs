@@ -15,9 +15,7 @@ use crate::proxy::fault::{Code, Fault};
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
-use baton_core::plan::{Retry, is_of_the_loop, replaces_refusal};
-use baton_core::record::{RecordChange, ThinkingOmission};
-use baton_core::rewrite::positions;
+use baton_core::plan::{Retry, replaces_refusal};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Sends a refused request again where that may help.
@@ -147,23 +145,15 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
     exchange.tooled = tooled;
 }
 
-/// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
-/// call is no request of the stretch, and what upstream stores of a transcript cannot be left out.
+/// Notes that upstream took the request without its thinking.
 pub(in crate::exchange) async fn remember_omission(exchange: &Exchange) {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
-    let view = offered.view();
-    let is_of_stretch = is_of_the_loop(view, ctx.operation) && !offered.call.side_call;
-    let Some(live) = offered.live.as_ref().filter(|_| is_of_stretch) else {
+    let (app, omission) = (&exchange.app, exchange.plan().thinking_omission());
+    let (Some(live), Some(omission)) = (&exchange.offered.live, omission) else {
         return;
     };
-    let omission = RecordChange::ThinkingOmitted(ThinkingOmission {
-        handoff: offered.pin.stretch(),
-        position: positions::of(view),
-    });
     let written = app.sessions.change(live, omission, app.clock.now_ms()).await;
     if let Err(error) = written {
-        tracing::error!(exchange = ctx.id, %error, "omitted thinking not written: the next request will be refused again");
+        let id = &exchange.ctx.id;
+        tracing::error!(exchange = id, %error, "omitted thinking not written: the next request will be refused again");
     }
 }
