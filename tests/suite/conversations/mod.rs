@@ -214,7 +214,8 @@ impl Happened {
         }
     }
 
-    /// Whether all of it occurred. Where the provider stores most conversations, few can do without the store.
+    /// Whether all of it occurred. Where the provider stores most conversations, few can do without the store, and of few is known
+    /// how full they are.
     fn is_all(&self, stored: bool, setting: &Setting<'_>) -> bool {
         let mut ruled_after = self.ruled_after;
         ruled_after[Met::LostStore as usize] += usize::from(stored);
@@ -223,7 +224,8 @@ impl Happened {
             return self.ruled > 0 && ruled_after.into_iter().all(|count| count > 0);
         }
         let each = ruled_after.iter().chain(&self.undos);
-        self.automatic > 0 && self.ruled > 0 && each.into_iter().all(|count| *count > 0)
+        let automatic = self.automatic + usize::from(stored);
+        automatic > 0 && self.ruled > 0 && each.into_iter().all(|count| *count > 0)
     }
 }
 
