@@ -101,8 +101,10 @@ pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Resu
         true => DOCUMENT.replace("document", "''"),
         false => DOCUMENT.to_owned(),
     };
+    // Where a handoff is given, the statement has no other case: then it is found by the primary key.
+    let handoff = filter.handoff.map_or("1", |_| "handoff = ?2");
     let sql = format!(
-        "SELECT {columns} FROM documents WHERE (?1 IS NULL OR principal = ?1) AND (?2 IS NULL OR handoff = ?2)
+        "SELECT {columns} FROM documents WHERE (?1 IS NULL OR principal = ?1) AND {handoff}
          AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR topic = ?4)
          ORDER BY created_ms DESC, handoff DESC LIMIT iif(?5 > 0, ?5, -1)"
     );

@@ -142,9 +142,11 @@ pub(super) fn handoff(
 
 pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::Result<Vec<Handoff>> {
     let listed = WHOLE_HANDOFF.trim_end_matches(", head, recall");
+    // Where ids are given, the statement has no other case: then they are found by the primary key.
+    let ids = filter.ids.map_or("1", |_| "id BETWEEN ?3 AND ?4");
     let sql = format!(
         "SELECT {listed} FROM handoffs WHERE (?1 IS NULL OR principal = ?1) AND (?2 IS NULL OR conversation = ?2)
-         AND (?3 IS NULL OR id BETWEEN ?3 AND ?4) AND (?5 OR NOT archived)
+         AND {ids} AND (?5 OR NOT archived)
          ORDER BY created_ms DESC, id DESC LIMIT iif(?6 > 0, ?6, -1)"
     );
     let (first, last) = filter.ids.unzip();
