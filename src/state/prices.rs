@@ -32,7 +32,7 @@ impl Deref for Prices {
 impl Prices {
     /// What a request is billed by. `limit`, `lifetime`: as in [`RequestCosts`]. `None`: its model has no price, which is
     /// logged once for each.
-    pub fn of_request(
+    pub fn request_costs(
         &self,
         plan: &Planned<'_>,
         host: &str,

@@ -19,7 +19,7 @@ use crate::state::files::documents::DocumentSettings;
 use crate::state::session::conversation_key;
 use baton_core::handoffs::draft::one_line;
 use baton_core::handoffs::yaml::{
-    HandoffFile, LastWords, MAX_BYTES, MAX_LINE_BYTES, SessionReader, SessionUsage, analyze, names, read,
+    HandoffFile, LastWords, MAX_BYTES, SessionReader, SessionUsage, analyze, names, read,
 };
 use baton_core::record::{Handoff, LOCAL, WireId};
 use baton_core::redact::Redactor;
@@ -280,6 +280,9 @@ fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliR
     let read = read().map(drop);
     read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))
 }
+
+/// Bytes of a line that is read; longer ones are left out.
+const MAX_LINE_BYTES: usize = 10 << 20;
 
 /// Gives every line that is a JSON object, until the time is over. Returns how many lines were something else, or too long.
 pub(in crate::cli) fn objects(

@@ -17,20 +17,23 @@ pub fn utc(seconds: i64) -> UtcDateTime {
 
 /// Seconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30Z`.
 pub fn rfc3339(seconds: u64) -> String {
-    rfc3339_of(of(seconds), format_args!(""))
+    rfc3339_of(since_epoch(seconds), format_args!(""))
 }
 
 /// Time since the Unix epoch as RFC 3339 has it, with microseconds: `2026-11-23T08:15:30.123456Z`.
 pub fn rfc3339_micros(since: Duration) -> String {
-    rfc3339_of(of(since.as_secs()), format_args!(".{:06}", since.subsec_micros()))
+    rfc3339_of(
+        since_epoch(since.as_secs()),
+        format_args!(".{:06}", since.subsec_micros()),
+    )
 }
 
 /// Milliseconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30.123Z`.
 pub fn rfc3339_millis(ms: u64) -> String {
-    rfc3339_of(of(ms / 1000), format_args!(".{:03}", ms % 1000))
+    rfc3339_of(since_epoch(ms / 1000), format_args!(".{:03}", ms % 1000))
 }
 
-fn of(seconds: u64) -> UtcDateTime {
+fn since_epoch(seconds: u64) -> UtcDateTime {
     utc(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 

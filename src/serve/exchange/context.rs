@@ -114,7 +114,7 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     let limit = window.map(|window| compaction_point(&agent, window));
     let (host, now_ms) = (ctx.upstream.config.host(), app.clock.now_ms());
     let (plan, lifetime) = (exchange.plan(), policy.cache_lifetime);
-    app.prices.of_request(&plan, &host, limit, lifetime, now_ms)
+    app.prices.request_costs(&plan, &host, limit, lifetime, now_ms)
 }
 
 /// The window of this model, where it is known, by what the request states of it.

@@ -80,11 +80,11 @@ impl Exchange {
         }
         ctx.recorder.note(|e| e.streamed = offered.view().facts.stream);
         ctx.recorder.decide(ExchangeOutcome::Complete);
-        let (shape, kind) = self.form().of_own();
+        let (shape, kind) = self.form().own_shape();
         let body = offered
             .wire()
             .compose(offered.view(), &self.own(id, text, handoff), shape);
-        answer_form::own(kind, ResponseBody::whole(body))
+        answer_form::own_response(kind, ResponseBody::whole(body))
     }
 
     /// Answers with a reply, after the draft that the answer may show.

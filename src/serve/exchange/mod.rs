@@ -67,7 +67,7 @@ impl Exchange {
                 .offered
                 .live
                 .as_ref()
-                .and_then(|live| self.app.drafting.known_in(live.key())),
+                .and_then(|live| self.app.drafting.planned_in(live.key())),
             free: self.app.config.handoff.free,
             now_ms: self.app.clock.now_ms(),
         })

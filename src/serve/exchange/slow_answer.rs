@@ -44,10 +44,10 @@ pub(super) async fn answered(
         }
         work = Box::pin(std::future::ready(response));
     }
-    let (_, kind) = exchange.form().of_own();
+    let (_, kind) = exchange.form().own_shape();
     let (shown, machine) = (exchange.shown.clone(), exchange.machine(exchange.hidden()));
     let waiting = WaitingBody::new(shown, machine, every, continuation(exchange, work));
-    answer_form::own(kind, ResponseBody::stream(waiting))
+    answer_form::own_response(kind, ResponseBody::stream(waiting))
 }
 
 /// The body of an answer whose stream has begun without it. An error is an event there.

@@ -31,7 +31,7 @@ impl AnswerForm {
     }
 
     /// The shape of an answer of our own, and its content type.
-    pub(crate) fn of_own(self) -> (AnswerShape, &'static str) {
+    pub(crate) fn own_shape(self) -> (AnswerShape, &'static str) {
         match self.wants_stream {
             true => (AnswerShape::Stream(self.framing()), content_type(self.framing())),
             false => (AnswerShape::Whole, "application/json"),
@@ -68,7 +68,7 @@ fn content_type(framing: Framing) -> &'static str {
 }
 
 /// A response of our own with a body of this content type.
-pub(crate) fn own(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+pub(crate) fn own_response(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

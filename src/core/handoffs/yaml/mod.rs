@@ -44,7 +44,7 @@ pub use names::{GENERAL, VERSION};
 pub use parse::{InvalidYaml, MAX_BYTES, ParsedFile, read};
 pub use quality::score;
 pub use recover::{RecoveryPurpose, recover};
-pub use session_file::{MAX_LINE_BYTES, SessionReader};
+pub use session_file::SessionReader;
 pub(crate) use session_file::{SessionMessage, messages, usage};
 pub use session_usage::SessionUsage;
 pub use text::cut;

@@ -1,7 +1,7 @@
 //! An agent's own session file as the request that the agent would send next: what reads a transcript reads it.
 //!
 //! It has one JSON object a line, as Claude Code, Codex, pi, Gemini CLI and Qwen Code write them, or in the plain form
-//! `{"role": …, "content": …}`. Lines come one at a time, and what is not JSON is counted and skipped.
+//! `{"role": …, "content": …}`. The objects come one at a time.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -10,18 +10,13 @@ use super::session_usage::SessionUsage;
 use crate::record::WireId;
 use crate::transcript::AgentKind;
 
-/// Bytes of a line that is read; longer ones are skipped.
-pub const MAX_LINE_BYTES: usize = 10 << 20;
-
 pub(crate) use super::session_usage::of_line as usage;
 
-/// Reads a session file.
+/// Reads the objects of a session file.
 #[derive(Default)]
 pub struct SessionReader {
     /// The folder that the session works in, where the file says so.
     pub folder: Option<String>,
-    /// Lines that are not JSON or too long.
-    pub skipped: usize,
     /// The use of the model's context at its end.
     pub usage: SessionUsage,
     /// The error that the session itself ended with.
@@ -43,19 +38,6 @@ const RESPONSES: SessionShape = SessionShape(WireId::OpenaiResponses, "input");
 const GEMINI: SessionShape = SessionShape(WireId::Gemini, "contents");
 
 impl SessionReader {
-    /// Takes a line.
-    pub fn line(&mut self, line: &[u8]) {
-        let line = line.trim_ascii();
-        if line.is_empty() {
-            return;
-        }
-        let entry = (line.len() <= MAX_LINE_BYTES).then(|| serde_json::from_slice::<Json>(line).ok());
-        match entry.flatten() {
-            Some(entry) if entry.is_object() => self.entry(&entry),
-            _ => self.skipped += 1,
-        }
-    }
-
     /// The request, and its wire.
     pub fn request(&self) -> (WireId, Bytes) {
         let SessionShape(wire, turns) = self.shape.unwrap_or(CHAT);
@@ -67,7 +49,7 @@ impl SessionReader {
         (wire, body.into())
     }
 
-    /// Takes what a line says.
+    /// Takes the object of a line.
     pub fn entry(&mut self, entry: &Json) {
         // A subagent's turns are not the session's.
         if entry["isSidechain"] == true {

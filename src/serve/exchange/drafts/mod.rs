@@ -79,7 +79,7 @@ pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
 /// keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let (app, live) = (&exchange.app, exchange.offered.live.as_ref()?);
-    let is_elsewhere = app.drafting.known_in(live.key()) == Some(OpenDraft::Elsewhere);
+    let is_elsewhere = app.drafting.planned_in(live.key()) == Some(OpenDraft::Elsewhere);
     if !is_elsewhere || !exchange.plan().is_safe_point() {
         return None;
     }

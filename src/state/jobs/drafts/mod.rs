@@ -179,8 +179,8 @@ impl DraftQueue {
         all.drafts.get(id).map(|entry| entry.draft.clone())
     }
 
-    /// Whether the open draft of a conversation waits for a request, as plans are told.
-    pub fn known_in(&self, conversation: &str) -> Option<plan::OpenDraft> {
+    /// The open draft of a conversation as plans know it: whether it waits for a request.
+    pub fn planned_in(&self, conversation: &str) -> Option<plan::OpenDraft> {
         Some(match self.open_in(conversation)?.state.waits() {
             true => plan::OpenDraft::Waits,
             false => plan::OpenDraft::Elsewhere,

@@ -11,7 +11,7 @@ use crate::wire::{self, Operation};
 fn reader(lines: &[Json]) -> SessionReader {
     let mut reader = SessionReader::default();
     for line in lines {
-        reader.line(line.to_string().as_bytes());
+        reader.entry(line);
     }
     reader
 }
