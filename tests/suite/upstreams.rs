@@ -207,6 +207,75 @@ async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
     assert!(place.provider.requests().is_empty());
 }
 
+/// A port of the vendors' own hosts where nobody answers, so that nothing leaves even if the refusal is missing.
+const UNREACHABLE_VENDORS: &str = "[upstreams.openai]\nbase_url = 'https://api.openai.com:1'\nconnect_secs = 0.1\n\
+    [upstreams.anthropic]\nbase_url = 'https://api.anthropic.com:1'\nconnect_secs = 0.1\n\
+    [upstreams.gemini]\nbase_url = 'https://generativelanguage.googleapis.com:1'\nconnect_secs = 0.1\n\
+    [upstreams.gateway]\nbase_url = '{url}'";
+
+#[tokio::test]
+async fn a_credential_of_another_vendor_is_refused_in_the_shape_of_the_wire() {
+    let place = Setup::new(UNREACHABLE_VENDORS, []).await;
+    let anthropic = [("x-api-key", "sk-ant-api03-x")];
+    let openai = [("authorization", "Bearer sk-proj-x")];
+    let table = [
+        (
+            "/v1/chat/completions",
+            anthropic,
+            "/error/code",
+            json!("other_vendor"),
+        ),
+        ("/v1/responses", anthropic, "/error/code", json!("other_vendor")),
+        ("/model/m/invoke", openai, "/error/code", json!("other_vendor")),
+        (
+            "/v1/messages",
+            openai,
+            "/error/type",
+            json!("invalid_request_error"),
+        ),
+        (
+            "/v1beta/models/g:generateContent",
+            openai,
+            "/error/code",
+            json!(421),
+        ),
+    ];
+    for (path, headers, at, value) in table {
+        let response = place.baton.post(path, &headers, "{}".into()).await;
+        assert_eq!(
+            (response.status, response.header("x-baton-error")),
+            (421, Some("other_vendor")),
+            "{path}: {}",
+            response.text()
+        );
+        assert_eq!(response.json().pointer(at), Some(&value), "{path}");
+        assert!(
+            response.text().contains("/u/NAME") && !response.text().contains("sk-"),
+            "{path}"
+        );
+    }
+    let named = place
+        .baton
+        .post("/u/gateway/v1/chat/completions", &anthropic, "{}".into());
+    assert_ne!(named.await.status, 421);
+    assert_eq!(place.provider.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn with_a_key_of_its_own_an_upstream_gets_no_key_from_the_query() {
+    let config = "[upstreams.gemini]\nbase_url = '{url}'\napi_key = { env = 'THEIR_KEY' }";
+    let place = Setup::new(config, []).await;
+    place
+        .post(
+            "/v1beta/models/g:countTokens?key=AIzaOfTheAgent&alt=json",
+            &json!({}),
+        )
+        .await;
+    let seen = place.provider.requests().pop().unwrap();
+    assert_eq!(seen.path, "/v1beta/models/g:countTokens?alt=json");
+    assert_eq!(seen.header("x-goog-api-key"), Some("from-env"));
+}
+
 /// Collects what is logged on this thread while it lives.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
-use super::route::Route;
+use super::route::{self, Route};
 use super::target;
 use super::upstream::{Upstream, Upstreams};
 use crate::state::access::clients::{AuthenticatedClient, Keyring};
@@ -28,7 +28,7 @@ pub(super) struct Admission {
 pub(super) struct Admitted {
     pub(super) client: AuthenticatedClient,
     pub(super) upstream: Arc<Upstream>,
-    /// Its target holds no key of the client's any more.
+    /// Its target holds no key of the client any more, and no credential if the upstream has a key of its own.
     pub(super) route: Route,
 }
 
@@ -92,6 +92,13 @@ impl Admission {
             return Err(Code::UPGRADE.into());
         }
         let upstream = upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
+        let is_local = |value: &HeaderValue| client.is_in_header(value.as_bytes());
+        if let Some(why) = route::misdirection(&route, &upstream.config, &parts.headers, is_local) {
+            return Err(Fault::because(Code::OTHER_VENDOR, why));
+        }
+        if upstream.config.api_key.is_some() {
+            route.target = route::without_credentials(route.target);
+        }
         Ok(Admitted {
             client,
             upstream: upstream.clone(),

@@ -66,6 +66,8 @@ codes! {
     BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body came too slowly; send the request again";
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
+    /// A credential or a path of another vendor than the upstream's.
+    OTHER_VENDOR = "other_vendor", 421, false, Agent, "the request belongs to another vendor than the upstream of its path, and nothing was sent; name it: /u/NAME in the agent's base URL";
     /// A WebSocket upgrade.
     UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
     /// A panic, or a state that cannot be.

@@ -1,12 +1,16 @@
 //! The destination of a request: a pure function of its path and headers. The agent's own path and query are appended
 //! to the upstream's base URL byte for byte. The one exception is the table of accounts.
 
+mod vendors;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
 use http::uri::PathAndQuery;
 
+use self::vendors::Vendor;
+pub(super) use self::vendors::{misdirection, without_credentials};
 use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 use baton_core::wire::Operation;
@@ -22,6 +26,10 @@ pub struct Route {
     pub operation: Option<Operation>,
     /// Path and query to append to the upstream's base URL, as the agent wrote them, or as the table of accounts says.
     pub target: String,
+    /// Whether the path names the upstream, as `/u/NAME/…`.
+    pub named: bool,
+    /// The upstream of the vendor whose path this is, if the config has none of that name.
+    pub missing: Option<&'static str>,
 }
 
 impl Route {
@@ -126,6 +134,7 @@ const ACCOUNTS: &[Account] = &[Account {
 const VENDORS: &[(&str, &str)] = &[
     ("/backend-api/", "chatgpt"),
     ("/openai/", "azure"),
+    ("/anthropic/", "azure"),
     ("/projects/", "vertex"),
     ("/v1/projects/", "vertex"),
     ("/v1beta1/projects/", "vertex"),
@@ -139,7 +148,10 @@ const VENDORS: &[(&str, &str)] = &[
     ("/api/version", "ollama"),
 ];
 
-/// Wires whose upstream is not `openai` where the path names none.
+/// The upstream of requests without a match.
+const FALLBACK: &str = "openai";
+
+/// Wires whose upstream is not [`FALLBACK`] where the path names none.
 const HOMES: &[(WireId, &str)] = &[(WireId::Anthropic, "anthropic"), (WireId::Gemini, "gemini")];
 
 /// Headers that identify the API that an agent speaks.
@@ -148,7 +160,8 @@ const SIGNS: &[(&str, WireId)] = &[
     ("x-goog-api-key", WireId::Gemini),
 ];
 
-/// Finds the route of a request. Never fails: a request without a match goes to `openai` unchanged.
+/// Finds the route of a request. Never fails: a request without a match goes to `openai`
+/// unchanged. Whether it may go there, [`misdirection`] says.
 pub fn find(
     path_and_query: &PathAndQuery,
     headers: &HeaderMap,
@@ -162,16 +175,30 @@ pub fn find(
         }
         None => (None, target_of_account(whole, headers)),
     };
-    let path = target.split('?').next().unwrap_or(&target);
-    let claimed = claim(path);
-    let recognised = claimed
-        .map(|(wire, _)| wire)
-        .or_else(|| family(path))
-        .or_else(|| sign(headers));
-    let upstream = match named {
-        Some(name) => name.to_owned(),
-        None => unprefixed(path, recognised, headers, upstreams).to_owned(),
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (&*target, None),
     };
+    let claimed = claim(path);
+    let by_path = claimed.map(|(wire, _)| wire).or_else(|| family(path));
+    let by_header = by_path.or_else(|| sign(headers));
+    let holder = match by_header {
+        Some(_) => None,
+        None => vendors::deciding(query, headers, upstreams.get(FALLBACK)),
+    };
+    let recognised = by_header.or_else(|| holder.and_then(Vendor::wire));
+    let vendor_path = VENDORS.iter().find(|(begin, _)| path.starts_with(begin));
+    let vendor_path = vendor_path.map(|(_, vendor)| *vendor);
+    let is_configured = |name: &&'static str| upstreams.contains_key(*name);
+    let upstream = match named {
+        Some(name) => name,
+        None => vendor_path
+            .filter(is_configured)
+            .or_else(|| home_of(path, recognised, headers))
+            .or_else(|| holder.and_then(Vendor::home).filter(is_configured))
+            .unwrap_or(FALLBACK),
+    };
+    let upstream = upstream.to_owned();
     // The config knows better than headers, and a path of a wire's own better than the config.
     let configured = upstreams.get(&upstream).and_then(|u| u.wire);
     let wire = claimed.map(|(wire, _)| wire).or(configured).or(recognised);
@@ -190,15 +217,23 @@ pub fn find(
             format!("/{target}")
         },
         upstream,
+        named: named.is_some(),
+        missing: vendor_path.filter(|name| !upstreams.contains_key(*name)),
     }
 }
 
-/// Path and query at the server of the agent's account, where it names one.
+/// Path and query at the server of the agent's account, if the request names one. Paths of other vendors have no account,
+/// and keys whose vendor is known are not the tokens of one.
 fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
     let moved = ACCOUNTS.iter().find_map(|account| {
         let rest = target.strip_prefix(account.from)?;
         let to = headers.contains_key(account.header).then_some(account.to)?;
-        Some(format!("{to}{rest}"))
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let wire = claim(path).map(|(wire, _)| wire).or_else(|| family(path));
+        let is_elsewhere =
+            wire.and_then(home).is_some() || VENDORS.iter().any(|(begin, _)| path.starts_with(begin));
+        let mut keys = vendors::credentials(Some(query), headers, |_| false);
+        (!is_elsewhere && keys.next().is_none()).then(|| format!("{to}{rest}"))
     });
     moved.map_or(Cow::Borrowed(target), Cow::Owned)
 }
@@ -234,23 +269,16 @@ fn sign(headers: &HeaderMap) -> Option<WireId> {
     first(SIGNS, |name| headers.contains_key(*name))
 }
 
-/// The upstream of a path without `/u/NAME`: its vendor's, where there is one, else that of its wire.
-/// `/v1beta/openai/…` is Google's own imitation of OpenAI's API, so that the place there is not the wire's.
-fn unprefixed(
-    path: &str,
-    wire: Option<WireId>,
-    headers: &HeaderMap,
-    upstreams: &BTreeMap<String, UpstreamConfig>,
-) -> &'static str {
-    let here = |(begin, name): &&(&str, &str)| path.starts_with(begin) && upstreams.contains_key(*name);
-    if let Some((_, vendor)) = VENDORS.iter().find(here) {
-        return vendor;
-    }
-    let home = |wire| first(HOMES, |of| *of == wire);
+/// The upstream of a path's or a header's wire, if that is not [`FALLBACK`]. `/v1beta/openai/…` is Google's own imitation
+/// of OpenAI's API: the place there is not the wire's.
+fn home_of(path: &str, wire: Option<WireId>, headers: &HeaderMap) -> Option<&'static str> {
     let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
     let recognised = google.or(wire).and_then(home);
-    let recognised = recognised.or_else(|| sign(headers).and_then(home));
-    recognised.unwrap_or("openai")
+    recognised.or_else(|| sign(headers).and_then(home))
+}
+
+fn home(wire: WireId) -> Option<&'static str> {
+    first(HOMES, |of| *of == wire)
 }
 
 /// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).

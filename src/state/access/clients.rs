@@ -100,7 +100,8 @@ impl AuthenticatedClient {
         })
     }
 
-    fn is_in_header(&self, value: &[u8]) -> bool {
+    /// Whether a header's value contains a client key, and so is not sent upstream.
+    pub fn is_in_header(&self, value: &[u8]) -> bool {
         self.is_in(value) || (!self.keys.is_empty() && basic(value).is_some_and(|pair| self.is_in(&pair)))
     }
 

@@ -159,3 +159,274 @@ fn paths_name_model_and_framing() {
         assert_eq!((model(target), streams_array(target)), (name, array), "{target}");
     }
 }
+
+/// Credentials with their vendor: a header or a query parameter, and its value. Unknown forms belong to nobody.
+const CREDENTIALS: &[(&str, &str, &str)] = &[
+    ("x-api-key", "sk-ant-api03-x", "anthropic"),
+    ("x-api-key", "a-key", "anthropic"),
+    ("authorization", "Bearer sk-ant-oat01-x", "anthropic"),
+    ("authorization", "bearer  sk-ant-api03-x", "anthropic"),
+    ("authorization", "sk-ant-api03-x", "anthropic"),
+    ("authorization", "Bearer sk-proj-x", "openai"),
+    ("authorization", "Bearer sk-svcacct-x", "openai"),
+    ("x-goog-api-key", "AIzaSyX", "google"),
+    ("x-goog-api-key", "a-key", "google"),
+    ("authorization", "Bearer ya29.x", "google"),
+    ("authorization", "Bearer AIzaSyX", "google"),
+    ("?key", "AIzaSyX", "google"),
+    ("?key", "AQ.x", "google"),
+    ("?key", "a-key", "google"),
+    ("?%6bey", "a-key", "google"),
+    ("?access_token", "ya29%2Ex", "google"),
+    ("?api_key", "sk-ant-api03-x", "anthropic"),
+    ("api-key", "0123456789abcdef0123456789abcdef", "azure"),
+    ("authorization", "Bearer ABSKx", "amazon"),
+    (
+        "authorization",
+        "AWS4-HMAC-SHA256 Credential=AKIAX/20261128/us-east-1/bedrock/aws4_request",
+        "amazon",
+    ),
+    ("x-amz-security-token", "x", "amazon"),
+    ("?X-Amz-Credential", "AKIAX%2F20261128", "amazon"),
+    ("authorization", "Bearer sk-or-v1-x", "openrouter"),
+    ("authorization", "Bearer gsk_x", "groq"),
+    ("authorization", "Bearer ghu_x", "github"),
+];
+
+/// Paths of all APIs that are known, and of none.
+const PATHS: &[&str] = &[
+    "/",
+    "/v1/models",
+    "/v1/files",
+    "/v1/complete",
+    "/v1/skills",
+    "/v1/organizations/me",
+    "/v1/oauth/token",
+    "/api/oauth/usage",
+    "/api/oauth/profile",
+    "/api/claude_code/settings",
+    "/api/event_logging/batch",
+    "/api/hello",
+    "/v1/code/sessions",
+    "/mcp",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/messages/batches",
+    "/anthropic/v1/messages",
+    "/v1/chat/completions",
+    "/chat/completions",
+    "/v1/responses",
+    "/v1/responses/resp_1",
+    "/v1/responses/compact",
+    "/v1/embeddings",
+    "/v1beta/models",
+    "/v1beta/models/m:generateContent",
+    "/v1beta/openai/chat/completions",
+    "/upload/v1beta/files",
+    "/v1alpha/authTokens",
+    "/v1internal:generateContent",
+    "/projects/p/locations/l/publishers/anthropic/models/c:rawPredict",
+    "/v1/projects/p/locations/l/publishers/anthropic/models/c:streamRawPredict",
+    "/projects/p/locations/l/publishers/mistralai/models/c:rawPredict",
+    "/v1/projects/p/locations/l/publishers/google/models/g:generateContent",
+    "/openai/deployments/d/chat/completions",
+    "/openai/v1/responses",
+    "/model/us.anthropic.claude:0/invoke",
+    "/backend-api/codex/responses",
+    "/backend-api/wham/usage",
+    "/api/chat",
+    "/api/tags",
+];
+
+/// The vendors' own hosts, in part configured by hand.
+fn at_vendors(more: &[(&str, &str)]) -> BTreeMap<String, UpstreamConfig> {
+    let built_in = [
+        ("anthropic", "https://api.anthropic.com"),
+        ("openai", "https://api.openai.com"),
+        ("gemini", "https://generativelanguage.googleapis.com"),
+        ("chatgpt", "https://chatgpt.com"),
+        ("codeassist", "https://cloudcode-pa.googleapis.com"),
+    ];
+    let model = testing::config("http://127.0.0.1:9").upstreams["openai"].clone();
+    let rows = built_in.iter().chain(more);
+    rows.map(|(name, url)| {
+        let base_url = (*url).to_owned();
+        (
+            (*name).to_owned(),
+            UpstreamConfig {
+                base_url,
+                ..model.clone()
+            },
+        )
+    })
+    .collect()
+}
+
+const ALL_VENDORS: &[(&str, &str)] = &[
+    ("azure", "https://r.openai.azure.com"),
+    ("vertex", "https://us-east5-aiplatform.googleapis.com/v1"),
+    ("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"),
+];
+
+/// Who receives a request at these upstreams, and what it takes along; `None` if it is refused.
+fn receiver(
+    path: &str,
+    credentials: &[(&str, &str)],
+    upstreams: &BTreeMap<String, UpstreamConfig>,
+) -> Option<(String, Route)> {
+    let mut headers = HeaderMap::new();
+    let mut target = path.to_owned();
+    for (name, value) in credentials {
+        match name.strip_prefix('?') {
+            Some(name) => {
+                target.push(if target.contains('?') { '&' } else { '?' });
+                target.push_str(&format!("{name}={value}"));
+            }
+            None => {
+                let name = http::HeaderName::try_from(*name).unwrap();
+                headers.append(name, http::HeaderValue::from_str(value).unwrap());
+            }
+        }
+    }
+    let route = find(&target.parse().unwrap(), &headers, upstreams);
+    let upstream = &upstreams[&route.upstream];
+    if misdirection(&route, upstream, &headers, |_| false).is_some() {
+        return None;
+    }
+    let host = upstream
+        .base_url
+        .parse::<http::Uri>()
+        .unwrap()
+        .host()
+        .unwrap()
+        .to_owned();
+    let vendor = [
+        ("anthropic", "anthropic.com"),
+        ("openai", "openai.com"),
+        ("openai", "chatgpt.com"),
+        ("google", "googleapis.com"),
+        ("azure", "azure.com"),
+        ("amazon", "amazonaws.com"),
+    ]
+    .into_iter()
+    .find(|(_, end)| host.ends_with(end));
+    Some((vendor.map_or("gateway", |(vendor, _)| vendor).to_owned(), route))
+}
+
+#[test]
+fn no_credential_reaches_another_vendors_host() {
+    let companions: &[&[(&str, &str)]] = &[
+        &[],
+        &[("anthropic-version", "2023-06-01")],
+        &[("chatgpt-account-id", "a")],
+        &[("authorization", "Bearer of-unknown-form")],
+    ];
+    let mut sent = 0;
+    for more in [&[][..], ALL_VENDORS] {
+        let upstreams = at_vendors(more);
+        for path in PATHS {
+            for (name, value, vendor) in CREDENTIALS {
+                for companion in companions {
+                    let given = [companion, &[(*name, *value)][..]].concat();
+                    if let Some((host, _)) = receiver(path, &given, &upstreams) {
+                        assert_eq!(&host, vendor, "{path} {given:?}");
+                        sent += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(sent > 1000, "most of what its vendor answers is sent: {sent}");
+}
+
+#[test]
+fn a_credential_decides_where_the_path_does_not() {
+    let upstreams = at_vendors(ALL_VENDORS);
+    for path in ["/", "/v1/models", "/v1/files", "/api/oauth/usage", "/mcp"] {
+        for (name, value, vendor) in CREDENTIALS {
+            let found = receiver(path, &[(name, value)], &upstreams);
+            let known = !["openrouter", "groq", "github"].contains(vendor);
+            let expected = known.then(|| (*vendor).to_owned());
+            assert_eq!(found.map(|(host, _)| host), expected, "{path} {name}: {value}");
+        }
+    }
+}
+
+/// Headers, and query parameters after a `?`.
+type Given<'g> = &'g [(&'g str, &'g str)];
+
+#[test]
+fn what_agents_send_to_their_own_vendor_passes() {
+    let upstreams = at_vendors(&[]);
+    let token = ("authorization", "Bearer eyJhbGciOi.x.y");
+    #[rustfmt::skip]
+    let table: &[(&str, Given<'_>, &str)] = &[
+        ("/v1/messages?beta=true", &[("authorization", "Bearer sk-ant-oat01-x"), ("anthropic-version", "2023-06-01")], "anthropic"),
+        ("/v1/messages", &[("authorization", "Bearer a-token"), ("x-api-key", "sk-ant-api03-x")], "anthropic"),
+        ("/v1/responses", &[("authorization", "Bearer sk-of-some-gateway")], "openai"),
+        ("/v1/responses", &[("authorization", "Bearer sk-proj-x")], "openai"),
+        ("/v1/chat/completions", &[], "openai"),
+        ("/v1/responses", &[token, ("chatgpt-account-id", "a")], "chatgpt"),
+        ("/v1/models?client_version=1", &[token, ("chatgpt-account-id", "a")], "chatgpt"),
+        ("/backend-api/codex/responses", &[token, ("chatgpt-account-id", "a")], "chatgpt"),
+        // An API key is not the token of a plan.
+        ("/v1/responses", &[("authorization", "Bearer sk-proj-x"), ("chatgpt-account-id", "a")], "openai"),
+        ("/v1/messages", &[("x-api-key", "sk-ant-x"), ("chatgpt-account-id", "a")], "anthropic"),
+        ("/v1beta/models/m:generateContent", &[("x-goog-api-key", "AIzaX")], "gemini"),
+        ("/v1beta/openai/chat/completions", &[("authorization", "Bearer AIzaX")], "gemini"),
+        ("/v1internal:generateContent", &[("authorization", "Bearer ya29.x")], "codeassist"),
+        ("/v1/models", &[("x-api-key", "sk-ant-x"), ("anthropic-version", "2023-06-01")], "anthropic"),
+    ];
+    for (path, given, upstream) in table {
+        let found = receiver(path, given, &upstreams);
+        assert_eq!(
+            found.map(|(_, route)| route.upstream).as_deref(),
+            Some(*upstream),
+            "{path} {given:?}"
+        );
+    }
+}
+
+#[test]
+fn named_upstreams_and_gateways_take_any_credential() {
+    let mut upstreams = at_vendors(&[]);
+    for (name, value, _) in CREDENTIALS {
+        assert!(
+            receiver("/u/openai/v1/models", &[(name, value)], &upstreams).is_some(),
+            "{name}"
+        );
+    }
+    let gateway = "https://gateway.example/team";
+    for upstream in upstreams.values_mut() {
+        gateway.clone_into(&mut upstream.base_url);
+    }
+    for path in PATHS {
+        for (name, value, _) in CREDENTIALS {
+            assert!(
+                receiver(path, &[(name, value)], &upstreams).is_some(),
+                "{path} {name}"
+            );
+        }
+    }
+    // A key of unknown form stays with the gateway that takes all without a match.
+    let mut upstreams = at_vendors(&[]);
+    gateway.clone_into(&mut upstreams.get_mut("openai").unwrap().base_url);
+    let found = receiver("/v1/models", &[("x-api-key", "team-key")], &upstreams);
+    assert_eq!(found.unwrap().1.upstream, "openai");
+    let found = receiver("/v1/models", &[("x-api-key", "sk-ant-x")], &upstreams);
+    assert_eq!(found.unwrap().1.upstream, "anthropic");
+}
+
+#[test]
+fn an_upstream_with_a_key_of_its_own_gets_none_from_the_query() {
+    for (target, sent) in [
+        ("/v1/models?key=AIzaX", "/v1/models"),
+        ("/v1/models?a=%2F&key=k&b", "/v1/models?a=%2F&b"),
+        ("/v1/models?%6bey=k", "/v1/models"),
+        ("/v1/models?x=sk-ant-y", "/v1/models"),
+        ("/v1/models?a=%2F&monkey=1", "/v1/models?a=%2F&monkey=1"),
+        ("/v1/models", "/v1/models"),
+    ] {
+        assert_eq!(without_credentials(target.to_owned()), sent, "{target}");
+    }
+}
