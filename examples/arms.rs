@@ -1,5 +1,5 @@
 //! What sessions cost by when they are cut: each session of `tests/recordings/sessions`, simulated once for each way. Prints the table of
-//! `docs/savings.md`.
+//! `docs/dev/simulation.md`.
 //!
 //! `cargo run --example arms`
 #![allow(clippy::print_stdout)]

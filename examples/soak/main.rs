@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example soak -- --minutes 30 --plot soak.svg`
 //!
-//! docs/reliability.md says what happens, and what counts as a violation. Exits with 1 after one.
+//! docs/dev/reliability.md says what happens, and what counts as a violation. Exits with 1 after one.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

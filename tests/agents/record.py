@@ -1,10 +1,10 @@
-"""The recorded table: a part of docs/agents.md between two marks. It is what a new run is compared with."""
+"""The recorded table: a part of docs/dev/tested.md between two marks. It is what a new run is compared with."""
 
 import re
 
 from agents import HERE, ROOT
 
-PAGE = ROOT / "docs" / "agents.md"
+PAGE = ROOT / "docs" / "dev" / "tested.md"
 VERSIONS = HERE / "versions.toml"
 BEGIN, END = "<!-- agents: begin -->", "<!-- agents: end -->"
 

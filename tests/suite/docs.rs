@@ -1,9 +1,9 @@
-//! The tests that the documentation names exist, and its first commands are tried.
+//! What the documentation names exists: tests, and the names in docs/reference.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 3] = ["docs/invariants.md", "docs/wires.md", "docs/agents.md"];
+const PAGES: [&str; 3] = ["docs/dev/invariants.md", "docs/dev/tested.md", "docs/agents.md"];
 
 /// Every Rust file below `folder`.
 fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
@@ -52,4 +52,96 @@ fn every_test_that_the_documentation_names_exists() {
         missing.remove(&*file.file_stem().unwrap().to_string_lossy());
     }
     assert!(missing.is_empty(), "no tests, but named: {missing:?}");
+}
+
+/// The part of docs/reference.md under a heading.
+fn reference(heading: &str) -> String {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md")).unwrap();
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).expect(heading);
+    section.split("\n## ").next().unwrap().to_owned()
+}
+
+/// The code in the first cell of each row of the tables in a text.
+fn first_cells(text: &str) -> BTreeSet<String> {
+    let cells = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    let code = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    code.map(str::to_owned).collect()
+}
+
+fn source(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+#[test]
+fn the_reference_has_every_exit_code() {
+    let text = source("src/cli/exit.rs");
+    let codes: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| {
+            line.trim()
+                .strip_prefix("pub(super) const ")?
+                .split_once("Self(")?
+                .1
+                .strip_suffix(");")
+        })
+        .collect();
+    assert!(codes.contains("64"), "{codes:?}");
+    let section = reference("Exit codes");
+    let rows: BTreeSet<_> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
+        .filter(|cell| cell.parse::<u8>().is_ok())
+        .collect();
+    assert_eq!(rows, codes);
+}
+
+#[test]
+fn the_reference_has_every_prefix_and_header() {
+    let section = reference("Path prefixes and headers");
+    let declared = source("src/serve/proxy/declared.rs");
+    let prefixes = declared
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("prefix: \"")?.strip_suffix("\","));
+    let prefixes: Vec<_> = prefixes.chain(["/u/"]).collect();
+    assert!(prefixes.len() > 4, "{prefixes:?}");
+    for prefix in prefixes {
+        assert!(section.contains(&format!("| `{prefix}")), "{prefix}");
+    }
+    let mut files = Vec::new();
+    sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve"),
+        &mut files,
+    );
+    let mut headers = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
+        headers.extend(
+            text.split('"')
+                .filter(|text| text.len() > 8 && text.starts_with("x-baton-"))
+                .map(str::to_owned),
+        );
+    }
+    assert!(headers.len() > 6, "{headers:?}");
+    for header in headers {
+        assert!(section.contains(&format!("`{header}`")), "{header}");
+    }
+}
+
+#[test]
+fn the_reference_has_every_column_of_the_log() {
+    let text = source("src/cli/log.rs");
+    let (_, columns) = text.split_once("\nconst COLUMNS").unwrap();
+    let columns = columns.split(";\n").next().unwrap();
+    let names: Vec<_> = columns
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next())
+        .collect();
+    assert!(names.contains(&"TIME"), "{names:?}");
+    let cells = first_cells(&reference("Columns of `baton log`"));
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        assert!(cells.contains(name), "{name}");
+    }
 }

@@ -15,7 +15,7 @@ from .tools import needed
 
 HELP = (
     "  help: a name that is yours has the `repository` of Cargo.toml in its metadata; for another one choose a free name\n"
-    "  help: docs/releasing.md says where the names are; `config/packages/build --profile release` makes files for a trial alone"
+    "  help: docs/dev/releasing.md says where the names are; `config/packages/build --profile release` makes files for a trial alone"
 )
 
 

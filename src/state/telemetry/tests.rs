@@ -119,6 +119,23 @@ fn an_exchange_is_one_line_with_stable_field_names() {
 }
 
 #[test]
+fn the_reference_has_every_field_of_the_log() {
+    let page = include_str!("../../../docs/reference.md");
+    let (_, section) = page.split_once("\n## Log fields\n").unwrap();
+    let rows = section.split("\n## ").next().unwrap().lines();
+    let cells = rows.filter_map(|row| row.strip_prefix("| `")?.split(" | ").next());
+    let mut listed: Vec<_> = cells
+        .flat_map(|cell| cell.split(", "))
+        .map(|name| name.trim_matches('`'))
+        .collect();
+    let event = ExchangeEvent::default();
+    let mut logged: Vec<_> = event.fields().map(|(name, _)| name).collect();
+    listed.sort_unstable();
+    logged.sort_unstable();
+    assert_eq!(listed, logged);
+}
+
+#[test]
 fn what_is_not_known_is_not_logged() {
     let line = logged(&ExchangeEvent::new("x", "openai", "GET /v1/models"));
     assert!(line.get("baton.wire").is_none());

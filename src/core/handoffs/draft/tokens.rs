@@ -1,5 +1,5 @@
 //! How many tokens a text has, estimated. Within a few per cent of OpenAI's `o200k_base` on English, code, logs and JSON
-//! (docs/decisions.md has the figures); whatever shows such a number says that it is estimated.
+//! (docs/dev/decisions.md has the figures); whatever shows such a number says that it is estimated.
 
 use crate::text::cut::floor;
 

@@ -129,6 +129,49 @@ fn the_names_are_api() {
     }
 }
 
+/// A family without a sample is not in the output, so there is one of each, and the source has no other.
+#[test]
+fn the_reference_has_every_metric_with_its_labels() {
+    let metrics = Metrics::new();
+    let mut event = event("m");
+    event.drafts = vec![crate::telemetry::DraftEvent {
+        origin: "person",
+        method: "oneshot",
+        outcome: "complete",
+    }];
+    (event.draft_legs, event.draft_methods) = (vec![1], vec!["oneshot"]);
+    metrics.record(&event);
+    metrics.count_documents_by(|| [1, 0, 0]);
+    let text = crate::telemetry::prometheus::plain(&metrics.text().unwrap());
+    let page = include_str!("../../../../docs/reference.md");
+    let (_, section) = page.split_once("\n## Metrics\n").unwrap();
+    let listed = section.lines().filter(|line| line.starts_with("| `")).count();
+    let names: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    for name in &names {
+        let samples = [name, "_bucket"].concat();
+        let sample = text.lines().find(|line| {
+            let sampled = line.split(['{', ' ']).next();
+            sampled == Some(name) || sampled == Some(&samples)
+        });
+        let labels = sample.unwrap().split_once('{').map_or("", |(_, rest)| rest);
+        let labels = labels
+            .split(['{', ',', '}'])
+            .filter_map(|label| label.split_once("=\""));
+        let labels = labels.filter(|(label, _)| *label != "le");
+        let labels: Vec<_> = labels.map(|(label, _)| format!("`{label}`")).collect();
+        let row = format!("| `{name}` | {} |", labels.join(", ")).replace("|  |", "| |");
+        assert!(section.contains(&row), "{row}");
+    }
+    assert_eq!(names.len(), listed);
+    let sources = [include_str!("mod.rs"), include_str!("costs.rs")].concat();
+    let registered = sources.matches("add(r, \"").count() + counters().count();
+    // The version is registered under its name alone.
+    assert_eq!(names.len(), registered + 1);
+}
+
 #[test]
 fn open_exchanges_are_counted_at_each_scrape() {
     let metrics = Metrics::new();
