@@ -145,7 +145,7 @@ fn the_reference_has_every_metric_with_its_labels() {
     let text = crate::telemetry::prometheus::plain(&metrics.text().unwrap());
     let page = include_str!("../../../../docs/reference.md");
     let (_, section) = page.split_once("\n## Metrics\n").unwrap();
-    let listed = section.lines().filter(|line| line.starts_with("| `")).count();
+    let listed = section.matches("\n  - `").count();
     let names: Vec<_> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
@@ -160,10 +160,17 @@ fn the_reference_has_every_metric_with_its_labels() {
         let labels = labels
             .split(['{', ',', '}'])
             .filter_map(|label| label.split_once("=\""));
-        let labels = labels.filter(|(label, _)| *label != "le");
-        let labels: Vec<_> = labels.map(|(label, _)| format!("`{label}`")).collect();
-        let row = format!("| `{name}` | {} |", labels.join(", ")).replace("|  |", "| |");
-        assert!(section.contains(&row), "{row}");
+        let labels: Vec<_> = labels
+            .filter(|(label, _)| *label != "le")
+            .map(|(label, _)| format!("`{label}`"))
+            .collect();
+        let group = match labels.is_empty() {
+            true => "\n* no label:\n".to_owned(),
+            false => format!("\n* {}:\n", labels.join(", ")),
+        };
+        let (_, rest) = section.split_once(&group).expect(&group);
+        let group = rest.split("\n* ").next().unwrap();
+        assert!(group.contains(&format!("- `{name}`: ")), "{name}: {group}");
     }
     assert_eq!(names.len(), listed);
     let sources = [include_str!("mod.rs"), include_str!("costs.rs")].concat();
