@@ -18,7 +18,7 @@ const ENGLISH: &str = "Keep commit messages in English.";
 fn block(rules: &[&str]) -> String {
     let listed: String = rules.iter().map(|rule| format!("- {rule}\n")).collect();
     format!(
-        "\n\n<carried-over>\nThe user said this earlier. It holds unless the text above says \
+        "\n\n<carried-over>\nThe user's rules and decisions, quoted word for word. They hold unless the text above says \
          otherwise:\n{listed}</carried-over>"
     )
 }

@@ -69,6 +69,7 @@ mod service;
 mod shadow;
 mod sign_ins;
 mod smuggling;
+mod speakers;
 mod summaries;
 mod token_counts;
 mod tools;

@@ -126,6 +126,22 @@ pub fn prints_stored_text(line: &str) -> bool {
     steps.iter().enumerate().any(prints)
 }
 
+/// Whether a line surely prints nothing but the words of its own programs: of builds and tests, or of programs that print
+/// what the line itself says.
+pub fn prints_own_text(line: &str) -> bool {
+    const MAY_SPELL: [&str; 5] = ["$", "`", "\\", "<", "reminder"];
+    let own = |text: &str| {
+        let plain = bare(unparenthesised(text));
+        let is_known = || purpose(plain).is_some_and(|of| of.of.verifies());
+        prepares(plain) || WORDS.quiet.contains(&name_of_program(plain)) || is_known()
+    };
+    let steps = steps(line);
+    !may_hide(line)
+        && !prints_stored_text(line)
+        && !MAY_SPELL.iter().any(|sign| line.contains(sign))
+        && steps.iter().all(|(text, _)| own(text))
+}
+
 /// Identity of a command: its words without assignments and prefixes before it and redirections after it.
 pub fn name_of(command: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();

@@ -15,6 +15,7 @@ pub mod outcomes;
 pub mod person_shell;
 pub mod secret_files;
 mod shell_words;
+pub mod speakers;
 pub mod surroundings;
 mod targets;
 pub mod todo;

@@ -96,6 +96,10 @@ impl FormRow {
             let end = match (is_last && self.whole, mark.as_str()) {
                 (true, mark) => rest.trim_end().strip_suffix(mark)?.len(),
                 (false, "") => rest.len(),
+                // Output may contain the mark that ends it, unless it is escaped.
+                (false, mark) if is_last && matches!(piece, Piece::Output) && self.escapes.is_none() => {
+                    memchr::memmem::rfind(rest.as_bytes(), mark.as_bytes())?
+                }
                 (false, mark) => memchr::memmem::find(rest.as_bytes(), mark.as_bytes())?,
             };
             let inside = &rest[..end];

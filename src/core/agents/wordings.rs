@@ -24,6 +24,10 @@ pub enum UserText {
     Subagent,
     /// The person stopped the model.
     Interrupted,
+    /// The text of a skill or of a custom command.
+    Expansion,
+    /// A file, a result or other context that the agent put next to the person's words.
+    Attached,
     /// Anything else that the harness writes.
     Harness,
 }
@@ -72,8 +76,8 @@ pub fn is_answer_placeholder(text: &str) -> bool {
     ANSWER_PLACEHOLDERS.contains(&text.trim())
 }
 
-/// What a text in a user's place is. `tags` are further beginnings of a harness's texts.
-pub fn user_text(text: &str, tags: &[String]) -> UserText {
+/// What a text in a user's place is by its beginning. `tags` are further beginnings of a harness's texts.
+pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
     let text = text.trim_start();
     let begins = |row: &&BeginningRow| row.texts.iter().any(|begins| text.starts_with(begins));
     match BEGINNINGS.iter().find(begins) {
@@ -93,19 +97,6 @@ pub fn user_text(text: &str, tags: &[String]) -> UserText {
 /// Whether the answer to this is a summary.
 pub fn asks_for_summary(text: &str) -> bool {
     SUMMARY_REQUESTS.contains(&text.trim())
-}
-
-/// The text after the blocks of the harness at its start: `<tag>…</tag>`, each closed by its own name.
-pub fn after_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
-    let mut rest = text.trim_start();
-    while user_text(rest, tags) == UserText::Harness {
-        let Some(after) = after_block(rest) else { break };
-        if after.is_empty() {
-            break;
-        }
-        rest = after;
-    }
-    rest
 }
 
 /// A result without what the harness has put after it: blocks of `<system-reminder>` (Claude Code), and notices of ours.
@@ -140,13 +131,6 @@ fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
         }
         return rest;
     }
-}
-
-fn after_block(text: &str) -> Option<&str> {
-    let name = text.strip_prefix('<')?.split(['>', ' ', '\n']).next()?;
-    let close = format!("</{name}>");
-    let at = memchr::memmem::find(text.as_bytes(), close.as_bytes())?;
-    Some(text[at + close.len()..].trim_start())
 }
 
 #[cfg(test)]
@@ -207,11 +191,5 @@ mod tests {
         ] {
             assert_eq!(user_text(text, &tags), kind, "{text}");
         }
-        let both = "<system-reminder>\na\n</system-reminder>\n<mine>b</mine>\nDo it.";
-        assert_eq!(after_harness(both, &tags), "Do it.");
-        assert_eq!(
-            after_harness("<system-reminder>\na\n</system-reminder>", &tags),
-            "<system-reminder>\na\n</system-reminder>"
-        );
     }
 }

@@ -2,11 +2,12 @@
 
 use memchr::memmem;
 
-use super::preamble::tagged_len;
-use crate::agents::wordings::{self, UserText};
+use crate::agents::speakers::SpeakerSettings;
+use crate::agents::wordings::UserText;
 use crate::commands;
 use crate::text::{Span, json};
-use crate::wire::view::{Role, TurnPartKind, View};
+use crate::transcript::{SaidPart, Transcript, TranscriptPartKind};
+use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
 /// What to search for besides notes.
 #[derive(Debug, Clone, Copy)]
@@ -96,26 +97,39 @@ pub fn last_message(view: &View, tags: &[String]) -> Option<String> {
     own_text(view, asking(view)?, tags).map(|(_, _, text)| text)
 }
 
-/// The first text of a user's turn that is the user's own: its part, where it begins, and what it says.
+/// The first text of a user's turn that is the user's own up to its end: its part, where it begins, and what it says.
 pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
-    let content = view.content(turn);
-    let texts = content.parts.iter().enumerate();
-    texts
-        .filter(|(_, p)| p.kind == TurnPartKind::Text)
-        .find_map(|(n, p)| {
-            let inside = p.text?;
-            let words = json::unescape(view.text(inside));
-            let tagged = tagged_len(&words, tags);
-            let own = words[tagged..].trim();
-            if own.is_empty() || wordings::user_text(own, tags) == UserText::Harness {
-                return None;
-            }
-            let from = match tagged {
-                0 => inside.start,
-                _ => inside.start + json::spelled(view.text(inside), &words[..tagged])?,
-            };
-            Some((n, Span::new(from, inside.end), own.to_owned()))
-        })
+    let settings = SpeakerSettings {
+        tags,
+        ..SpeakerSettings::default()
+    };
+    let said = Transcript::of(view).said_in(turn, &settings);
+    let (said, from) = said.iter().find_map(|said| Some((said, users_from(said)?)))?;
+    let TranscriptPartKind::Text(text) = said.part.kind else {
+        return None;
+    };
+    let parts = view.content(turn).parts;
+    let is_it = |part: &TurnPart| part.kind == TurnPartKind::Text && part.text == Some(text.span);
+    let part = parts.iter().position(is_it)?;
+    let start = match from {
+        0 => text.span.start,
+        _ => text.span.start + json::spelled(text.raw(), &said.text[..from])?,
+    };
+    Some((
+        part,
+        Span::new(start, text.span.end),
+        said.text[from..].trim().to_owned(),
+    ))
+}
+
+/// Where the user's words begin in a text that ends with them.
+fn users_from(said: &SaidPart<'_>) -> Option<usize> {
+    let mut own = said.spoken.iter().filter(|spoken| spoken.by == UserText::Person);
+    let last = own.next().filter(|_| own.next().is_none())?;
+    let is_at_end = said.text[last.range.end..].trim().is_empty();
+    let has_words = is_at_end && !said.of(last).trim().is_empty();
+    let first = said.spoken.len() == 1 && said.text[..last.range.start].trim().is_empty();
+    has_words.then_some(if first { 0 } else { last.range.start })
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
+use super::said::said;
 use super::turn::TranscriptTurn;
 use crate::agents::goals::{self, GoalChange};
-use crate::agents::wordings::{self, UserText};
+use crate::agents::speakers::{SpeakerSettings, Speakers};
+use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
 /// What a transcript says of the goal.
@@ -28,6 +30,7 @@ struct GoalWalk<'a> {
     silent: bool,
     /// The goal that was set last, also one that was dropped.
     last: Option<String>,
+    speakers: Speakers,
     /// Calls of goal tools, by their ids.
     calls: HashMap<&'a [u8], ToolCall<'a>>,
     /// The model has spoken since the last turn that is not its own, and whether it has called a tool.
@@ -50,6 +53,7 @@ pub(super) fn of<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>, tags: &[St
 
 impl<'a> GoalWalk<'a> {
     fn model(&mut self, turn: &TranscriptTurn<'a>) {
+        self.speakers.model_spoke();
         self.spoke = true;
         for call in turn.calls() {
             self.called = true;
@@ -62,17 +66,21 @@ impl<'a> GoalWalk<'a> {
     fn other(&mut self, turn: &TranscriptTurn<'a>, tags: &[String]) {
         let is_finished = self.spoke && !self.called;
         (self.spoke, self.called) = (false, false);
-        let (mut is_mentioned, mut says) = (false, None);
-        for part in turn.parts() {
-            let change = match part.kind {
-                TranscriptPartKind::Result(result) => self.in_result(&part, &result),
-                TranscriptPartKind::Text(text) => {
-                    let text = text.get();
-                    let change = goals::in_text(&text, self.last.as_deref());
+        let (mut is_mentioned, mut is_stopped, mut says) = (false, false, false);
+        let settings = SpeakerSettings {
+            tags,
+            ..SpeakerSettings::default()
+        };
+        for said in said(&mut self.speakers, &settings, turn) {
+            let change = match said.part.kind {
+                TranscriptPartKind::Result(result) => self.in_result(&said.part, &result),
+                TranscriptPartKind::Text(_) => {
+                    let change = goals::in_text(&said.text, self.last.as_deref());
                     if change.is_none() {
-                        let kind = wordings::user_text(wordings::after_harness(&text, tags), tags);
+                        let by = |by| said.spoken.iter().any(|spoken| spoken.by == by);
                         // An interruption says more than the words after it.
-                        says = says.filter(|said| *said == UserText::Interrupted).or(Some(kind));
+                        is_stopped |= by(UserText::Interrupted);
+                        says |= by(UserText::Person);
                     }
                     change
                 }
@@ -82,7 +90,7 @@ impl<'a> GoalWalk<'a> {
             self.apply(change);
         }
         // A goal that is not met would have kept the model from ending its answer.
-        if self.silent && is_finished && !is_mentioned && says == Some(UserText::Person) {
+        if self.silent && is_finished && !is_mentioned && says && !is_stopped {
             self.apply(Some(GoalChange::Dropped));
         }
     }

@@ -20,6 +20,7 @@ mod goal;
 mod literal;
 mod part;
 mod request;
+mod said;
 mod texts;
 mod tool_use;
 mod turn;
@@ -28,6 +29,7 @@ mod turn;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
+use crate::agents::speakers::{self, SpeakerSettings, Speakers};
 use crate::mark::{self, MarkKind};
 use crate::record::HandoffId;
 use crate::text::json;
@@ -39,6 +41,7 @@ pub use goal::SessionGoal;
 pub use literal::{CallArguments, JsonText};
 pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
+pub use said::{SaidPart, SaidReader, said};
 pub use texts::texts;
 pub use tool_use::{AnsweredCalls, ToolUse};
 pub use turn::TranscriptTurn;
@@ -129,6 +132,24 @@ impl<'a> Transcript<'a> {
         let uses = self.tool_uses().into_iter();
         uses.filter_map(|used| used.answer.map(|(turn, part)| ((turn, part.span.start), used)))
             .collect()
+    }
+
+    /// A reader of who speaks in all its turns, from the first one on.
+    pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
+        let words = speakers::INTERJECTION.trim_end().as_bytes();
+        let is_interjected = memmem::find(&self.view.body, words).is_some();
+        SaidReader::new(settings, is_interjected.then(|| self.answered_calls()))
+    }
+
+    /// The parts of one turn; the turn before it decides whether it begins with an expansion.
+    pub fn said_in(&self, at: usize, settings: &SpeakerSettings<'_>) -> Vec<SaidPart<'a>> {
+        let mut speakers = Speakers::default();
+        let before = at.checked_sub(1).and_then(|before| self.turn(before));
+        if let Some(before) = before.filter(|turn| matches!(turn.role, Role::User | Role::Tool)) {
+            said(&mut speakers, settings, &before);
+        }
+        self.turn(at)
+            .map_or_else(Vec::new, |turn| said(&mut speakers, settings, &turn))
     }
 
     /// The turn with the opening line of this handoff. Whether the line counts is not decided here.

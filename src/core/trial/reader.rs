@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 
 use super::session::{RecordedCall, RecordedSession};
 use crate::agents::files;
+use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::agents::wordings::{self, UserText};
 use crate::bill::TokenCounts;
 use crate::handoffs::draft::one_line;
 use crate::handoffs::yaml::time::Time;
 use crate::handoffs::yaml::{self, SessionMessage};
-use crate::transcript::{ToolCall, TranscriptPartKind, TranscriptTurn};
+use crate::transcript::{SaidPart, ToolCall, TranscriptPartKind, TranscriptTurn, said};
 use crate::wire::Role;
 
 /// Bytes of a session's title.
@@ -47,6 +47,7 @@ pub struct TrialReader {
 #[derive(Debug, Default)]
 struct Thread {
     session: RecordedSession,
+    speakers: Speakers,
     /// What came since the last call.
     since: RecordedCall,
     /// When the last entry came that is not an answer.
@@ -223,9 +224,15 @@ impl Thread {
         for message in messages {
             self.session.agent = message.agent.or(self.session.agent);
             let text = message.message.to_string();
-            for part in TranscriptTurn::alone(text.as_bytes(), message.role()).parts() {
+            let turn = TranscriptTurn::alone(text.as_bytes(), message.role());
+            let settings = SpeakerSettings {
+                tags,
+                ..SpeakerSettings::default()
+            };
+            for said in said(&mut self.speakers, &settings, &turn) {
+                let part = &said.part;
                 match part.kind {
-                    TranscriptPartKind::Text(said) => self.text(&said.get(), message.role(), tags),
+                    TranscriptPartKind::Text(_) => self.text(&said),
                     TranscriptPartKind::Call(call) => self.call(&call),
                     TranscriptPartKind::Result(result) => {
                         let bytes = part.texts().iter().map(|text| text.raw().len() as u64).sum();
@@ -238,17 +245,14 @@ impl Thread {
         }
     }
 
-    fn text(&mut self, text: &str, role: Role, tags: &[String]) {
-        self.since.said = self.since.said.saturating_add(text.len() as u64);
-        if role != Role::User {
-            return;
-        }
-        let own = wordings::before_notices(wordings::after_harness(text, tags));
-        if own.trim().is_empty() || wordings::user_text(own, tags) != UserText::Person {
+    fn text(&mut self, said: &SaidPart<'_>) {
+        self.since.said = self.since.said.saturating_add(said.text.len() as u64);
+        let own = said.users_words();
+        if own.is_empty() {
             return;
         }
         if self.session.title.is_empty() {
-            self.session.title = one_line(own, TITLE);
+            self.session.title = one_line(&own, TITLE);
         }
         self.since.person = true;
         self.since.finished |= self.open.take_if(|open| *open == 0).is_some();

@@ -78,8 +78,12 @@ pub const SHADOW: &str = "shadow";
 /// The header with the id of the `baton run` that started the agent.
 pub const RUN: &str = "x-baton-run";
 
-/// Headers that the requests of subagents alone have: Claude Code's, Codex's.
-const OF_SUBAGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
+/// Headers that the requests of subagents alone have: Claude Code's, Codex's, OpenCode's.
+const OF_SUBAGENTS: [&str; 3] = [
+    "x-claude-code-agent-id",
+    "x-openai-subagent",
+    "x-parent-session-id",
+];
 
 /// Whether a subagent sends the request.
 pub fn is_of_subagent(headers: &HeaderMap) -> bool {

@@ -213,7 +213,7 @@ pub struct Begins<'a> {
 
 /// A prompt that says nothing of these rules, as the model sees it. Only this function of these tests knows the block's form.
 fn with_rules(prompt: &str, rules: &[String]) -> String {
-    const SAID: &str = "The user said this earlier. It holds unless the text above says otherwise:\n";
+    const SAID: &str = "The user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:\n";
     let lines: String = rules.iter().rev().map(|rule| format!("- {rule}\n")).collect();
     match rules {
         [] => prompt.to_owned(),

@@ -10,7 +10,8 @@ const CLOSES: &str = "</carried-over>";
 const NAME: &str = "carried-over>";
 
 /// Above the lines of each kind.
-const RULES: &str = "The user said this earlier. It holds unless the text above says otherwise:";
+const RULES: &str =
+    "The user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:";
 const TODOS: &str = "Open in the to-do list as it was last written, unless the text above says otherwise:";
 const CLAIMS: &str = "Said above, and contradicted by what was seen:";
 

@@ -1,15 +1,15 @@
 //! The person's own words of a transcript: user text without what the harness, a shell or a paste put into it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::agents::person_shell;
-use crate::agents::wordings::{self, UserText};
+use crate::agents::speakers::SpeakerSettings;
+use crate::agents::wordings;
 use crate::mark::STEM;
 use crate::text::table;
-use crate::transcript::{AgentKind, Transcript, TranscriptPartKind, TranscriptTurn};
+use crate::transcript::{AgentKind, SaidPart, Transcript};
 use crate::wire::Role;
 
 #[derive(Deserialize)]
@@ -34,17 +34,27 @@ impl PersonTexts {
     /// Reads a transcript. `tags`: how texts of a harness begin. `carry_over`: the prompt that the transcript may begin
     /// with in a user's place.
     pub fn of(transcript: &Transcript<'_>, tags: &[String], carry_over: Option<&str>) -> Self {
-        let backslashes = transcript.agent() == Some(AgentKind::GeminiCli);
+        let carry_overs: Vec<String> = carry_over.map(str::to_owned).into_iter().collect();
+        let mut reader = transcript.said_by(SpeakerSettings {
+            tags,
+            backslashes: transcript.agent() == Some(AgentKind::GeminiCli),
+            carry_overs: &carry_overs,
+        });
         let mut texts = Vec::new();
         let mut newest = 0;
         for turn in transcript.turns() {
+            let said = reader.next_turn(&turn);
             match turn.role {
-                Role::User => {
+                Role::User | Role::Tool => {
                     newest = texts.len();
-                    texts.extend(of_turn(&turn, tags, carry_over, backslashes));
+                    let own = said.iter().map(SaidPart::users_words);
+                    texts.extend(
+                        own.filter(|own| !own.is_empty())
+                            .map(|own| without_sentinels(&own)),
+                    );
                 }
                 // The text before it was a summary of the agent's.
-                Role::Assistant if texts.len() > newest && is_after_summary(&turn) => texts.truncate(newest),
+                Role::Assistant if texts.len() > newest && is_after_summary(&said) => texts.truncate(newest),
                 _ => {}
             }
         }
@@ -57,38 +67,9 @@ impl PersonTexts {
     }
 }
 
-fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
-    let first = turn.parts().into_iter().next();
-    matches!(first.map(|part| part.kind), Some(TranscriptPartKind::Text(text)) if wordings::follows_summary(&text.get()))
-}
-
-fn of_turn(
-    turn: &TranscriptTurn<'_>,
-    tags: &[String],
-    carry_over: Option<&str>,
-    backslashes: bool,
-) -> Vec<String> {
-    let mut texts = Vec::new();
-    for part in turn.parts() {
-        let TranscriptPartKind::Text(text) = part.kind else {
-            continue;
-        };
-        let text = text.get();
-        let mut own = text.as_ref();
-        if let Some(prompt) = carry_over.map(str::trim).filter(|prompt| !prompt.is_empty())
-            && let Some(at) = own.find(prompt)
-        {
-            own = &own[at + prompt.len()..];
-        }
-        own = wordings::before_notices(wordings::after_harness(own, tags));
-        while let Some((_, rest)) = person_shell::read(own, backslashes) {
-            own = wordings::after_harness(rest, tags);
-        }
-        if !own.trim().is_empty() && wordings::user_text(own, tags) == UserText::Person {
-            texts.push(without_sentinels(own));
-        }
-    }
-    texts
+fn is_after_summary(said: &[SaidPart<'_>]) -> bool {
+    said.first()
+        .is_some_and(|first| wordings::follows_summary(&first.text))
 }
 
 /// A text without the sentinels that a person pasted, each with the carry-over prompt after it.
@@ -116,32 +97,40 @@ fn without_sentinels(text: &str) -> String {
 }
 
 /// The lines that a person typed: no code, quotation, tagged block, numbered listing, mark of ours, or what follows the
-/// heading of a file or an announcement of one.
+/// heading of a file or an announcement of one. What is quoted may contain the end of a quotation, so that code ends with
+/// the last fence, and a block with the last closing tag of its name.
 fn typed(text: &str) -> Vec<&str> {
     let closed = closed_tags(text);
+    let fences = text.lines().filter(|line| is_fence(line)).count();
     let mut lines = Vec::new();
-    let mut fence = false;
-    let mut block: Option<&str> = None;
-    for line in text.lines() {
+    let (mut fence, mut at) = (0, 0);
+    let mut block_end = 0;
+    for line in text.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        if start < block_end {
+            continue;
+        }
+        let line = line.trim_end_matches(['\n', '\r']);
         let trimmed = line.trim();
-        if let Some(name) = block {
-            if trimmed.contains(&*format!("</{name}>")) {
-                block = None;
-            }
+        if is_fence(trimmed) {
+            fence += 1;
             continue;
         }
-        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
-            fence = !fence;
-            continue;
-        }
-        if fence || trimmed.is_empty() || trimmed.starts_with('>') || is_listing(trimmed) || is_mark(trimmed)
+        let is_fenced = fence > 0 && (fence < fences || fences % 2 == 1);
+        if is_fenced
+            || trimmed.is_empty()
+            || trimmed.starts_with('>')
+            || is_listing(trimmed)
+            || is_mark(trimmed)
         {
             continue;
         }
         if let Some(name) = tag(trimmed) {
             let is_own = WORDS.own_tags.contains(&name);
-            if !is_own && closed.contains(name) && !trimmed.contains(&*format!("</{name}>")) {
-                block = Some(name);
+            let end = closed.get(name).copied().unwrap_or_default();
+            if !is_own && end > start {
+                block_end = end;
             }
             let inside = trimmed.trim_start_matches(|c| c != '>').trim_start_matches('>');
             let inside = inside
@@ -167,10 +156,22 @@ fn typed(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The names of the tags that are closed anywhere in a text.
-fn closed_tags(text: &str) -> HashSet<&str> {
-    let closing = text.split("</").skip(1);
-    closing.filter_map(|rest| Some(rest.split_once('>')?.0)).collect()
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")
+}
+
+/// The names of the tags that are closed anywhere in a text, and where each is closed last.
+fn closed_tags(text: &str) -> HashMap<&str, usize> {
+    let mut pieces = text.split("</");
+    let mut at = pieces.next().map_or(0, str::len);
+    let mut closed = HashMap::new();
+    for piece in pieces {
+        if let Some((name, _)) = piece.split_once('>') {
+            closed.insert(name, at);
+        }
+        at += "</".len() + piece.len();
+    }
+    closed
 }
 
 /// The name of a tag that opens or closes at the start of a line.

@@ -221,7 +221,7 @@ fn what_is_missing_stands_behind_the_prompt_and_is_read_again() {
     assert_eq!(
         carried.prompt,
         format!(
-            "Go on.\n\n<carried-over>\nThe user said this earlier. It holds unless the text above says otherwise:\n- \
+            "Go on.\n\n<carried-over>\nThe user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:\n- \
              {NEVER}\n- {ENGLISH}\n</carried-over>"
         )
     );

@@ -418,7 +418,7 @@ fn nine_stale_builds_are_one_risk() {
 #[test]
 fn what_stands_behind_a_prompt_is_in_none_of_its_sections() {
     let plain = "# Goal\nIt.\n\n## Decisions\n- SQLite.";
-    let behind = "<carried-over>\nThe user said this earlier. It holds unless the text above says otherwise:\n- Never \
+    let behind = "<carried-over>\nThe user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:\n- Never \
                   push.\n</carried-over>";
     let made = document(&format!("{plain}\n\n{behind}"), &full());
     assert!(made.prompt.ends_with(behind));

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::agents::wordings::{self, UserText};
-use crate::transcript::{Transcript, TranscriptPartKind};
+use crate::agents::speakers::{SpeakerSettings, Speakers};
+use crate::transcript::{Transcript, TranscriptTurn, said};
 use crate::wire::{Role, View};
 
 /// What is in front of a document.
@@ -58,23 +58,26 @@ pub(super) fn as_quoted(prompt: &str) -> Cow<'_, str> {
 /// The person's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
 /// harness's own texts.
 pub fn open_message(view: &View, tags: &[String]) -> String {
-    let turns = Transcript::of(view).turns().rev();
+    let transcript = Transcript::of(view);
     // A turn that is sent by its id alone is the model's, mostly.
-    let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));
-    let mut texts = Vec::new();
-    for turn in open.filter(|turn| turn.role == Role::User) {
-        for part in turn.parts().iter().rev() {
-            let TranscriptPartKind::Text(text) = part.kind else {
-                continue;
-            };
-            let text = text.get();
-            let own = wordings::after_harness(&text, tags);
-            if !own.trim().is_empty() && wordings::user_text(own, tags) == UserText::Person {
-                texts.push(own.trim().to_owned());
-            }
-        }
-    }
-    texts.reverse();
+    let is_models = |turn: TranscriptTurn<'_>| matches!(turn.role, Role::Assistant | Role::Other);
+    let turns: Vec<TranscriptTurn<'_>> = transcript.turns().collect();
+    let open = turns
+        .iter()
+        .rposition(|turn| is_models(*turn))
+        .map_or(0, |at| at + 1);
+    let settings = SpeakerSettings {
+        tags,
+        ..SpeakerSettings::default()
+    };
+    let mut speakers = Speakers::default();
+    let said = turns[open..]
+        .iter()
+        .flat_map(|turn| said(&mut speakers, &settings, turn));
+    let texts: Vec<String> = said
+        .map(|said| said.users_words())
+        .filter(|own| !own.is_empty())
+        .collect();
     texts.join("\n\n")
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::message::{IndexedItem, IndexedMessage, ItemPosition};
 use super::reader::{DraftIndexSettings, MessageReader};
+use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings::UserText;
 use crate::transcript::{AgentKind, AnswerContent, Transcript};
 use crate::wire::Role;
@@ -34,9 +35,16 @@ impl DraftIndex {
         let answered = transcript.answered_calls();
         // By its message and where its part begins.
         let mut calls: HashMap<(usize, usize), ItemPosition> = HashMap::new();
+        let settings = index.settings.clone();
+        let mut reader = transcript.said_by(SpeakerSettings {
+            tags: &settings.tags,
+            backslashes: index.agent == Some(AgentKind::GeminiCli),
+            carry_overs: &settings.carry_overs,
+        });
         for turn in transcript.turns() {
             let at = index.messages.len();
-            let (message, parts) = index.reader().message(&turn, &answered, &calls);
+            let said = reader.next_turn(&turn);
+            let (message, parts) = index.reader().message(&turn, &said, &answered, &calls);
             calls.extend(parts.into_iter().map(|(part, item)| ((at, part), (at, item))));
             index.push(message);
         }

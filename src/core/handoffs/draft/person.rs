@@ -5,22 +5,18 @@ use serde_json::json;
 use super::message::{IndexedCall, IndexedItem, ItemPosition};
 use super::reader::MessageReader;
 use crate::agents::person_shell::{self, PersonShell};
-use crate::agents::wordings::{self, UserText};
+use crate::agents::wordings::UserText;
 use crate::transcript::AgentKind;
 
 /// The name of such a call where the agent has none for it.
 const SHELL: &str = "shell";
 
 impl MessageReader<'_> {
-    /// Adds the commands at the start of a user's text; returns what follows them.
-    pub(super) fn person_ran<'t>(&self, text: &'t str, items: &mut Vec<IndexedItem>) -> &'t str {
+    /// Adds a command that the person ran, with its output; `false` if the text has none.
+    pub(super) fn person_ran(&self, text: &str, items: &mut Vec<IndexedItem>) -> bool {
         let backslashes = self.agent == Some(AgentKind::GeminiCli);
-        let mut text = text;
-        while let Some((ran, rest)) = person_shell::read(text, backslashes) {
-            self.add_run(&ran, items);
-            text = wordings::after_harness(rest, &self.settings.tags);
-        }
-        text
+        let ran = person_shell::read(text, backslashes);
+        ran.inspect(|(ran, _)| self.add_run(ran, items)).is_some()
     }
 
     /// Whether the calls that follow the message before are the person's (OpenCode).

@@ -12,7 +12,6 @@ use super::message::{
 use crate::agents::commands;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
-use crate::agents::goals;
 use crate::agents::may_run_commands;
 use crate::agents::outcomes;
 use crate::agents::secret_files;
@@ -23,8 +22,8 @@ use crate::agents::wordings::{self, UserText};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
-    AgentKind, AnswerContent, AnswerPartKind as Answer, AnsweredCalls, ToolResult, ToolUse, TranscriptPart,
-    TranscriptPartKind, TranscriptTurn,
+    AgentKind, AnswerContent, AnswerPartKind as Answer, AnsweredCalls, SaidPart, ToolResult, ToolUse,
+    TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -82,11 +81,12 @@ pub(super) struct MessageReader<'r> {
 }
 
 impl MessageReader<'_> {
-    /// Reads it; where the part of each of its calls begins, with the call's item. `answered`: the calls that results answer;
+    /// Reads it; where the part of each of its calls begins, with the call's item. `said`: its parts; `answered`: the calls that results answer;
     /// `calls`: where those before are.
     pub(super) fn message(
         &self,
         turn: &TranscriptTurn<'_>,
+        said: &[SaidPart<'_>],
         answered: &AnsweredCalls<'_>,
         calls: &HashMap<(usize, usize), ItemPosition>,
     ) -> (IndexedMessage, Vec<(usize, usize)>) {
@@ -95,7 +95,8 @@ impl MessageReader<'_> {
         let mut summary_before = false;
         if turn.role.is_spoken() {
             let mut texts = 0;
-            for part in turn.parts() {
+            for said in said {
+                let part = &said.part;
                 texts = match part.kind {
                     TranscriptPartKind::Text(_) => texts + 1,
                     _ => 0,
@@ -105,7 +106,8 @@ impl MessageReader<'_> {
                     items.push(IndexedItem::Gap);
                 }
                 match part.kind {
-                    TranscriptPartKind::Text(text) => self.text(&text.get(), turn.role, &mut items),
+                    TranscriptPartKind::Text(_) if turn.role == Role::User => self.spoken(said, &mut items),
+                    TranscriptPartKind::Text(_) => self.models(&said.text, &mut items),
                     TranscriptPartKind::Call(call) => {
                         parts.push((part.span.start, items.len()));
                         let called = self.called(call.named(), &call.given());
@@ -117,7 +119,8 @@ impl MessageReader<'_> {
                     TranscriptPartKind::Result(result) => {
                         let used = answered.get(&(self.before.len(), part.span.start));
                         let place = used.and_then(|used| calls.get(&(used.turn, used.part.span.start)));
-                        items.extend(self.result(&part, &result, used, place.copied()));
+                        items.extend(self.result(part, &result, used, place.copied()));
+                        self.spoken(said, &mut items);
                     }
                     _ => {}
                 }
@@ -138,7 +141,7 @@ impl MessageReader<'_> {
         let mut items = Vec::new();
         for part in &answer.parts {
             match part.kind {
-                Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
+                Answer::Text | Answer::Refusal => self.models(&part.text(), &mut items),
                 Answer::Call => {
                     let name = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
                     items.push(IndexedItem::Call(self.called(name, &part.text())));
@@ -159,58 +162,60 @@ impl MessageReader<'_> {
         self.settings.redactor.cleaned(text)
     }
 
-    fn text(&self, text: &str, role: Role, items: &mut Vec<IndexedItem>) {
-        if role == Role::User
-            && let Some((carried, rest)) = self.carried_over(text)
-        {
-            items.push(IndexedItem::Text(IndexedText {
-                kind: UserText::Summary,
-                text: self.clean(&bounded(&as_quoted(carried), TEXT)),
-                anchors: Vec::new(),
-            }));
-            return self.text(rest, role, items);
+    /// Adds what is said in a user's place.
+    fn spoken(&self, said: &SaidPart<'_>, items: &mut Vec<IndexedItem>) {
+        let mut own = Some(said.users_words()).filter(|own| !own.is_empty());
+        for spoken in &said.spoken {
+            let text = said.of(spoken);
+            match spoken.by {
+                // The user's words of a part are one text, whatever is between them.
+                UserText::Person => {
+                    if let Some(own) = own.take() {
+                        self.text(UserText::Person, &own, true, items);
+                    }
+                }
+                UserText::PersonShell if self.person_ran(text, items) => {}
+                // For a text of the agent's, its presence is enough.
+                UserText::Harness if wordings::asks_for_summary(text) => {
+                    items.push(IndexedItem::Text(IndexedText {
+                        kind: UserText::Harness,
+                        text: text.trim().to_owned(),
+                        anchors: Vec::new(),
+                    }))
+                }
+                UserText::Harness | UserText::Expansion | UserText::Attached => {}
+                by => self.text(by, text, true, items),
+            }
         }
-        let (kind, text) = match role {
-            Role::User => {
-                let own = wordings::after_harness(text, &self.settings.tags);
-                let own = self.person_ran(wordings::before_notices(own), items);
-                (wordings::user_text(own, &self.settings.tags), own)
-            }
-            Role::Assistant if self.answers_summary_request() => (UserText::Summary, text),
-            Role::Assistant if text.trim_start().starts_with("[[handoff-resume:") => {
-                (UserText::Summary, text)
-            }
-            _ => (UserText::Person, text),
+    }
+
+    /// Adds what the model says.
+    fn models(&self, text: &str, items: &mut Vec<IndexedItem>) {
+        let is_summary = self.answers_summary_request() || text.trim_start().starts_with("[[handoff-resume:");
+        let kind = if is_summary {
+            UserText::Summary
+        } else {
+            UserText::Person
         };
+        self.text(kind, text, false, items);
+    }
+
+    fn text(&self, kind: UserText, text: &str, by_person: bool, items: &mut Vec<IndexedItem>) {
         if text.trim().is_empty() {
             return;
         }
-        // For a text of the agent's, its presence is enough.
         let text = match kind {
-            UserText::Harness => match wordings::asks_for_summary(text) {
-                true => text.trim().to_owned(),
-                false => return,
-            },
             UserText::Summary => self.clean(&bounded(&as_quoted(text), TEXT)),
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {
             UserText::Person if self.settings.quotes => {
                 let (constraints, assumptions) = (&self.settings.markers, &self.settings.assumptions);
-                markers::anchors(&text, role == Role::User, constraints, assumptions)
+                markers::anchors(&text, by_person, constraints, assumptions)
             }
             _ => Vec::new(),
         };
         items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
-    }
-
-    /// A carry-over prompt at the start of a text, and what follows it.
-    fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        let text = goals::without_stated(wordings::after_pins(text.trim_start()));
-        let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
-        let mut prompts = prompts.filter(|prompt| !prompt.is_empty());
-        let prompt = prompts.find(|prompt| text.starts_with(prompt))?;
-        Some(text.split_at(prompt.len()))
     }
 
     fn answers_summary_request(&self) -> bool {

@@ -7,13 +7,14 @@ use std::rc::Rc;
 use super::calls::{self, RecalledCall};
 use super::sections::{self, TextSource};
 use super::{CutPart, RecallIndexSettings};
+use crate::agents::speakers::SpeakerSettings;
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::before_reminders;
 use crate::text::json;
 use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
 use crate::transcript::{
-    AgentKind, AnsweredCalls, ToolUse, TranscriptPart, TranscriptPartKind, TranscriptTurn,
+    AgentKind, AnsweredCalls, SaidPart, ToolUse, TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -70,8 +71,14 @@ impl<'a> RecallIndex<'a> {
         let answered = cut.transcript.answered_calls();
         let mut calls = HashMap::new();
         let turns = cut.transcript.turns();
+        let mut reader = cut.transcript.said_by(SpeakerSettings {
+            tags: &settings.tags,
+            backslashes: index.agent == Some(AgentKind::GeminiCli),
+            carry_overs: &[],
+        });
         for turn in turns.take_while(|turn| turn.span.start < cut.end) {
-            index.read(cut, &turn, &answered, &mut calls);
+            let said = reader.next_turn(&turn);
+            index.read(cut, (&turn, &said), &answered, &mut calls);
         }
         index
     }
@@ -101,7 +108,7 @@ impl<'a> RecallIndex<'a> {
     fn read(
         &mut self,
         cut: &CutPart<'_>,
-        turn: &TranscriptTurn<'_>,
+        (turn, said): (&TranscriptTurn<'_>, &[SaidPart<'_>]),
         answered: &AnsweredCalls<'_>,
         calls: &mut HashMap<(usize, usize), usize>,
     ) {
@@ -112,15 +119,16 @@ impl<'a> RecallIndex<'a> {
             .map_or((0, 0), |read| (read.person_turns, read.handoffs));
         let (mut person_turn, mut handoffs) = before;
         if turn.role.is_spoken() {
-            for (n, part) in turn.parts().iter().enumerate() {
+            for (n, said) in said.iter().enumerate() {
+                let part = &said.part;
                 let Some(here) = cut.reaches(part) else { break };
                 match part.kind {
                     TranscriptPartKind::Text(text) => {
                         let text: Rc<str> = match here {
-                            None => text.get().into(),
+                            None => said.text.as_ref().into(),
                             Some(bytes) => json::unescape(&text.raw()[..bytes]).into(),
                         };
-                        let found = sections::of(&text, turn.role, &self.settings.tags);
+                        let found = sections::of(&text, turn.role, &said.spoken);
                         let asks =
                             |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
                         let opens =

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::agents::wordings::{self, UserText};
+use crate::agents::speakers::Spoken;
+use crate::agents::wordings::UserText;
 use crate::redact::Redactor;
 use crate::text::cut::floor;
 use crate::transcript::Transcript;
@@ -63,8 +64,8 @@ fn ours(line: &str) -> Option<OwnLine> {
     .find_map(|(begins, line)| rest.starts_with(begins).then_some(line))
 }
 
-/// Divides a text of this speaker's. `tags`: how texts of a harness begin.
-pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
+/// Divides a text of this speaker's. `spoken`: who speaks in a text in a user's place.
+pub(super) fn of(text: &str, role: Role, spoken: &[Spoken]) -> Sections {
     let mut found = match memchr::memmem::find(text.as_bytes(), b"handoff-") {
         Some(_) => without_marks(text),
         None => Sections {
@@ -73,28 +74,33 @@ pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
         },
     };
     if role == Role::User {
-        for (source, range) in &mut found.all {
-            if *source != TextSource::CarryOver {
-                let own = wordings::after_harness(&text[range.clone()], tags);
-                range.start = range.end - own.len();
-                let own = wordings::before_notices(own);
-                range.end = range.start + own.len();
-                *source = match wordings::user_text(own, tags) {
-                    UserText::Person => TextSource::Person,
-                    UserText::Summary | UserText::Branch => TextSource::Summary,
-                    UserText::PersonShell | UserText::Subagent => TextSource::Report,
-                    UserText::Interrupted | UserText::Harness => {
-                        range.end = range.start;
-                        TextSource::Person
-                    }
-                };
-            }
-        }
+        let all = std::mem::take(&mut found.all).into_iter();
+        found.all = all.flat_map(|section| spoken_in(section, spoken)).collect();
     }
     found
         .all
         .retain(|(_, range)| text[range.clone()].chars().any(char::is_alphanumeric));
     found
+}
+
+/// What of a section is said by whom, without the harness's texts.
+fn spoken_in((source, range): SourceSection, spoken: &[Spoken]) -> Vec<SourceSection> {
+    if source == TextSource::CarryOver {
+        return vec![(source, range)];
+    }
+    let stretches = spoken.iter().filter_map(|spoken| {
+        let source = match spoken.by {
+            UserText::Person => TextSource::Person,
+            UserText::Summary | UserText::Branch => TextSource::Summary,
+            UserText::PersonShell | UserText::Subagent | UserText::Expansion | UserText::Attached => {
+                TextSource::Report
+            }
+            UserText::Interrupted | UserText::Harness => return None,
+        };
+        let inside = spoken.range.start.max(range.start)..spoken.range.end.min(range.end);
+        (inside.start < inside.end).then_some((source, inside))
+    });
+    stretches.collect()
 }
 
 fn without_marks(text: &str) -> Sections {
@@ -176,9 +182,16 @@ pub struct RecallIndexSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::speakers::{SpeakerSettings, Speakers, TurnPiece};
 
     fn parts(text: &str, role: Role) -> Vec<(TextSource, &str)> {
-        let sections = of(text, role, &["<mine>".to_owned()]);
+        let tags = ["<mine>".to_owned()];
+        let settings = SpeakerSettings {
+            tags: &tags,
+            ..SpeakerSettings::default()
+        };
+        let spoken = Speakers::default().turn(&settings, &[TurnPiece::Text(text)]);
+        let sections = of(text, role, &spoken[0]);
         let all = sections.all.into_iter();
         all.map(|(source, range)| (source, text[range].trim())).collect()
     }

@@ -1,8 +1,10 @@
 //! The last words of a session.
 
 use super::names::AGENT_TYPE;
-use crate::agents::wordings::{self, UserText};
-use crate::transcript::{AgentKind, AnswerContent, AnswerPartKind, Transcript, TranscriptPartKind};
+use crate::agents::speakers::SpeakerSettings;
+use crate::transcript::{
+    AgentKind, AnswerContent, AnswerPartKind, SaidPart, Transcript, TranscriptPartKind, TranscriptTurn,
+};
 use crate::wire::Role;
 
 /// What was said last; empty where nothing was.
@@ -24,22 +26,25 @@ impl LastWords {
             person: String::new(),
             agent: transcript.agent(),
         };
-        for turn in transcript.turns().rev() {
-            let mut texts = Vec::new();
-            let mut answers = false;
-            for part in turn.parts() {
-                match part.kind {
-                    TranscriptPartKind::Text(text) => texts.push(text.get().into_owned()),
-                    TranscriptPartKind::Result(_) => answers = true,
-                    _ => {}
-                }
-            }
-            let text = texts.join("\n");
+        for (at, turn) in transcript
+            .turns()
+            .enumerate()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+        {
             match turn.role {
-                Role::Assistant if found.model.trim().is_empty() => found.model = text,
-                Role::User if !answers && is_request(text.trim()) => {
-                    found.person = text.trim().to_owned();
-                    break;
+                Role::Assistant if found.model.trim().is_empty() => found.model = text_of(&turn),
+                Role::User => {
+                    let said = transcript.said_in(at, &SpeakerSettings::default());
+                    let own = said
+                        .iter()
+                        .map(SaidPart::users_words)
+                        .filter(|own| !own.is_empty());
+                    found.person = own.collect::<Vec<_>>().join("\n");
+                    if !found.person.is_empty() {
+                        break;
+                    }
                 }
                 _ => {}
             }
@@ -58,7 +63,10 @@ impl LastWords {
     }
 }
 
-/// What a harness puts there begins with a tag.
-fn is_request(text: &str) -> bool {
-    !text.is_empty() && !text.starts_with(['<', '#']) && wordings::user_text(text, &[]) == UserText::Person
+fn text_of(turn: &TranscriptTurn<'_>) -> String {
+    let texts = turn.parts().into_iter().filter_map(|part| match part.kind {
+        TranscriptPartKind::Text(text) => Some(text.get().into_owned()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }

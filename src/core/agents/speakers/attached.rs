@@ -1,0 +1,114 @@
+//! Files, results and other texts that agents attach to the user's words: `attached.toml`.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use memchr::memmem;
+use serde::Deserialize;
+
+use super::blocks;
+use crate::agents::wordings::UserText;
+use crate::text::table;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct AttachedForms {
+    turn: Vec<&'static str>,
+    expansion: Vec<&'static str>,
+    elements: Vec<&'static str>,
+    ended: Vec<Ended>,
+    replies: Vec<&'static str>,
+    typed: Vec<&'static str>,
+}
+
+/// A text in front of the user's words, up to a heading of its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ended {
+    begins: &'static str,
+    ends: &'static str,
+}
+
+static FORMS: LazyLock<AttachedForms> = LazyLock::new(|| table::read(include_str!("attached.toml")));
+
+/// What an agent attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attachment {
+    /// So many bytes.
+    Element(usize),
+    /// All that follows in the turn.
+    Turn,
+    /// All that follows in the text.
+    Text(UserText),
+    /// The result of a question to the user.
+    Reply,
+}
+
+/// The first attachment in a text, and the line that it begins with.
+pub(super) fn first(text: &str) -> Option<(usize, Attachment)> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some(attachment) = begins(line.trim_start(), &text[at..], at == 0) {
+            return Some((at, attachment));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// What begins with this line, of which `rest` is the text from there on.
+fn begins(line: &str, rest: &str, is_first: bool) -> Option<Attachment> {
+    // Most lines begin with a letter that no form begins with.
+    if !line.starts_with(['<', '-', '[', '#', 'B', 'C', 'E', 'H', 'I', 'R']) {
+        return None;
+    }
+    let starts = |all: &[&str]| all.iter().any(|begins| line.starts_with(begins));
+    if let Some(tool) = result_of(line) {
+        return Some(match FORMS.replies.contains(&tool) {
+            true => Attachment::Reply,
+            false => Attachment::Turn,
+        });
+    }
+    if starts(&FORMS.turn) {
+        return Some(Attachment::Turn);
+    }
+    if is_first && starts(&FORMS.expansion) {
+        return Some(Attachment::Text(UserText::Expansion));
+    }
+    if let Some(form) = FORMS
+        .ended
+        .iter()
+        .find(|form| is_first && line.starts_with(form.begins))
+    {
+        let end = memmem::rfind(rest.as_bytes(), form.ends.as_bytes());
+        return Some(match end {
+            Some(end) => Attachment::Element(end + form.ends.len()),
+            None => Attachment::Turn,
+        });
+    }
+    let name = line.strip_prefix('<')?;
+    let is_element = |element: &&&str| {
+        let after = name.strip_prefix(**element);
+        after.is_some_and(|after| after.starts_with([' ', '>', '\n', '\r']))
+    };
+    FORMS.elements.iter().find(is_element)?;
+    let indent = rest.len() - rest.trim_start().len();
+    Some(Attachment::Element(indent + blocks::block_len(&rest[indent..])))
+}
+
+/// The tool of a line that announces its result as text: `[read_file for 'README.md'] Result:` (Cline, Roo).
+fn result_of(line: &str) -> Option<&str> {
+    let inside = line.strip_prefix('[')?;
+    let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))?;
+    let is_result = end > 0 && inside[end..].starts_with([']', ' ']) && line.contains("] Result:");
+    is_result.then(|| &inside[..end])
+}
+
+/// The user's words in the result of a question to the user.
+pub(super) fn reply(text: &str) -> Option<Range<usize>> {
+    let mut elements = FORMS
+        .typed
+        .iter()
+        .filter_map(|name| blocks::element(text, &format!("<{name}>"), &format!("</{name}>")));
+    elements.next()
+}

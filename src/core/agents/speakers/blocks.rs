@@ -1,0 +1,95 @@
+//! Blocks at the start of a text: `<tag>…</tag>` of a harness, and the user's commands that the agent expands.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use crate::agents::wordings::{self, UserText};
+use crate::text::cost;
+
+/// Elements of a command that the user typed and the agent expands (Claude Code). One that begins with the message has its
+/// expansion in the next text; one that begins with the name is the agent's own.
+const EXPANDED: &str = "<command-message>";
+const INVOCATIONS: [&str; 2] = [EXPANDED, "<command-name>"];
+
+/// Beginning of a note that the user stopped the model; it ends with its bracket.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+/// A command whose expansion follows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Invocation {
+    /// Without the slash.
+    name: String,
+    args: String,
+}
+
+impl Invocation {
+    /// Whether all words of an expansion are the user's: the command's name after punctuation, and what the user typed
+    /// after it (`::pin TEXT`, for the custom command `/pin TEXT`).
+    pub(super) fn is_all_of(&self, expansion: &str) -> bool {
+        let words = expansion
+            .trim()
+            .trim_start_matches(|c: char| c.is_ascii_punctuation());
+        let args = words.strip_prefix(&*self.name).filter(|_| !self.name.is_empty());
+        args.is_some_and(|args| {
+            args.trim() == self.args && (args.is_empty() || args.starts_with(char::is_whitespace))
+        })
+    }
+}
+
+/// A command that the agent expands: what its expansion is known by, if one follows, and what the user typed after its
+/// name.
+pub(super) fn invocation(text: &str) -> Option<(Option<Invocation>, Option<Range<usize>>)> {
+    let rest = text.trim_start();
+    INVOCATIONS.iter().find(|tag| rest.starts_with(**tag))?;
+    let args = element(text, "<command-args>", "</command-args>");
+    let name = element(text, "<command-name>", "</command-name>").map_or("", |name| &text[name]);
+    let follows = rest.starts_with(EXPANDED).then(|| Invocation {
+        name: name.trim().trim_start_matches('/').to_owned(),
+        args: args.clone().map_or("", |args| &text[args]).trim().to_owned(),
+    });
+    Some((follows, args))
+}
+
+/// The inside of an element, from its first opening to its last closing tag.
+pub(super) fn element(text: &str, opens: &str, closes: &str) -> Option<Range<usize>> {
+    let start = memmem::find(text.as_bytes(), opens.as_bytes())? + opens.len();
+    let end = memmem::rfind(&text.as_bytes()[start..], closes.as_bytes())?;
+    Some(start..start + end)
+}
+
+/// The block at the start of a text: whose it is, and its length.
+pub(super) fn at_start(text: &str, tags: &[String]) -> Option<(UserText, usize)> {
+    if text.starts_with(INTERRUPTED) {
+        return Some((UserText::Interrupted, text.find(']')? + 1));
+    }
+    harness_len(text, tags).map(|len| (UserText::Harness, len))
+}
+
+/// Length of the harness's block at the start of a text.
+pub(super) fn harness_len(text: &str, tags: &[String]) -> Option<usize> {
+    let tag = tags
+        .iter()
+        .find(|tag| !tag.is_empty() && text.starts_with(tag.as_str()));
+    let is_block = || text.starts_with('<') && wordings::user_text(text, &[]) == UserText::Harness;
+    match tag {
+        Some(tag) if !tag.starts_with('<') => Some(match text.find("\n<") {
+            Some(at) => at + 1 + block_len(&text[at + 1..]),
+            None => text.len(),
+        }),
+        Some(_) => Some(block_len(text)),
+        None => is_block().then(|| block_len(text)),
+    }
+}
+
+/// Length of the block at the start of a text: up to the last closing tag of its name, and all of the text where there is
+/// none.
+pub(super) fn block_len(text: &str) -> usize {
+    let name = text.strip_prefix('<').unwrap_or_default();
+    let end = name.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | ':')));
+    let close = format!("</{}>", &name[..end.unwrap_or(name.len())]);
+    let found = memmem::rfind(text.as_bytes(), close.as_bytes());
+    let len = found.map_or(text.len(), |at| at + close.len());
+    cost::add(text.len());
+    len
+}

@@ -1,0 +1,83 @@
+//! Messages that the user sends while the agent works (Claude Code): in a block at the end of a result, or of its own.
+//!
+//! A result may contain the same words. So the block must end the result, and the call must print no stored text: an
+//! edit, a file's numbered lines, or a command that builds, tests or waits. The rest is left out.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use crate::agents::commands;
+use crate::agents::tools::{self, ToolKind};
+
+/// How the message begins.
+pub const INTERJECTION: &str = "The user sent a new message while you were working:\n";
+
+/// What follows the message: today's words, and those of 2.1.
+const FOLLOWS: [&str; 2] = [
+    "\n\nThis is how Claude Code surfaces messages",
+    "\n\nIMPORTANT: After completing your current task",
+];
+
+const OPENS: &str = "<system-reminder>";
+const CLOSES: &str = "</system-reminder>";
+
+/// The user's message in a text that is nothing but its block.
+pub fn in_reminder(text: &str) -> Option<Range<usize>> {
+    let inside = text.strip_prefix(OPENS)?.trim_start();
+    let start = text.len() - inside.len();
+    typed(text, start..text.trim_end().strip_suffix(CLOSES)?.len())
+}
+
+/// The user's messages in the blocks at the end of a result, in order. Nothing if the result has such words elsewhere.
+pub fn interjected(result: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut rest = result.trim_end();
+    while let Some(inside) = rest.strip_suffix(CLOSES)
+        && let Some(at) = memmem::rfind(inside.as_bytes(), OPENS.as_bytes())
+    {
+        if let Some(typed) = in_reminder(&rest[at..]) {
+            found.push(at + typed.start..at + typed.end);
+        }
+        rest = rest[..at].trim_end();
+    }
+    let is_elsewhere = memmem::find(rest.as_bytes(), OPENS.as_bytes()).is_some();
+    match is_elsewhere {
+        true => Vec::new(),
+        false => found.into_iter().rev().collect(),
+    }
+}
+
+/// The message between its fixed words in the inside of a block.
+fn typed(text: &str, inside: Range<usize>) -> Option<Range<usize>> {
+    let start = inside.start + INTERJECTION.len();
+    let message = text.get(inside)?.strip_prefix(INTERJECTION)?;
+    let ends = FOLLOWS.iter();
+    let end = ends.filter_map(|follows| memmem::rfind(message.as_bytes(), follows.as_bytes()));
+    let end = end.max()?;
+    (!message[..end].contains(OPENS)).then(|| start..start + end)
+}
+
+/// Whether the result of a call may end with text that somebody stored or that the model wrote, before the harness's blocks.
+pub fn may_print_stored_text(name: &str, arguments: &str, result: &str) -> bool {
+    if arguments.contains("system-reminder") {
+        return true;
+    }
+    let (name, arguments) = tools::called(name.to_owned(), arguments);
+    match ToolKind::of(&name, &arguments) {
+        ToolKind::Write | ToolKind::Edit | ToolKind::Patch | ToolKind::Delete | ToolKind::Todo => false,
+        ToolKind::Read => !is_numbered(result),
+        ToolKind::Shell => !tools::command(&arguments).is_some_and(|line| commands::prints_own_text(&line)),
+        _ => true,
+    }
+}
+
+/// Whether each line of a result has a number, up to the harness's blocks.
+fn is_numbered(result: &str) -> bool {
+    let lines = result.split(OPENS).next().unwrap_or_default().lines();
+    let mut lines = lines.filter(|line| !line.trim().is_empty());
+    lines.all(|line| {
+        let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.len() < line.trim_start().len() && rest.starts_with(['→', '\t'])
+    })
+}

@@ -1,0 +1,241 @@
+//! Who speaks in each text of a turn in a user's place. Chat commands, rules, drafts, search and documents all ask here.
+//!
+//! A file, a result or a block of the harness may contain anything, including closing tags and commands. So a block ends
+//! at the last closing tag of its name, and the parts of a turn are read as one sequence. After the beginning of an
+//! attached file or of a result as text, nothing in the turn is the user's. In doubt, a text is not the user's.
+
+mod attached;
+mod blocks;
+mod interjected;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use self::attached::Attachment;
+use self::blocks::Invocation;
+use super::goals;
+use super::person_shell;
+use super::wordings::{self, UserText};
+
+pub use self::interjected::{INTERJECTION, in_reminder, interjected, may_print_stored_text};
+
+/// Beginning of a result after which the harness puts the text of a skill (Claude Code).
+const LAUNCHES: &str = "Launching skill: ";
+
+/// Bytes of a result that are enough to decide what may follow it.
+pub const RESULT_BEGINNING: usize = 64;
+
+/// Blocks at the start of a text that are read one by one. A text with more of them is the harness's as a whole.
+const MAX_BLOCKS: usize = 64;
+
+/// A stretch of a text, and who speaks in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoken {
+    pub by: UserText,
+    pub range: Range<usize>,
+}
+
+/// One part of a turn.
+#[derive(Debug, Clone, Copy)]
+pub enum TurnPiece<'t> {
+    Text(&'t str),
+    /// A tool result with its first [`RESULT_BEGINNING`] bytes.
+    Result(&'t str),
+    Other,
+}
+
+/// What is known of the agent whose turns are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SpeakerSettings<'s> {
+    /// Further beginnings of a harness's texts.
+    pub tags: &'s [String],
+    /// Whether the agent escapes commands that the user ran with backslashes.
+    pub backslashes: bool,
+    /// Carry-over prompts that may be in a user's place.
+    pub carry_overs: &'s [String],
+}
+
+/// Reads the turns of a transcript in order.
+#[derive(Debug, Default)]
+pub struct Speakers {
+    /// The next text may be the expansion of this.
+    next: Option<Invocation>,
+}
+
+/// How a turn goes on after one of its texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// What follows is judged by itself.
+    Open,
+    /// A file or a result as text has begun.
+    Attached,
+    /// The result of a question to the user has begun: the user's words are in elements.
+    Replied,
+}
+
+impl Speakers {
+    /// Passes a turn of the model's.
+    pub fn model_spoke(&mut self) {
+        self.next = None;
+    }
+
+    /// For each part of a turn in a user's place, the stretches of its text in order; blank ones are left out.
+    pub fn turn(&mut self, settings: &SpeakerSettings<'_>, pieces: &[TurnPiece<'_>]) -> Vec<Vec<Spoken>> {
+        let is_text =
+            |piece: &TurnPiece<'_>| matches!(piece, TurnPiece::Text(text) if !text.trim().is_empty());
+        let last = pieces.iter().rposition(is_text);
+        let mut rest = Rest::Open;
+        let all = pieces.iter().enumerate().map(|(at, piece)| match piece {
+            TurnPiece::Text(text) => {
+                let mut turn = TurnReader {
+                    speakers: self,
+                    settings,
+                    is_last: Some(at) == last,
+                    rest: &mut rest,
+                    found: Vec::new(),
+                };
+                turn.read(text);
+                let mut found = turn.found;
+                found.retain(|spoken| !text[spoken.range.clone()].trim().is_empty());
+                found
+            }
+            TurnPiece::Result(beginning) => {
+                self.next = beginning.starts_with(LAUNCHES).then(Invocation::default);
+                Vec::new()
+            }
+            TurnPiece::Other => Vec::new(),
+        });
+        all.collect()
+    }
+}
+
+/// Reads the texts of one turn.
+struct TurnReader<'r> {
+    speakers: &'r mut Speakers,
+    settings: &'r SpeakerSettings<'r>,
+    /// Whether no other text follows in the turn.
+    is_last: bool,
+    rest: &'r mut Rest,
+    found: Vec<Spoken>,
+}
+
+impl TurnReader<'_> {
+    fn push(&mut self, by: UserText, range: Range<usize>) {
+        self.found.push(Spoken { by, range });
+    }
+
+    fn read(&mut self, text: &str) {
+        match *self.rest {
+            Rest::Attached => return self.push(UserText::Attached, 0..text.len()),
+            Rest::Replied => return self.replied(text, 0),
+            Rest::Open => {}
+        }
+        let expanded = match text.trim().is_empty() {
+            true => None,
+            false => self.speakers.next.take(),
+        };
+        if let Some((invocation, args)) = blocks::invocation(text) {
+            // An invocation after another one, or after a result, is the model's or a file's.
+            let args = args
+                .filter(|_| expanded.is_none())
+                .unwrap_or(text.len()..text.len());
+            self.push(UserText::Harness, 0..args.start);
+            self.push(UserText::Person, args.clone());
+            self.push(UserText::Harness, args.end..text.len());
+            self.speakers.next = invocation;
+            return;
+        }
+        match expanded {
+            Some(invocation) if blocks::harness_len(text.trim_start(), self.settings.tags).is_some() => {
+                self.push(UserText::Harness, 0..text.len());
+                self.speakers.next = Some(invocation);
+            }
+            Some(invocation) if invocation.is_all_of(text) => self.push(UserText::Person, 0..text.len()),
+            Some(_) => self.push(UserText::Expansion, 0..text.len()),
+            None => self.divide(text),
+        }
+    }
+
+    /// Reads what is at the start of a text until words of the user's, or until one speaker has all that is left.
+    fn divide(&mut self, text: &str) {
+        let carried = carried_over(text, self.settings.carry_overs).unwrap_or_default();
+        let mut at = carried.end;
+        self.push(UserText::Harness, 0..carried.start);
+        self.push(UserText::Summary, carried);
+        for _ in 0..MAX_BLOCKS {
+            at = text.len() - text[at..].trim_start().len();
+            let rest = &text[at..];
+            if rest.is_empty() {
+                return;
+            }
+            if let Some((_, after)) = person_shell::read(rest, self.settings.backslashes) {
+                let end = text.len() - after.len();
+                self.push(UserText::PersonShell, at..end);
+                at = end;
+            } else if let Some(typed) = interjected::in_reminder(rest) {
+                self.push(UserText::Harness, at..at + typed.start);
+                self.push(UserText::Person, at + typed.start..at + typed.end);
+                return self.push(UserText::Harness, at + typed.end..text.len());
+            } else if let Some((by, len)) = blocks::at_start(rest, self.settings.tags) {
+                self.push(by, at..at + len);
+                at += len;
+                // Where another text follows, that one is the user's, if any is.
+                if !self.is_last && by == UserText::Harness {
+                    return self.push(UserText::Harness, at..text.len());
+                }
+            } else {
+                return match wordings::user_text(rest, self.settings.tags) {
+                    UserText::Person => self.user(text, at),
+                    by => self.push(by, at..text.len()),
+                };
+            }
+        }
+        self.push(UserText::Harness, at..text.len());
+    }
+
+    /// Words of the user's from `at` on, until what the agent attached to them.
+    fn user(&mut self, text: &str, at: usize) {
+        let end = at + wordings::before_notices(&text[at..]).len();
+        let mut from = at;
+        while let Some((start, attachment)) = attached::first(&text[from..end]) {
+            let start = from + start;
+            self.push(UserText::Person, from..start);
+            match attachment {
+                Attachment::Element(len) => {
+                    self.push(UserText::Attached, start..start + len);
+                    from = start + len;
+                }
+                Attachment::Turn => {
+                    *self.rest = Rest::Attached;
+                    return self.push(UserText::Attached, start..text.len());
+                }
+                Attachment::Text(by) => return self.push(by, start..text.len()),
+                Attachment::Reply => {
+                    *self.rest = Rest::Replied;
+                    return self.replied(text, start);
+                }
+            }
+        }
+        self.push(UserText::Person, from..end);
+        self.push(UserText::Harness, end..text.len());
+    }
+
+    /// The user's words of a result of a question to the user.
+    fn replied(&mut self, text: &str, at: usize) {
+        let typed = attached::reply(&text[at..])
+            .map_or(text.len()..text.len(), |typed| at + typed.start..at + typed.end);
+        self.push(UserText::Harness, at..typed.start);
+        self.push(UserText::Person, typed.clone());
+        self.push(UserText::Harness, typed.end..text.len());
+    }
+}
+
+/// The carry-over prompt at the start of a text; pins and the goal may precede it.
+fn carried_over(text: &str, carry_overs: &[String]) -> Option<Range<usize>> {
+    let rest = goals::without_stated(wordings::after_pins(text.trim_start()));
+    let mut prompts = carry_overs.iter().map(|prompt| prompt.trim());
+    let prompt = prompts.find(|prompt| !prompt.is_empty() && rest.starts_with(prompt))?;
+    let start = text.len() - rest.len();
+    Some(start..start + prompt.len())
+}
