@@ -99,7 +99,7 @@ test("failures are listed on the home page and counted in the column, with and w
 test("the bill is a table that is sorted, by day, model and conversation", async () => {
   mock.stories = examples();
   await go("#/s?by=model");
-  assert.match(await text(".facts"), /\$[\d.]+\s*cost\s*\$[\d.]+\s*without baton, estimated\s*\+\$[\d.]+\s*saved \(50 %\), ± \$/);
+  assert.match(await text(".facts"), /\$[\d.]+\s*cost\s*\$[\d.]+\s*without baton, estimated\s*\$[\d.]+\s*saved \(50 %\), ± \$/);
   const column = async (n) => (await page.locator(`.sums tbody tr td:nth-child(${n})`).allInnerTexts()).map((it) => Number(it.replace(/[^\d.]/g, "")));
   await page.getByRole("button", { name: "cost" }).click();
   const falling = await column(7);
@@ -108,7 +108,7 @@ test("the bill is a table that is sorted, by day, model and conversation", async
   await page.getByRole("button", { name: "cost" }).click();
   assert.deepEqual(await column(7), [...falling].reverse());
   assert.equal(await page.locator(".sums td.bad").count(), 1, "a loss is a loss");
-  assert.match(await text(".view"), /prices of 2026-11-20 \(genai-prices\)[\s\S]*would have been too long without baton/);
+  assert.match(await text(".view"), /Prices: genai-prices, 2026-11-20\.[\s\S]*would have been too long without baton/);
   await shot(page, "savings");
   await page.getByRole("link", { name: "conversation", exact: true }).click();
   await page.waitForFunction(() => document.querySelector(".sums tbody th a")?.textContent.startsWith("Work through"));
@@ -120,7 +120,7 @@ test("a conversation says what it cost, and what carrying cost", async () => {
   mock.stories = examples();
   await go(talk());
   await page.waitForSelector(".bill:not([hidden])");
-  assert.match(await text(".bill .facts"), /cost[\s\S]*\$1\.72\s*carried results again, 12 results of read_file most/);
+  assert.match(await text(".bill .facts"), /cost[\s\S]*\$1\.72\s*of that for tool results sent again, most of it 12 results of read_file/);
   await page.locator(".bill summary").click();
   assert.match(await text(".bill"), /What carrying costs[\s\S]*read_file\s*12[\s\S]*read_file src\/store\/mod\.rs\s*3[\s\S]*\$0\.56/);
   await shot(page, "bill");

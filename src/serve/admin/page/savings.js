@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { facts, h, line, set } from "./dom.js";
-import { bytes, count, dollars, plural, short, signedDollars } from "./words.js";
+import { bytes, count, decimalsOf, dollars, money, plural, short } from "./words.js";
 
 const GROUPS = [["day", "day"], ["model", "model"], ["conversation", "conversation"]];
 const TIMES = [["", "all"], ["30d", "30 days"], ["7d", "7 days"], ["1d", "a day"]];
@@ -15,16 +15,38 @@ const COLUMNS = [
   ["written", (sum) => sum.tokens.cache_write + sum.tokens.cache_write_long, short],
   ["output", (sum) => sum.tokens.output, short],
   ["cost", (sum) => sum.cost, dollars],
-  ["without", (sum) => sum.without_cost, dollars],
-  ["saved", (sum) => sum.saved, signedDollars],
+  ["without baton", (sum) => sum.without_cost, dollars],
+  ["saved", (sum) => sum.saved, dollars],
 ];
+const PRICED = COLUMNS.filter(([, , show]) => show === dollars);
+
+/** Rules for a handoff, in words. */
+const RULES = {
+  model: "handoffs at the moments of the shadow",
+  handoff: "handoffs at task ends",
+  free: "handoffs when the cache is cold",
+  "nudge=pays": "handoffs when they pay",
+  "free+nudge=pays": "handoffs when they pay, or when the cache is cold",
+  mask: "old results left out, no handoffs",
+};
+
+/** An amount as a saving or as a loss. */
+function wouldHave(saved, error = null) {
+  return `would have ${saved < 0 ? `cost ${money(saved)} more` : `saved ${money(saved)}`}${error === null ? "" : ` (± ${money(error)})`}`;
+}
 
 /** A table of sums that is sorted by a click on a heading; `nameOf` makes the cell of a key. */
 export function sumTable(groups, label, nameOf) {
   let [by, falling] = [null, true];
   const body = h("tbody");
   const headings = [];
-  const cells = (sum) => COLUMNS.map(([name, value, show]) => h("td", { class: `num ${name === "saved" && value(sum) < 0 ? "bad" : ""}` }, sum.cost === 0 && sum.unpriced && ["cost", "without", "saved"].includes(name) ? "–" : show(value(sum))));
+  // Amounts of one table are read against one another.
+  const decimals = decimalsOf(groups.flatMap((sum) => PRICED.map(([, value]) => value(sum))));
+  const cells = (sum) => COLUMNS.map((column) => {
+    const [name, value, show] = column;
+    const text = sum.cost === 0 && sum.unpriced && PRICED.includes(column) ? "–" : show(value(sum), decimals);
+    return h("td", { class: `num ${name === "saved" && text.startsWith("\u2212") ? "bad" : ""}` }, text);
+  });
   const draw = () => {
     const value = COLUMNS[by]?.[1];
     const sorted = value ? [...groups].sort((a, b) => (falling ? value(b) - value(a) : value(a) - value(b))) : groups;
@@ -47,13 +69,15 @@ export function sumTable(groups, label, nameOf) {
 
 /** The bill as large facts. */
 export function billFacts(total) {
-  const share = total.without_cost > 0 ? ` (${Math.round((100 * total.saved) / total.without_cost)} %)` : "";
+  const share = total.without_cost > 0 ? ` (${Math.round((100 * Math.abs(total.saved)) / total.without_cost)} %)` : "";
+  const error = `± ${money(total.saved_error)}`;
+  const saved = total.saved < 0 ? [`${money(total.saved)} more`, `than without baton${share}, ${error}`] : [money(total.saved), `saved${share}, ${error}`];
   const all = total.tokens;
   const input = all.input + all.cache_read + all.cache_write + all.cache_write_long;
   return [
-    total.cost || !total.unpriced ? [dollars(total.cost), "cost"] : null,
-    total.cost ? [dollars(total.without_cost), "without baton, estimated"] : null,
-    total.cost ? [signedDollars(total.saved), `saved${share}, ± ${dollars(total.saved_error)}`, "Net: negative where handoffs cost more than they saved"] : null,
+    total.cost || !total.unpriced ? [money(total.cost), "cost"] : null,
+    total.cost ? [money(total.without_cost), "without baton, estimated"] : null,
+    total.cost ? [...saved, "Net: what handoffs and baton's tools cost is subtracted"] : null,
     [short(input), "tokens of input", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_long)} written to it`],
     [short(all.output), "tokens of output"],
   ];
@@ -63,13 +87,21 @@ export function billFacts(total) {
 function promised(it) {
   if (!it?.paid) return null;
   const day = new Date(it.at_ms).toISOString().slice(0, 10);
-  return `baton try had said on ${day}: ${line(it.sum.arm)} saves ${signedDollars(it.sum.saved)} ± ${dollars(it.sum.error)}, ${Math.round((100 * it.sum.saved) / it.paid)} % of ${dollars(it.paid)}.`;
+  return `On ${day} baton try estimated for ${money(it.paid)} of usage: ${RULES[it.sum.arm] ?? line(it.sum.arm)} ${wouldHave(it.sum.saved, it.sum.error)}.`;
+}
+
+/** The effect of other rules on the same conversations. A rule without a handoff is left out. */
+function ruleList(tried = []) {
+  const rules = tried.filter((rule) => rule.cuts);
+  if (!rules.length) return null;
+  const item = (rule) => h("li", null, `${RULES[rule.arm] ?? line(rule.arm)}: ${plural(rule.cuts, "handoff")} ${wouldHave(rule.saved, rule.error)}`);
+  return h("details", null, h("summary", null, "Other rules in the same conversations"), h("ul", null, rules.map(item)));
 }
 
 /** The moments of a shadow, newest first. */
 function momentList(moments = []) {
   if (!moments.length) return null;
-  const item = (it) => h("li", null, h("a", { href: `#/e/${encodeURIComponent(it.id)}` }, new Date(it.at_ms).toISOString().slice(0, 16).replace("T", " ")), ` ${line(it.shadow.what).replaceAll("_", " ")}`, it.shadow.saved === null ? "" : `, ${signedDollars(it.shadow.saved)}`);
+  const item = (it) => h("li", null, h("a", { href: `#/e/${encodeURIComponent(it.id)}` }, new Date(it.at_ms).toISOString().slice(0, 16).replace("T", " ")), ` ${line(it.shadow.what).replaceAll("_", " ")}`, it.shadow.saved === null ? "" : `, ${wouldHave(it.shadow.saved)}`);
   return h("details", null, h("summary", null, `In its shadow: ${plural(moments.length, "moment")}`), h("ul", null, [...moments].reverse().map(item)));
 }
 
@@ -77,10 +109,10 @@ function momentList(moments = []) {
 function remarks(report) {
   const { total } = report;
   return [
-    `At the prices of ${report.prices?.date ?? "?"} (${line(report.prices?.source ?? "?")}).`,
+    "Tokens: new input, read from the provider's cache, written to it, and output.",
+    `Prices: ${line(report.prices?.source ?? "?")}, ${report.prices?.date ?? "?"}.`,
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
     promised(report.promised),
-    report.tried?.length ? `In these conversations ${report.tried.map((rule) => `${rule.arm === "model" ? "handoffs at the moments of the shadow" : line(rule.arm)} saves ${signedDollars(rule.saved)} ± ${dollars(rule.error)} in ${plural(rule.cuts, "cut")}`).join("; ")}.` : null,
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
     total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton: counted as compacted by the agent, not as saved.` : null,
   ].filter(Boolean).join(" ");
@@ -98,14 +130,14 @@ export async function savings(ctx, _, query) {
     const report = await api.json(api.path(["savings"], { by, since: since || null }), { signal: ctx.signal });
     facts(numbers, billFacts(report.total));
     set(said, remarks(report));
-    set(moments, momentList(report.moments));
+    set(moments, ruleList(report.tried), momentList(report.moments));
     set(table, report.groups.length ? sumTable(report.groups, by, nameOf) : h("p", { class: "dim" }, "No answered exchange in this time."));
   };
   await load();
   const choice = (label, all, now, hash) => h("p", { class: "links", role: "group", "aria-label": label }, h("span", { class: "dim" }, label), all.map(([value, word]) => h("a", { href: hash(value), class: "choice", "aria-current": value === now ? "true" : null }, word)));
   const hash = (by, since) => `#/s?${new URLSearchParams({ by, ...(since ? { since } : {}) })}`;
   const node = h("div", { class: "view" },
-    h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "What it cost, and would have cost")),
+    h("header", { class: "head-of-view" }, h("h1", null, "What it cost, and would have cost")),
     numbers, choice("By", GROUPS, by, (it) => hash(it, since)), choice("Of", TIMES, since, (it) => hash(by, it)), table, said, moments);
   return { node, title: "Savings", up: "#/", refresh: load };
 }
@@ -130,13 +162,15 @@ export function conversationBill(ctx, key) {
 function carriedFact(carry) {
   if (!carry.carried_bytes) return null;
   const top = carry.tools[0];
-  const share = carry.carried_cost !== null && carry.input_cost ? dollars(carry.carried_cost) : bytes(carry.carried_bytes);
-  return [share, `carried results again, ${plural(top.results, "result")} of ${line(top.tool)} most`, "Results of tools that were sent before, and sent again with each later request"];
+  const most = `most of it ${plural(top.results, "result")} of ${line(top.tool)}`;
+  const [value, label] = carry.carried_cost !== null && carry.input_cost ? [money(carry.carried_cost), "of that for tool results sent again"] : [bytes(carry.carried_bytes), "of tool results sent again"];
+  return [value, `${label}, ${most}`, "Each request repeats the tool results of the requests before it, until a handoff"];
 }
 
 function carriedTable(carry) {
   if (!carry.results.length) return null;
-  const cost = (it) => (it.again_cost === null ? "–" : dollars(it.again_cost));
+  const decimals = decimalsOf([...carry.tools, ...carry.results].map((it) => it.again_cost));
+  const cost = (it) => (it.again_cost === null ? "–" : dollars(it.again_cost, decimals));
   const row = (name, it) => h("tr", null, h("th", { scope: "row", dir: "auto" }, name), [count(it.results), bytes(it.bytes), count(it.again), bytes(it.again_bytes), cost(it)].map((text) => h("td", { class: "num" }, text)));
   const head = (name) => h("thead", null, h("tr", null, [name, "results", "size", "sent again", "bytes again", "cost"].map((text) => h("th", { scope: "col" }, text))));
   const table = (label, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "numbers" }, head(label), h("tbody", null, rows)));

@@ -52,14 +52,25 @@ export function tokensOf(n) {
   return Math.round((n ?? 0) / BYTES_PER_TOKEN);
 }
 
-/** `$12.40`; below ten cents with four decimals. */
-export function dollars(amount) {
-  const value = amount ?? 0;
-  return `$${value !== 0 && Math.abs(value) < 0.1 ? value.toFixed(4) : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+/** `$12.40`, with as many decimals as given; nothing is `$0.00` without a sign. */
+export function dollars(amount, decimals = 2) {
+  const value = Math.abs(amount ?? 0);
+  if (value < 0.5 / 10 ** decimals) return "$0.00";
+  const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  return `${amount < 0 ? "\u2212" : ""}$${value.toLocaleString("en-US", digits)}`;
 }
 
-export function signedDollars(amount) {
-  return `${amount < 0 ? "\u2212" : "+"}${dollars(Math.abs(amount ?? 0))}`;
+/** Decimals with which all of these amounts can be compared: four if the largest is below ten cents. */
+export function decimalsOf(amounts) {
+  return Math.max(0, ...amounts.map((amount) => Math.abs(amount ?? 0))) < 0.1 ? 4 : 2;
+}
+
+/** An amount in a sentence: `$12.40`, and below ten cents `1.3 cents`. */
+export function money(amount) {
+  const value = Math.abs(amount ?? 0);
+  if (value >= 0.1) return dollars(value);
+  if (value === 0) return "$0.00";
+  return value < 0.0005 ? "under 0.1 cents" : `${(100 * value).toFixed(1)} cents`;
 }
 
 export function millis(ms) {
@@ -123,6 +134,20 @@ export function outcome(row) {
 
 export function failed(row) {
   return !row.open && (row.status >= 400 || (row.outcome && row.outcome !== "complete"));
+}
+
+/** Who asked for a handoff and who wrote it, unless the model did both. */
+const ORIGINS = {
+  oneshot: "asked for in the chat, written by the model",
+  bundle: "asked for in the chat, selected from the history",
+  local: "asked for in the chat, written without a model",
+  person: "written by the user",
+  auto: "made at the context threshold",
+  api: "asked for through the API",
+};
+
+export function begun(handoff) {
+  return ORIGINS[handoff.origin] ?? null;
 }
 
 /** Why a message or a stretch of a request was changed. */
