@@ -25,10 +25,10 @@ const go = async (hash = "", options = {}) => (page = await open(browser, `${moc
 const text = (selector) => page.locator(selector).first().innerText();
 const talk = (key = "claude-code:6f1c2a") => `#/c/${encodeURIComponent(key)}`;
 
-test("an empty journal says how to point an agent here", async () => {
+test("an empty journal says how to start an agent here", async () => {
   await go();
   const said = await text("main");
-  for (const line of ["ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude", `codex -c 'openai_base_url="http://127.0.0.1:8787/v1"'`, "OPENAI_BASE_URL=http://127.0.0.1:8787/v1", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787 gemini"]) assert.ok(said.includes(line), line);
+  for (const line of ["baton run claude", "baton demo", "ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude", `codex -c 'openai_base_url="http://127.0.0.1:8787/v1"'`, "OPENAI_BASE_URL=http://127.0.0.1:8787/v1", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787 gemini"]) assert.ok(said.includes(line), line);
   await shot(page, "empty");
 });
 
@@ -36,7 +36,7 @@ test("conversations are listed, with what was saved", async () => {
   mock.stories = examples();
   await go();
   assert.equal(await page.locator("#list .talk").count(), 4);
-  assert.match(await text("#list .talk"), /Work through docs\/plan\.md[\s\S]*Anthropic · claude-sonnet-4-5[\s\S]*3[\s\S]*−\d+/);
+  assert.match(await text("#list .talk"), /Work through docs\/plan\.md[\s\S]*claude-sonnet-4-5[\s\S]*3[\s\S]*−[\d.]+.k tokens/);
   assert.match(await text(".facts"), /6\s*handoffs/);
   await shot(page, "home");
 });
@@ -132,8 +132,14 @@ test("conversations that begin alike are named by what tells them apart", async 
   const plan = "Work through docs/plan.md: tasks one after the other.";
   mock.stories = [title(1, `${plan} Next: task 1: survey`), title(2, `${plan} Next: task 2: put a trait`), title(3, "Mend it"), title(4, "Mend it"), title(5, plan)];
   await go();
-  assert.deepEqual(await page.locator("#list .talk-title").allInnerTexts(), ["…1: survey", "…2: put a trait", "Mend it", "Mend it", plan]);
-  assert.match(await page.locator("#list .talk-title").first().getAttribute("title"), /^Work through/);
+  // The text is whole, and its first part alone is shortened: what tells it apart is seen.
+  const parts = (n) => page.locator("#list .talk-title").nth(n).locator(".ends > span");
+  assert.deepEqual(await page.locator("#list .talk-title").allTextContents(), [`${plan} Next: task 1: survey`, `${plan} Next: task 2: put a trait`, "Mend it", "Mend it", plan]);
+  assert.deepEqual([await parts(0).last().textContent(), await parts(1).last().textContent()], ["1: survey", "2: put a trait"]);
+  const cut = (part) => part.evaluate((node) => node.scrollWidth > node.clientWidth);
+  assert.deepEqual([await cut(parts(1).first()), await cut(parts(1).last())], [true, false]);
+  assert.ok(await parts(1).first().evaluate((node) => node.clientWidth > 60), "the beginning is seen, too");
+  assert.equal(await parts(4).last().textContent(), "the other.");
 });
 
 test("the search box jumps to an exchange by its number, and offers a filter as one", async () => {
@@ -204,7 +210,7 @@ test("the chart is drawn in bytes or tokens, zoomed, with the window and the nud
   const points = async (name) => (await page.locator(`.${name}`).getAttribute("points")).split(" ").filter(Boolean).length;
   assert.equal(await points("ramp-line"), 32);
   assert.equal(await page.locator(".level").count(), 0, "limits are in tokens");
-  assert.match(await text(".legend"), /fixed part 2\.1 KiB/);
+  assert.match(await text(".legend"), /system prompt and tools 2\.1 KiB/);
   await page.getByRole("button", { name: "tokens", exact: true }).click();
   assert.match(await text(".legend"), /The model sees [\d.]+.k tokens/);
   // The provider counted what was sent with the last request.
@@ -392,7 +398,7 @@ test("each row of a receipt opens what it speaks of, and the list says what mode
   await shot(page, "receipt");
   mock.omissions = { "claude-opus-5-5": { handoffs: 5, lacked: 2 }, "gpt-6.1-sol": { handoffs: 10, lacked: 21 } };
   await go("#/h");
-  assert.deepEqual(await page.locator(".omissions li").allInnerTexts(), ["claude-opus-5-5 leaves out 0.4 rules and to-dos a handoff, over 5", "gpt-6.1-sol leaves out 2.1 rules and to-dos a handoff, over 10"]);
+  assert.deepEqual(await page.locator(".omissions li").allInnerTexts(), ["claude-opus-5-5: 2 in 5 handoffs", "gpt-6.1-sol: 21 in 10 handoffs"]);
 });
 
 /** A document as the API has it: one check that failed, and two claims that nothing proves. */
@@ -417,7 +423,7 @@ test("a handoff shows its document: what was seen, what was only claimed, what c
   it.prompt = "Goal: a reader.\nAll\ntests pass. The build is green.\nNext: go on.";
   await go(`#/h/${handoffId(3)}`);
   const told = await text(".document");
-  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "block `cargo test` ended with 101", "not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed after it", "cargo fmt --check passed in turn 2", "make lint ended in a way that is not known in turn 1, files may have changed after it", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
+  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "blocks: `cargo test` ended with 101", "warning: not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed after it", "cargo fmt --check passed in turn 2", "make lint ended in a way that is not known in turn 1, files may have changed after it", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
   assert.equal(await page.locator(".document b b").count(), 0, "markup is text");
   const claims = page.locator(".prompt pre mark.claim");
   assert.deepEqual(await claims.allInnerTexts(), ["All\ntests pass. contradicted", "The build is green. unverified"]);
@@ -902,7 +908,11 @@ test("what cannot be had is said, and can be tried again", async () => {
   await go(`#/e/${exchangeId(999)}`);
   assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges are deleted first/);
   await page.goto(`${mock.url}/#/%`);
-  await page.getByText("Nothing on this page has this address").waitFor();
+  await page.getByText("The inspector has no page at #/%.").waitFor();
+  assert.equal(await page.locator("main").getAttribute("aria-busy"), "false");
+  assert.doesNotMatch(await text("main"), /Try again|deleted/);
+  await page.getByRole("link", { name: "Go to the conversations" }).click();
+  await page.waitForSelector(".talk-card");
 });
 
 for (const scheme of ["light", "dark"]) {

@@ -23,7 +23,12 @@ const BROWSERS: [&str; 3] = [
 #[ignore = "needs Chromium: .ci/full browser"]
 fn with_canned_answers() {
     let program = Running::start("http://127.0.0.1:1");
-    program.drive(&["align.test.mjs", "chain.test.mjs", "page.test.mjs"]);
+    program.drive(&[
+        "align.test.mjs",
+        "chain.test.mjs",
+        "page.test.mjs",
+        "views.test.mjs",
+    ]);
 }
 
 #[test]
@@ -101,6 +106,7 @@ impl Running {
             .args(scripts.iter().map(|script| folder.join(script)))
             .env("BATON_URL", &self.program.data)
             .env("BATON_ADMIN", &self.program.admin)
+            .env("BATON_PROGRAM", env!("CARGO_BIN_EXE_baton"))
             .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
             .output()
             .unwrap();

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { conversation } from "./conversation.js";
-import { h, say } from "./dom.js";
+import { h, line, say } from "./dom.js";
 import { exchange } from "./exchange.js";
 import { exchanges } from "./exchanges.js";
 import { draft } from "./draft.js";
@@ -13,7 +13,7 @@ import { savings } from "./savings.js";
 import { Side } from "./side.js";
 
 const main = document.getElementById("main");
-const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key), prefix: () => side.status?.command_prefix ?? "" };
+const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key), nameOf: (...it) => side.nameOf(...it), prefix: () => side.status?.command_prefix ?? "" };
 let view = null;
 let control = new AbortController();
 
@@ -52,12 +52,14 @@ async function open(again = false) {
   const found = route();
   const atHome = found?.[0] === home;
   document.body.classList.toggle("at-home", atHome);
-  if (!found) return fail(new api.ApiError(404, "route", "Nothing on this page has this address."));
+  if (!found) return lost();
   const [make, args] = found;
   const loading = setTimeout(() => again || show(h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Loading…"))), QUIET);
   main.setAttribute("aria-busy", "true");
   const back = again ? { ...view?.place?.(), ...whereNow() } : places.get(history.state?.entry);
   try {
+    await known;
+    if (mine.signal.aborted) return;
     const made = await make({ ...ctx, signal: mine.signal, place: back }, ...args);
     if (mine.signal.aborted) return;
     view = made;
@@ -136,13 +138,32 @@ function turn() {
   open();
 }
 
+/** Shows a message instead of a view. */
+function instead(title, ...parts) {
+  show(h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, title), parts)));
+}
+
+const homeLink = () => h("p", null, h("a", { href: "#/" }, "Go to the conversations"));
+
+/** Shows that no view has this address. */
+function lost() {
+  view = { up: "#/" };
+  document.title = "No such page · baton";
+  instead("No such page", h("p", { role: "alert" }, "The inspector has no page at ", h("code", null, line(location.hash)), "."), homeLink());
+  main.setAttribute("aria-busy", "false");
+  side.here(null, false);
+}
+
 function fail(error) {
   // What could not be had is asked for again once the proxy answers.
   const mends = error.status === 0 || error.status >= 500;
   view = { up: "#/", refresh: mends ? () => open() : null };
-  const title = error.status === 404 ? "Not found" : error.status === 401 ? "A token is needed" : "The request failed";
-  const more = error.status === 404 ? "The journal is bounded: the oldest exchanges are deleted first." : null;
-  show(h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, title), h("p", { class: "bad", role: "alert" }, error.message), more ? h("p", { class: "dim" }, more) : null, h("p", null, h("button", { type: "button", onclick: () => (error.status === 401 ? locked() : open()) }, error.status === 401 ? "Enter the token" : "Try again")))));
+  const message = h("p", { class: "bad", role: "alert" }, error.message);
+  const button = (label, act) => h("p", null, h("button", { type: "button", onclick: act }, label));
+  side.here(null);
+  if (error.status === 404) return instead("Not found", message, h("p", { class: "dim" }, "The journal is bounded: the oldest exchanges are deleted first."), homeLink());
+  if (error.status === 401) return instead("A token is needed", message, button("Enter the token", locked));
+  instead("The request failed", message, button("Try again", () => open()));
 }
 
 /** Asks for the admin token, once at a time. */
@@ -198,9 +219,11 @@ function liveState(now) {
 
 const side = new Side({ locked });
 let listen = null;
+/** The first list and status: views take names and the command prefix from them. */
+let known = null;
 
 function start() {
-  side.load();
+  known = side.load();
   open();
   if (listen) listen();
   else {

@@ -2,7 +2,7 @@
 // ways back.
 
 import { copyButton, h, line } from "./dom.js";
-import { brief, bytes, clock, plural } from "./words.js";
+import { begun, brief, bytes, clock, plural } from "./words.js";
 
 /** A step for each handoff, in their order. Sizes are those of the first request that was cut there. */
 export function steps(handoffs, rows) {
@@ -42,7 +42,7 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
     dropped === null ? null : `dropped ${bytes(dropped)}`,
     exchanges ? plural(exchanges, "exchange") : "no exchange yet",
     recalled ? plural(recalled, "recall") : null,
-    handoff.origin && handoff.origin !== "model" ? `by ${line(handoff.origin)}` : null,
+    begun(handoff),
     handoff.archived ? "archived" : null,
     counts ? "active" : null,
   ].filter(Boolean).join(" · ");

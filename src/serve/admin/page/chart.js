@@ -20,20 +20,31 @@ const UNITS = {
   tokens: { of: (point) => point.tokens, word: (n) => `${short(Math.round(n))} tokens`, base: 1000 },
 };
 
+/** Reasons why baton's tool was not offered that a request beside the conversation has. */
+const BESIDE = new Set(["no_client_tools", "summary", "count_probe", "structured_output", "small_output", "tool_choice", "many_choices"]);
+
+const isLoop = (row) => row.tooled || row.pinned;
+const isCount = (row) => /count_?tokens$/i.test(row.route ?? "");
+
+/** The agent's side calls among the rows, by id: a title, a summary, a count of tokens. A conversation without tools has none. */
+export function sideCalls(rows) {
+  const mixed = rows.some((row) => isLoop(row) && !isCount(row));
+  return new Set(rows.filter((row) => isCount(row) || (mixed && !isLoop(row) && BESIDE.has(row.untooled))).map((row) => row.id));
+}
+
 /**
- * Points of a chart: one for each exchange that carries a context; what was not sent so far adds up. Side calls of an agent
- * (a title, a count of tokens) have no tool and no cut, and would only tear notches into the line.
+ * Points of a chart: one for each exchange that carries a context; what was not sent so far adds up. Side calls would only
+ * tear notches into the line, as would what has neither tool nor cut between exchanges that have.
  */
 export function points(rows) {
   let unsent = 0;
   let fixed = 0;
   const out = [];
-  const isLoop = (row) => row.tooled || row.pinned;
   const mixed = rows.some(isLoop);
   for (const [at, row] of rows.entries()) {
     const sent = row.sent_bytes ?? [];
     unsent += row.unsent_tokens ?? 0;
-    if (!sent.length || !row.received_bytes || (mixed && !isLoop(row))) continue;
+    if (!sent.length || !row.received_bytes || isCount(row) || (mixed && !isLoop(row))) continue;
     // Of a row that was dropped in part nothing is known: it is as it was before.
     fixed = row.fixed_bytes || fixed;
     const point = { row, n: at + 1, received: row.received_bytes, sent, fixed, unsent };
@@ -48,6 +59,28 @@ function inTokens({ row, received, sent, fixed }) {
   const known = sent.reduce((sum, size, leg) => (counted[leg] ? { bytes: sum.bytes + size, tokens: sum.tokens + counted[leg] } : sum), { bytes: 0, tokens: 0 });
   const ratio = known.tokens ? known.bytes / known.tokens : BYTES_PER_TOKEN;
   return { received: received / ratio, fixed: fixed / ratio, sent: sent.map((size, leg) => counted[leg] ?? size / ratio) };
+}
+
+/** A chart of a conversation's newest exchanges, without axes: the lines, a mark for each handoff, and the last sizes in words. */
+export function sketch(rows) {
+  const all = points(rows);
+  if (all.length < 2) return null;
+  const last = all.at(-1);
+  const most = Math.max(...all.flatMap((point) => [point.received, ...point.sent]));
+  const line = (of) => all.flatMap((point, at) => [of(point)].flat().map((size) => `${((1000 * at) / (all.length - 1)).toFixed(1)},${(100 - (96 * size) / most).toFixed(1)}`)).join(" ");
+  const [ramp, saw] = [line((point) => point.received), line((point) => point.sent)];
+  const floor = (line) => `0,100 ${line} 1000,100`;
+  const shape = (tag, name, points) => s(tag, { class: name, points });
+  const fired = all.flatMap((point, at) => (point.row.fired?.length ? [(1000 * at) / (all.length - 1)] : []));
+  return [
+    h("span", { class: "legend" },
+      h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, bytes(last.received))),
+      h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, bytes(last.sent.at(-1))))),
+    s("svg", { class: "sketch", viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true" },
+      shape("polygon", "ramp-area", floor(ramp)), shape("polygon", "saw-area", floor(saw)),
+      fired.map((x) => s("line", { class: "fired", x1: x, x2: x, y1: 0, y2: 100 })),
+      shape("polyline", "ramp-line", ramp), shape("polyline", "saw-line", saw)),
+  ];
 }
 
 export class Chart {
@@ -171,9 +204,9 @@ export class Chart {
     patch(this.legend, [
       !this.alone && { key: "ramp", is: ramp, make: () => h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, ramp)) },
       { key: "saw", is: saw, make: () => h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, saw)) },
-      last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "The system prompt and the tools: in every request, before the first word" }, "fixed part ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
+      last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "Sent with every request, before the first message; a handoff does not make it smaller" }, "of it system prompt and tools ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
       this.handoffs.length && { key: "mark", is: this.handoffs.length, make: () => h("span", { class: "key mark" }, plural(this.handoffs.length, "handoff")) },
-      this.beside && { key: "beside", is: this.beside, make: () => h("span", null, `${plural(this.beside, "side call")} not drawn`) },
+      this.beside && { key: "beside", is: this.beside, make: () => h("span", { title: "A title, a count of tokens and the like: requests beside the conversation" }, `${plural(this.beside, "side call")} not drawn`) },
     ].filter(Boolean));
     // What is pointed at stays so, wherever it stands now.
     const at = this.points.findIndex((point) => point.row.id === this.at);

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { chain } from "./chain.js";
-import { Chart } from "./chart.js";
+import { Chart, sideCalls } from "./chart.js";
 import { facts, h, line, patch, put, set } from "./dom.js";
 import { did, didText } from "./did.js";
 import { notice } from "./draft.js";
@@ -20,7 +20,7 @@ export async function conversation(ctx, key) {
   const said = await api.json(api.path(["conversations", key]), { signal: ctx.signal });
   const view = new Conversation(ctx, key, said);
   ctx.rows.set(key, view.rows);
-  return { node: view.node, title: view.title(), settled: view.bill.load(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown }), up: "#/" };
+  return { node: view.node, title: view.title(), settled: view.bill.load(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown, beside: view.beside }), up: "#/" };
 }
 
 class Conversation {
@@ -28,6 +28,8 @@ class Conversation {
     Object.assign(this, { ctx, key });
     this.begun = new Map();
     this.shown = ctx.place?.shown ?? ROWS;
+    /** Whether side calls are in the table. */
+    this.beside = ctx.place?.beside ?? false;
     this.chart = new Chart({ open: (row) => (location.hash = `#/e/${encodeURIComponent(row.id)}`) });
     this.name = h("h1", { dir: "auto" });
     this.what = h("p", { class: "dim" });
@@ -40,14 +42,14 @@ class Conversation {
     this.earlierFold = h("details", { hidden: true }, h("summary", null, ""), this.earlier);
     this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.earlierFold, this.chain);
     this.node = h("div", { class: "view" },
-      h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
+      h("header", { class: "head-of-view" }, this.name, this.what),
       this.draft, this.facts, this.chart.node, this.bill.node, this.handed, this.table());
     this.take(said);
   }
 
   /** The table, and what makes more of its rows when its end comes into view. */
   table() {
-    const names = ["#", "time", "what happened", "context: received → sent", "tokens in · out", "took"];
+    const names = ["#", "time", "what happened", "agent sent → model saw", "tokens in · out", "took"];
     const head = h("div", { role: "rowgroup" }, h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name))));
     const label = "Exchanges, newest first: the numbers of the chart";
     const end = h("div", { class: "more", "aria-hidden": "true" });
@@ -57,7 +59,9 @@ class Conversation {
       this.drawTable();
     };
     new IntersectionObserver((seen) => seen.some((it) => it.isIntersecting) && more(), { rootMargin: "600px" }).observe(end);
-    return h("section", { class: "timeline" }, h("h2", null, "Exchanges"), h("div", { role: "table", "aria-label": label }, head, this.body), end);
+    const flip = () => ((this.beside = !this.beside), this.drawTable());
+    this.fold = h("button", { type: "button", class: "copy", hidden: true, title: "Titles, summaries, counts of tokens: requests beside the conversation. Those that failed are always shown", onclick: flip });
+    return h("section", { class: "timeline" }, h("div", { class: "title-line" }, h("h2", null, "Exchanges"), this.fold), h("div", { role: "table", "aria-label": label }, head, this.body), end);
   }
 
   take(said) {
@@ -90,7 +94,7 @@ class Conversation {
       [count(exchanges), exchanges === 1 ? "exchange" : "exchanges"],
       [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
       [bytes(received), "sent by the agent"],
-      [bytes(sent), `went on (${percent(sent, received)})`],
+      [bytes(sent), `went on to the model (${percent(sent, received)})`],
       unsentFact(unsent),
     ]);
     this.chart.show(rows, this.handoffs, this.limits);
@@ -111,13 +115,19 @@ class Conversation {
     const number = new Map(this.handoffs.map((handoff, at) => [handoff.id, at + 1]));
     const byId = new Map(this.handoffs.map((handoff) => [handoff.id, handoff]));
     const items = [...this.begun.values()].reverse().map((it) => ({ key: `b${it.id}`, is: "", make: () => underWay(it) }));
+    const beside = sideCalls(this.rows.filter((row) => !row.open && !failed(row)));
+    this.fold.hidden = !beside.size;
+    say(this.fold, `${this.beside ? "Hide" : "Show"} ${plural(beside.size, "side call")}`);
     for (let n = this.rows.length; n > Math.max(0, this.rows.length - this.shown); n -= 1) {
       const row = this.rows[n - 1];
+      if (beside.has(row.id) && !this.beside) continue;
       for (const id of [...(row.fired ?? [])].reverse()) {
         items.push({ key: `h${id}`, is: `${number.get(id)} ${byId.has(id)}`, make: () => handoffRow(id, number.get(id), byId.get(id)) });
       }
       // The same cut in row after row says nothing: only where a stretch begins.
-      const begins = row.pinned && row.pinned !== this.rows[n - 2]?.pinned;
+      let before = n - 2;
+      while (beside.has(this.rows[before]?.id)) before -= 1;
+      const begins = row.pinned && !beside.has(row.id) && row.pinned !== this.rows[before]?.pinned;
       items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)} ${begins}`, make: () => exchangeRow(row, n, begins ? number : null, this.ctx.prefix()) });
     }
     // The bars are told in parts of the largest, so that a larger one touches no row.
@@ -186,7 +196,7 @@ function exchangeRow(row, n, number, prefix) {
     h("span", { class: "what", title: [didText(row, prefix), row.answer?.text, ...failures].filter(Boolean).join("\n") || null }, h("span", { class: "did" }, did(row, prefix)), h("span", { class: "tags" }, tags(row, number))),
     h("span", { class: "sizes", title: `${row.received_messages ?? 0} → ${row.sent_messages?.at(-1) ?? "–"} messages` }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last)),
     h("span", { class: "num dim" }, tokens(row)),
-    h("span", { class: "num dim", title: `first byte ${millis(row.first_byte_ms)}, ${millis(row.added_ms)} of it ours` }, millis(row.total_ms)),
+    h("span", { class: "num dim", title: `first byte ${millis(row.first_byte_ms)}, ${millis(row.added_ms)} added by baton` }, millis(row.total_ms)),
   ];
   const open = (event) => event.target.closest("a") || getSelection().toString() || (location.hash = `#/e/${encodeURIComponent(row.id)}`);
   return h("div", { class: "row exchange", role: "row", "data-row": row.id, "data-at": row.id, onclick: open }, cells.map((cell) => h("span", { role: "cell" }, cell)));

@@ -95,6 +95,24 @@ function become(node, other) {
   if (focused) node.querySelector("a, button")?.focus({ preventScroll: true });
 }
 
+/** Characters at the end of a string that stay in sight. */
+const TAIL = 14;
+
+/** Splits a string before its last words, which stay in sight. */
+export function ends(text) {
+  if (text.length <= 2 * TAIL) return [text, ""];
+  const space = text.indexOf(" ", text.length - TAIL);
+  let from = space < 0 || space > text.length - 4 ? text.length - TAIL / 2 : space + 1;
+  // Both halves of a surrogate pair stay together.
+  if (text.charCodeAt(from) >> 10 === 0x37) from += 1;
+  return [text.slice(0, from), text.slice(from)];
+}
+
+/** One line from `[beginning, end]`, shortened in its middle if it does not fit. */
+export function bothEnds([head, tail]) {
+  return h("span", { class: "ends", dir: "auto", title: head + tail }, h("span", null, head), tail ? h("span", null, tail) : null);
+}
+
 /** Facts in large letters: `[value, label, title]` each. */
 export function facts(node, all) {
   const items = all.filter(Boolean).map(([value, label, title = null], at) => ({

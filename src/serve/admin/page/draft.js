@@ -65,7 +65,7 @@ export async function draft(ctx, id) {
   }
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" },
-      h("p", { class: "crumbs" }, h("a", { href: up }, ctx.titleOf(it.conversation))),
+      h("p", { class: "crumbs" }, h("a", { href: up }, ctx.nameOf(it.conversation))),
       h("h1", null, it.state === "review" ? "A draft waits for your approval" : `Draft: ${it.state}`),
       h("p", { class: "dim" }, [clock(it.created_ms), it.origin, it.method, line(it.focus ?? ""), line(it.why ?? "")].filter(Boolean).join(" · "))),
     h("section", { class: "prompt editor" }, sizes, text, buttons, told, does),

@@ -128,15 +128,14 @@ function head(row, up, near, parts) {
   const talk = h("a", { href: up });
   const name = () => {
     title.textContent = near.at() >= 0 ? `Exchange ${near.at() + 1}` : `Exchange ${brief(row.id)}`;
-    talk.textContent = near.title || near.ctx.titleOf(row.conversation);
+    talk.replaceChildren(near.ctx.nameOf(row.conversation, near.title || undefined));
   };
   name();
   // Its number is worth a question, and worth no waiting.
   if (near.at() < 0) near.load().then(name, () => null);
   const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by, parts.tab()) }, sign);
-  const crumbs = [h("a", { href: "#/" }, "Conversations"), row.conversation ? [" / ", talk] : null];
   return h("header", { class: "head-of-view" },
-    h("p", { class: "crumbs" }, crumbs),
+    row.conversation ? h("p", { class: "crumbs" }, talk) : null,
     h("div", { class: "title-line" }, title, h("span", { class: "tags" }, tags(row)), h("span", { class: "steps" }, step(-1, "The exchange before", "‹"), step(1, "The next exchange", "›"))),
     h("p", { class: "dim" }, [clock(row.at_ms), line(row.route ?? ""), wireName(row.wire), line(row.model ?? ""), row.streamed ? "streamed" : null].filter(Boolean).join(" · ")),
     h("p", { class: "links" }, h("span", { class: "dim mono" }, line(row.id)), copyButton(() => row.id, "Copy id"), download("HAR", api.path(["exchanges", row.id, "har"]), `${row.id}.har`), download("Received, raw", api.path(["exchanges", row.id, "received"]), `${row.id}-received.txt`)));
@@ -168,7 +167,7 @@ function summary(said, row) {
     Math.abs(row.unsent_tokens ?? 0) > 256 ? fact(...unsentFact(row.unsent_tokens)) : null,
     fact(millis(row.first_byte_ms), "to the first byte"),
     fact(millis(row.total_ms), "in all"),
-    fact(millis(row.added_ms), "of it ours"));
+    fact(millis(row.added_ms), "added by baton"));
 }
 
 /** What baton did, in one sentence; every step of it stands behind. */

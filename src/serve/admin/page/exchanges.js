@@ -25,7 +25,8 @@ export async function exchanges(ctx, _, query) {
   const load = async () => {
     try {
       const { exchanges: rows } = await api.json(api.path(["exchanges"], { filter: filter || null, limit: MOST }), { signal: ctx.signal });
-      set(said, rows.length === MOST ? `The newest ${MOST}` : plural(rows.length, "exchange"));
+      const none = filter === "error" ? "Nothing failed." : filter ? "No exchange matches this filter." : "No exchanges yet.";
+      set(said, rows.length === MOST ? `The newest ${MOST}` : rows.length ? plural(rows.length, "exchange") : none);
       patch(list, rows.map((row) => ({ key: row.id, is: `${row.open}`, make: () => found(row, ctx) })));
     } catch (error) {
       if (error.code !== "bad_filter") throw error;
@@ -43,18 +44,18 @@ export async function exchanges(ctx, _, query) {
     pause = setTimeout(() => load().catch(() => null), PAUSE);
   };
   const node = h("div", { class: "view" },
-    h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, filter === "error" ? "Failures" : "Exchanges"), form, examples, said),
+    h("header", { class: "head-of-view" }, h("h1", null, filter === "error" ? "Failures" : "Exchanges"), form, examples, said),
     list);
   return { node, title: filter ? `Exchanges: ${filter}` : "Exchanges", up: "#/", event, refresh: load };
 }
 
 /** An exchange in a list over all conversations. */
 export function found(row, ctx) {
-  const title = row.conversation ? ctx.titleOf(row.conversation) : [row.upstream, row.route].filter(Boolean).map(line).join(" · ") || "no conversation";
+  const title = row.conversation ? ctx.nameOf(row.conversation) : [row.upstream, row.route].filter(Boolean).map(line).join(" · ") || "no conversation";
   const sum = row.tokens_sum;
   return h("a", { class: "found-row", href: `#/e/${encodeURIComponent(row.id)}`, "data-item": true, "data-at": row.id },
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
-    h("span", { class: "found-what" }, h("span", { class: "did" }, did(row, ctx.prefix())), h("span", { class: "dim small first", dir: "auto" }, title)),
+    h("span", { class: "found-what" }, h("span", { class: "did" }, did(row, ctx.prefix())), h("span", { class: "dim small" }, title)),
     h("span", { class: "tags" }, tags(row, null)),
-    h("span", { class: "num dim small" }, sum ? `${short(allInput(sum))} · ${short(sum.output)}` : "", h("br"), millis(row.total_ms)));
+    h("span", { class: "num dim small" }, sum ? [`${short(allInput(sum))} in · ${short(sum.output)} out`, h("br")] : null, millis(row.total_ms)));
 }

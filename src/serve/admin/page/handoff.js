@@ -6,7 +6,7 @@ import { searchFor } from "./keys.js";
 import { lineDiff } from "./lines.js";
 import { markdown } from "./markdown.js";
 import { long } from "./parts.js";
-import { ago, brief, bytes, clock, plural, wireName } from "./words.js";
+import { ago, begun, brief, bytes, clock, count, plural, wireName } from "./words.js";
 
 export async function handoff(ctx, id) {
   const { handoff: it } = await api.json(api.path(["handoffs", id]), { signal: ctx.signal });
@@ -15,7 +15,7 @@ export async function handoff(ctx, id) {
   const resume = it.resume_line ?? `[[handoff-resume:${it.id}]]`;
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" },
-      h("p", { class: "crumbs" }, h("a", { href: "#/h" }, "Handoffs"), it.conversation ? [" / ", h("a", { href: up }, ctx.titleOf(it.conversation))] : null),
+      it.conversation ? h("p", { class: "crumbs" }, h("a", { href: up }, ctx.nameOf(it.conversation))) : null,
       h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
       h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · ")),
       h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}`, class: "handoff-link" }, "The exchange in which it fired")] : null)),
@@ -124,6 +124,8 @@ function withClaims(prompt, claims) {
   });
 }
 
+const SEVERITIES = { block: "blocks:", warn: "warning:" };
+
 /** What the proxy saw, apart from what was claimed: the document's folder, its status, and its content. */
 function seen(it) {
   if (!it) return null;
@@ -136,7 +138,7 @@ function seen(it) {
     h("h2", null, "What baton saw"),
     h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
     h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next_action recorded; needs a human"),
-    list("Open risks", (doc.open_risks ?? []).map((risk) => item(h("b", null, risk.severity), " ", line(risk.detail)))),
+    list("Open risks", (doc.open_risks ?? []).map((risk) => item(h("b", null, SEVERITIES[risk.severity] ?? line(risk.severity)), " ", line(risk.detail)))),
     list("Verification", (doc.verification ?? []).map(ran)),
     list("Claims that nothing proves", (doc.claims ?? []).map((claim) => item(h("b", { class: claim.verdict === "contradicted" ? "contradicted" : "" }, claim.verdict), ` ${line(claim.claim)} (${line(claim.why)})`))),
     list("Changed files", (doc.changed_files ?? []).map((file) => item(h("code", null, line(file.path)), ` ${file.change}`))),
@@ -146,12 +148,6 @@ function seen(it) {
 function ended(exit) {
   if (exit === null || exit === undefined) return "ended in a way that is not known";
   return exit === 0 ? "passed" : `failed with ${exit}`;
-}
-
-/** Who began it, where that is not the model. */
-function begun(it) {
-  const words = { oneshot: "asked for, written by the model", bundle: "asked for, from a selection", local: "without a model", person: "by a person", auto: "by a threshold", api: "by the API" };
-  return words[it.origin] ?? null;
 }
 
 /** The map of chains and forks that it stands in: chains stay flat, and each branch of a fork is one step further in. */
@@ -179,24 +175,33 @@ function lineage(it) {
 
 export async function handoffs(ctx) {
   const load = () => api.json(api.path(["handoffs"], { limit: 200 }), { signal: ctx.signal });
-  const [list, omitted] = [h("div", { class: "cards" }), h("ul", { class: "omissions dim" })];
+  const list = h("div", { class: "cards" });
+  const omitted = h("section", { class: "omissions" });
   const none = { key: "none", is: "", make: () => h("p", { class: "dim" }, "No model has handed over yet.") };
   const draw = ({ handoffs: all = [], omissions = {} }) => {
-    const each = ([model, { handoffs, lacked }]) => h("li", null, `${line(model)} leaves out ${(lacked / handoffs).toFixed(1)} rules and to-dos a handoff, over ${handoffs}`);
-    set(omitted, Object.entries(omissions).map(each));
-    patch(list, all.length ? all.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })) : [none]);
+    const each = ([model, { handoffs, lacked }]) => h("li", null, `${line(model)}: ${count(lacked)} in ${plural(handoffs, "handoff")}`);
+    const models = Object.entries(omissions);
+    set(omitted, models.length ? [h("h2", null, "Rules and to-dos that models left out of their prompts"), h("ul", { class: "plain" }, models.map(each)), h("p", { class: "dim small" }, "baton adds what fits to the prompt; the page of each handoff lists it.")] : null);
+    patch(list, all.length ? cards(all, ctx) : [none]);
   };
   draw(await load());
   const refresh = async () => draw(await load());
   const event = (name, data) => name === "exchange" && data.fired?.length && refresh();
-  return { node: h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "Handoffs")), omitted, list), title: "Handoffs", up: "#/", event, refresh };
+  return { node: h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, "Handoffs")), list, omitted), title: "Handoffs", up: "#/", event, refresh };
 }
 
-/** A handoff in a list. */
-export function card(it) {
-  return h("a", { class: "card", href: `#/h/${encodeURIComponent(it.id)}`, "data-item": true, "data-at": it.id },
-    // In a chain the goal stays, and the reason tells one from another.
-    h("b", { dir: "auto" }, line(it.reason) || line(it.first_line) || "Handoff"),
-    it.reason ? h("span", { class: "dim first", dir: "auto" }, line(it.first_line)) : null,
-    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), begun(it), it.archived ? "archived" : it.document?.status ?? null].filter(Boolean).join(" · ")));
+/** Handoffs as items of a list. In a chain the goal stays and the reason differs; a reason that several give tells nothing. */
+export function cards(all, ctx) {
+  const given = (it) => all.filter((other) => line(other.reason) === line(it.reason)).length;
+  return all.map((it) => {
+    const [first, second] = it.reason && given(it) === 1 ? [it.reason, it.first_line] : [it.first_line, it.reason];
+    const words = [ago(it.at_ms), `prompt ${bytes(it.prompt_bytes)}`, line(it.model ?? ""), begun(it), it.archived ? "archived" : it.document?.status ?? null];
+    const talk = it.conversation ? ctx.titleOf(it.conversation) : "";
+    const make = () => h("a", { class: "card", href: `#/h/${encodeURIComponent(it.id)}`, "data-item": true, "data-at": it.id },
+      h("b", { dir: "auto" }, line(first) || line(second) || "Handoff"),
+      line(first) && line(second) ? h("span", { class: "dim first", dir: "auto" }, line(second)) : null,
+      h("span", { class: "dim num small" }, words.filter(Boolean).join(" · ")),
+      talk ? h("span", { class: "dim small" }, ctx.nameOf(it.conversation)) : null);
+    return { key: it.id, is: `${words.join()} ${first} ${talk}`, make };
+  });
 }

@@ -1,25 +1,40 @@
-// Where nothing is chosen: how to point an agent here, and what there is.
+// Where nothing is chosen: the newest conversations with their charts, then handoffs, then failures; and how to point an agent here.
 
 import * as api from "./api.js";
-import { copyButton, facts, h, patch, set } from "./dom.js";
+import { sketch } from "./chart.js";
+import { copyButton, facts, h, line, patch, set } from "./dom.js";
 import { found } from "./exchanges.js";
-import { card } from "./handoff.js";
-import { ago, bytes, count, percent, unsentFact } from "./words.js";
+import { cards } from "./handoff.js";
+import { ago, bytes, count, percent, plural, unsentFact, wireName } from "./words.js";
 
-/** Handoffs that the first view shows. */
+/** Conversations, handoffs and failures that the first view shows. */
+const TALKS = 5;
 const LATEST = 6;
 const FAILURES = 5;
+/** Exchanges of a conversation's chart: the newest. */
+const ROWS = 150;
+
+/** The session of `baton demo`: for each request what the agent sent, then what went upstream, in hundreds of bytes. */
+export const DEMO = [
+  [14, 25], [55, 66], [114, 125], [136, 147], [153, 164], [194, 205], [253, 264, 40], [340, 115], [434, 209],
+  [456, 232], [473, 249], [549, 325], [644, 419, 41], [698, 83], [757, 142], [780, 164], [797, 182], [839, 223],
+  [898, 282, 43], [989, 120], [1085, 216], [1107, 238], [1124, 255], [1201, 331], [1296, 427],
+];
 
 export async function home(ctx) {
   const node = h("div", { class: "view" });
+  const charts = new Map();
   const load = async () => {
     const options = { signal: ctx.signal };
-    const [status, latest, failed] = await Promise.all([
+    const [status, talks, latest, failed] = await Promise.all([
       api.json("/api/status", options),
+      api.json(api.path(["conversations"], { limit: TALKS }), options),
       api.json(api.path(["handoffs"], { limit: LATEST }), options),
       api.json(api.path(["exchanges"], { filter: "error", limit: FAILURES }), options),
     ]);
-    draw(node, { status, latest: latest.handoffs ?? [], failed: failed.exchanges ?? [], ctx });
+    const newest = talks.conversations ?? [];
+    await Promise.all(newest.map((it) => chartOf(it, charts, options)));
+    draw(node, { status, newest, charts, latest: latest.handoffs ?? [], failed: failed.exchanges ?? [], ctx });
   };
   await load();
   let pause;
@@ -31,13 +46,30 @@ export async function home(ctx) {
   return { node, title: null, event, refresh: load };
 }
 
-function draw(node, { status, latest, failed, ctx }) {
+/** Reads the exchanges of a conversation's chart, unless nothing has come since they were read. */
+async function chartOf(it, charts, options) {
+  const is = `${it.exchanges} ${it.last_ms}`;
+  if (charts.get(it.key)?.is === is) return;
+  const { exchanges = [] } = await api.json(api.path(["exchanges"], { conversation: it.key, limit: ROWS }), options);
+  charts.set(it.key, { is, rows: exchanges.reverse() });
+}
+
+/** A conversation with its chart. */
+function talk(it, rows, ctx) {
+  const words = [line(it.model ?? "") || wireName(it.wire), plural(it.exchanges, "exchange"), it.handoffs ? plural(it.handoffs, "handoff") : null, ago(it.last_ms), rows.length < it.exchanges ? `the newest ${rows.length} drawn` : null];
+  return h("a", { class: "talk-card", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-at": `c${it.key}` },
+    h("b", null, ctx.nameOf(it.key)),
+    h("span", { class: "dim num small" }, words.filter(Boolean).join(" · "), it.failures ? [" · ", h("span", { class: "bad" }, plural(it.failures, "failure"))] : null),
+    sketch(rows));
+}
+
+function draw(node, { status, newest, charts, latest, failed, ctx }) {
   const off = status.journal?.enabled === false;
   if (!status.conversations && !status.journal?.exchanges) {
     set(node,
       h("header", { class: "head-of-view" }, h("h1", null, "Nothing has come by yet"),
-        h("p", { class: "lead" }, "Point an agent here. Keys and subscriptions stay where they are; what it sends appears on this page as it happens.")),
-      off ? journalOff() : null, recipes(status));
+        h("p", { class: "lead" }, "Start an agent behind baton. Keys and subscriptions stay where they are; what it sends appears on this page as it happens.")),
+      off ? journalOff() : null, recipes(status, example()));
     return;
   }
   if (!node.querySelector(".facts")) {
@@ -45,8 +77,9 @@ function draw(node, { status, latest, failed, ctx }) {
       h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
       h("div", { class: "facts" }),
       off ? journalOff() : null,
-      h("section", { class: "failures" }, h("h2", null, h("a", { href: "#/x?filter=error" }, "Failures"), " ", h("span", { class: "num" })), h("div", { class: "found-list" })),
+      h("section", { class: "newest" }, h("h2", null, "Newest conversations"), h("div", { class: "talks" })),
       h("section", { class: "latest" }, h("h2", null, "Latest handoffs"), h("div", { class: "cards" })),
+      h("section", { class: "failures" }, h("h2", null, "Failures"), h("div", { class: "found-list" }), h("p", { class: "dim" })),
       h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
   }
   // The server's sums over all conversations: a list is never all of them.
@@ -54,15 +87,22 @@ function draw(node, { status, latest, failed, ctx }) {
     [count(status.conversations), status.conversations === 1 ? "conversation" : "conversations"],
     [count(status.handoffs), status.handoffs === 1 ? "handoff" : "handoffs"],
     [bytes(status.received_bytes), "sent by agents"],
-    [bytes(status.sent_bytes), `went on (${percent(status.sent_bytes, status.received_bytes)})`],
+    [bytes(status.sent_bytes), `went on to models (${percent(status.sent_bytes, status.received_bytes)})`],
     unsentFact(status.unsent_tokens ?? 0),
   ]);
-  const failures = node.querySelector(".failures");
-  failures.hidden = !failed.length;
-  set(failures.querySelector("h2 .num"), count(status.failures));
-  patch(failures.querySelector(".found-list"), failed.map((row) => ({ key: row.id, is: "", make: () => found(row, ctx) })));
+  node.querySelector(".newest").hidden = !newest.length;
+  patch(node.querySelector(".talks"), newest.map((it) => {
+    const { is, rows } = charts.get(it.key);
+    return { key: it.key, is: `${is} ${ago(it.last_ms)} ${it.failures} ${ctx.titleOf(it.key)}`, make: () => talk(it, rows, ctx) };
+  }));
   node.querySelector(".latest").hidden = !latest.length;
-  patch(node.querySelector(".cards"), latest.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })));
+  patch(node.querySelector(".cards"), cards(latest, ctx));
+  const failures = node.querySelector(".failures");
+  const list = failures.querySelector(".found-list");
+  list.hidden = !failed.length;
+  patch(list, failed.map((row) => ({ key: row.id, is: "", make: () => found(row, ctx) })));
+  const more = status.failures > failed.length ? h("a", { href: "#/x?filter=error" }, `All ${count(status.failures)} failures`) : null;
+  set(failures.querySelector("p"), failed.length ? more : "Nothing failed.");
 }
 
 function journalOff() {
@@ -77,13 +117,27 @@ export function baseUrl(listener) {
   return url.replace(/\/+$/, "").replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, `//${here}`);
 }
 
-function recipes(status) {
+/** The demo's session as an example, for an empty page. */
+function example() {
+  const rows = DEMO.map(([received, ...sent]) => ({ tooled: true, received_bytes: 100 * received, sent_bytes: sent.map((size) => 100 * size), fired: sent.slice(1) }));
+  const handoffs = rows.filter((row) => row.fired.length).length;
+  return h("figure", { class: "talk-card" },
+    h("figcaption", null, h("b", null, "An example: the demo's session"), " ", h("span", { class: "dim small" }, `${plural(rows.length, "request")}, ${plural(handoffs, "handoff")} at the ends of tasks`)),
+    sketch(rows));
+}
+
+/** Commands that connect an agent, with an example below the first. */
+function recipes(status, shown = null) {
   if (status.read_only) return h("p", { class: "dim" }, "No proxy is running: ", h("code", null, "baton serve"), " starts one, ", h("code", null, "baton run claude"), " starts one with an agent.");
   const url = baseUrl(status.data_listener);
-  const line = (who, text) => h("div", { class: "recipe" }, h("h3", null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
+  const recipe = (who, text, heading = "h3") => h("div", { class: "recipe" }, h(heading, null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
   return h("section", { class: "recipes" },
-    line("Claude Code, and what speaks Anthropic Messages", `ANTHROPIC_BASE_URL=${url} claude`),
-    line("What speaks to OpenAI", `OPENAI_BASE_URL=${url}/v1`),
-    line("Codex", `codex -c 'openai_base_url="${url}/v1"'`),
-    line("gemini-cli", `GOOGLE_GEMINI_BASE_URL=${url} gemini`));
+    recipe("Claude Code, with one command", "baton run claude", "h2"),
+    shown,
+    recipe("The demo, in the terminal: no agent, no key, no network", "baton demo", "h2"),
+    h("h2", null, "Or set an agent's base URL"),
+    recipe("Claude Code, and what speaks Anthropic Messages", `ANTHROPIC_BASE_URL=${url} claude`),
+    recipe("What speaks to OpenAI", `OPENAI_BASE_URL=${url}/v1`),
+    recipe("Codex", `codex -c 'openai_base_url="${url}/v1"'`),
+    recipe("gemini-cli", `GOOGLE_GEMINI_BASE_URL=${url} gemini`));
 }

@@ -29,7 +29,7 @@ export function keyboard({ view, theme }) {
   document.getElementById("help").addEventListener("click", help);
   let first = null;
   const actions = {
-    h: () => (showSide(), (document.querySelector("#list [aria-current]") ?? document.querySelector("#list [data-item]"))?.focus()),
+    h: () => (showSide(), openList(), (document.querySelector("#list [aria-current]") ?? document.querySelector("#list [data-item]"))?.focus()),
     l: () => enter(),
     j: () => walk(1),
     k: () => walk(-1),
@@ -41,7 +41,7 @@ export function keyboard({ view, theme }) {
     "/": () => (showSide(), document.getElementById("search").focus()),
     t: theme,
     "?": help,
-    "g c": () => ((location.hash = "#/"), showSide(), document.querySelector("#list [data-item]")?.focus()),
+    "g c": () => ((location.hash = "#/"), showSide(), openList(), document.querySelector("#list [data-item]")?.focus()),
     "g h": () => (location.hash = "#/h"),
     "g x": () => (location.hash = "#/x"),
     "g s": () => (location.hash = "#/s"),
@@ -69,7 +69,12 @@ export function keyboard({ view, theme }) {
 
 /** On a narrow screen the list shows where nothing is chosen. */
 function showSide() {
-  if (getComputedStyle(document.getElementById("side")).display === "none") location.hash = "#/";
+  if (!document.getElementById("search").checkVisibility()) location.hash = "#/", document.body.classList.add("at-home");
+}
+
+/** Opens the list, which is folded on a narrow screen. */
+function openList() {
+  if (!document.getElementById("list").checkVisibility()) document.getElementById("all").click();
 }
 
 /** Searches all that was said for a text. */
@@ -95,7 +100,7 @@ function walk(by, selector = "[data-item]") {
   const active = document.activeElement;
   const home = location.hash === "" || location.hash === "#/";
   const nothing = !main.contains(active) && (home || !main.querySelector(".view [data-item]"));
-  const place = side.contains(active) || nothing ? side : main;
+  const place = side.contains(active) || (nothing && side.checkVisibility()) ? side : main;
   const items = [...place.querySelectorAll(selector)].filter((item) => item.checkVisibility());
   if (!items.length) return;
   const at = items.indexOf(active);

@@ -1,8 +1,8 @@
 // The left column: conversations, search, and the state of things.
 
 import * as api from "./api.js";
-import { h, line, patch, say } from "./dom.js";
-import { ago, brief, bytes, clock, count, plural, short, unsent, wireName } from "./words.js";
+import { bothEnds, ends, h, line, patch, say, set } from "./dom.js";
+import { ago, brief, bytes, clock, count, plural, short, tokensOf, unsent, wireName } from "./words.js";
 
 const MOST = 500;
 const PAUSE = 400;
@@ -21,7 +21,20 @@ const SIDES = { received: "from the agent", sent: "to the model", response: "fro
 /** Characters of a beginning that is worth leaving out, where several titles have it. */
 const ALIKE = 16;
 
-/** A name for each conversation, by its key: its title from the words on in which it differs from others that begin alike. */
+/** Maximum overhead without a warning, as a share of the agent's input. */
+const SMALL_OVERHEAD = 0.05;
+
+/** Views in the navigation: key, address, and name. */
+const VIEWS = [["c", "#/", "Conversations"], ["h", "#/h", "Handoffs"], ["x", "#/x", "Exchanges"], ["s", "#/s", "Savings"], ["f", "#/x?filter=error", "Failures"]];
+
+/** Key of the view that an address belongs to: an exchange belongs to the conversations. */
+function viewAt(hash) {
+  if (hash === "#/x?filter=error") return "f";
+  const kind = /^#\/([a-z])/.exec(hash)?.[1] ?? "c";
+  return "ed".includes(kind) ? "c" : kind;
+}
+
+/** A name for each conversation, by its key: its title in two parts, the second of which tells it from others that begin alike. */
 export function names(conversations) {
   const titles = conversations.map((it) => [it.key, line(it.title) || "Untitled conversation"]);
   const sorted = [...titles].sort(([, a], [, b]) => (a < b ? -1 : a > b ? 1 : 0));
@@ -30,7 +43,7 @@ export function names(conversations) {
     const shared = Math.max(alike(title, sorted[at - 1]?.[1]), alike(title, sorted[at + 1]?.[1]));
     // From the beginning of the word on.
     const from = shared < title.length ? title.slice(0, shared).search(/\S*$/) : 0;
-    out.set(key, from >= ALIKE ? `…${title.slice(from)}` : title);
+    out.set(key, from >= ALIKE ? [title.slice(0, from), title.slice(from)] : ends(title));
   }
   return out;
 }
@@ -49,6 +62,9 @@ export class Side {
     this.input = document.getElementById("search");
     this.foot = document.getElementById("foot");
     this.places = document.getElementById("places");
+    this.legend = document.getElementById("list-key");
+    this.fold = document.getElementById("all");
+    this.fold.addEventListener("click", () => this.fold.setAttribute("aria-expanded", String(document.body.classList.toggle("list-open"))));
     this.all = [];
     this.hits = null;
     this.busy = new Map();
@@ -80,6 +96,11 @@ export class Side {
     return line(this.all.find((it) => it.key === key)?.title) || brief(key);
   }
 
+  /** The name of a conversation, of which both ends are seen. */
+  nameOf(key, title = this.titleOf(key)) {
+    return bothEnds(this.names?.get(key) ?? ends(title));
+  }
+
   soon() {
     if (this.pause) return;
     this.pause = setTimeout(() => ((this.pause = null), this.load()), PAUSE);
@@ -90,8 +111,11 @@ export class Side {
     if (name === "exchange") this.busy.delete(data.id), this.soon();
   }
 
-  here(key) {
-    this.key = key;
+  /** Marks the conversation and the view that are looked at. */
+  here(key, known = true) {
+    this.talk = key;
+    this.view = known ? viewAt(location.hash) : null;
+    this.drawPlaces();
     for (const link of this.list.querySelectorAll("a[data-key]")) {
       if (link.dataset.key === key) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
@@ -103,17 +127,18 @@ export class Side {
     this.hits = null;
     this.draw();
     const wanted = this.input.value.trim();
+    document.body.classList.toggle("searching", wanted.length > 0);
     if (wanted.length >= 2 && !this.jumpTo(wanted)) this.typing = setTimeout(() => this.find(wanted), TYPING);
   }
 
   /** The number in `#12`: an exchange of the conversation that is looked at. */
   jumpTo(wanted) {
-    return this.key ? Number(/^#(\d+)$/.exec(wanted)?.[1] ?? 0) : 0;
+    return this.talk ? Number(/^#(\d+)$/.exec(wanted)?.[1] ?? 0) : 0;
   }
 
   async jump(number) {
     try {
-      const said = await api.json(api.path(["conversations", this.key]));
+      const said = await api.json(api.path(["conversations", this.talk]));
       const row = said.exchanges?.[number - 1];
       if (!row) return say(`This conversation has ${plural(said.exchanges?.length ?? 0, "exchange")}`);
       this.input.value = "";
@@ -152,7 +177,7 @@ export class Side {
     if (this.jumpTo(typed)) says("jump", `Enter: exchange ${typed} of this conversation`);
     else if (isFilter(typed, this.status?.filter_words)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges for which ", h("code", null, line(typed)), " holds") });
     for (const it of shown) {
-      const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
+      const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.key === this.talk, busy.has(it.key) || ago(it.last_ms)].join("\n");
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
     if (wanted) {
@@ -164,19 +189,27 @@ export class Side {
       says("none", "No conversations yet.");
     }
     patch(this.list, items);
+    this.drawKey(shown);
+    set(this.fold, plural(this.all.length, "conversation"));
+    this.drawPlaces();
     this.drawFoot();
   }
 
   row(it, busy) {
-    const small = [wireName(it.wire), line(it.model ?? "")].filter(Boolean).join(" · ");
-    return h("a", { class: "talk", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-key": it.key, "data-id": `c${it.key}`, "aria-current": it.key === this.key ? "page" : null, title: clock(it.last_ms) },
-      h("span", { class: "talk-title", dir: "auto", title: line(it.title) }, this.names.get(it.key)),
-      h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "A request is under way" }) : ago(it.last_ms)),
-      h("span", { class: "talk-small" }, small),
-      h("span", { class: "talk-numbers num" },
-        it.failures ? h("span", { class: "badge bad-badge", title: plural(it.failures, "failure") }, count(it.failures)) : null,
-        it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
-        it.unsent_tokens ? h("span", { class: it.unsent_tokens > 0 ? null : "warn-text", title: `${unsent(it.unsent_tokens)}, net` }, it.unsent_tokens > 0 ? `−${short(it.unsent_tokens)}` : `+${short(-it.unsent_tokens)}`) : null));
+    // A model's name says whose it is.
+    const small = line(it.model ?? "") || wireName(it.wire);
+    const less = it.unsent_tokens > 0;
+    const large = -it.unsent_tokens > SMALL_OVERHEAD * tokensOf(it.received_bytes);
+    return h("a", { class: "talk", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-key": it.key, "data-id": `c${it.key}`, "aria-current": it.key === this.talk ? "page" : null, title: clock(it.last_ms) },
+      h("span", { class: "talk-line" },
+        h("span", { class: "talk-title" }, this.nameOf(it.key)),
+        h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "A request is under way" }) : ago(it.last_ms))),
+      h("span", { class: "talk-line" },
+        h("span", { class: "talk-small" }, small),
+        h("span", { class: "talk-numbers num" },
+          it.failures ? h("span", { class: "badge bad-badge", title: plural(it.failures, "failure") }, count(it.failures)) : null,
+          it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
+          it.unsent_tokens ? h("span", { class: less ? "less" : large ? "warn-text" : null, title: `${unsent(it.unsent_tokens)}, net` }, `${less ? "−" : "+"}${short(Math.abs(it.unsent_tokens))} tokens`) : null)));
   }
 
   hit(it, at, wanted) {
@@ -184,26 +217,37 @@ export class Side {
     const place = Object.entries({ side: it.side, of: it.of, leg: it.leg, i: it.i, q: wanted }).filter(([, value]) => value !== null && value !== undefined);
     const href = `#/e/${encodeURIComponent(it.exchange)}?${new URLSearchParams(place)}`;
     return h("a", { class: "hit", href, "data-item": true, "data-id": `h${at}` },
-      h("span", { class: "hit-title", dir: "auto" }, line(it.title) || "Untitled conversation"),
+      h("span", { class: "hit-title" }, bothEnds(ends(line(it.title) || "Untitled conversation"))),
       h("span", { class: "small dim" }, `${SIDES[it.side] ?? line(it.side ?? "")} · ${clock(it.at_ms)}`),
       h("span", { class: "snippet", dir: "auto" }, before, h("mark", null, found), behind));
   }
 
-  /** The lists over all conversations, with how much is in them. */
-  drawPlaces(it) {
-    const place = (key, hash, word, n, kind = "") => ({ key, is: `${n}`, make: () => h("a", { href: hash, class: "place" }, word, n ? h("span", { class: `badge ${kind}` }, count(n)) : null) });
-    patch(this.places, [
-      place("h", "#/h", "Handoffs", it.handoffs),
-      place("x", "#/x", "Exchanges"),
-      place("s", "#/s", "Savings"),
-      place("f", "#/x?filter=error", "Failures", it.failures, "bad-badge"),
-    ]);
+  /** Draws the navigation, with counts. */
+  drawPlaces() {
+    const counts = { h: this.status?.handoffs, f: this.status?.failures };
+    patch(this.places, VIEWS.map(([key, href, word]) => {
+      const n = counts[key];
+      const current = this.view === key ? (/^#\/[cedh]\/./.test(location.hash) ? "true" : "page") : null;
+      const make = () => h("a", { href, class: "place", "aria-current": current }, word, n ? h("span", { class: `badge ${key === "f" ? "bad-badge" : ""}` }, count(n)) : null);
+      return { key, is: `${n} ${current}`, make };
+    }));
+  }
+
+  /** Draws the legend of the list's figures. */
+  drawKey(shown) {
+    const badge = (kind, word) => h("span", null, h("span", { class: `badge ${kind}`, "aria-hidden": "true" }, "n"), ` ${word}`);
+    const signs = [
+      shown.some((it) => it.handoffs) && badge("", "handoffs"),
+      shown.some((it) => it.failures) && badge("bad-badge", "failures"),
+      shown.some((it) => it.unsent_tokens > 0) && h("span", null, h("span", { class: "less" }, "−"), " not sent"),
+      shown.some((it) => it.unsent_tokens < 0) && h("span", null, "+ added"),
+    ];
+    set(this.legend, signs);
   }
 
   drawFoot() {
     const it = this.status;
     if (!it) return;
-    this.drawPlaces(it);
     const journal = it.journal ?? {};
     this.foot.replaceChildren(
       h("span", null, `baton ${it.version ?? ""}`),

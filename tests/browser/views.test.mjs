@@ -1,0 +1,215 @@
+// The page's layout and its figures, with canned answers of the API.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import test, { after, afterEach, before, beforeEach } from "node:test";
+import { promisify } from "node:util";
+import { launch, live, open, ready, shot } from "./browser.mjs";
+import { examples, Mock } from "./mock.mjs";
+import { exchangeId, handoffId, tell } from "./story.mjs";
+
+let browser;
+let mock;
+let page;
+
+before(async () => (browser = await launch()));
+after(() => browser?.close());
+beforeEach(async () => (mock = await new Mock().start()));
+afterEach(async () => {
+  const faults = page?.faults ?? [];
+  await page?.context().close();
+  page = null;
+  mock.stop();
+  assert.deepEqual(faults, []);
+});
+
+const go = async (hash = "", options = {}) => (page = await open(browser, `${mock.url}/${hash}`, options));
+const text = (selector) => page.locator(selector).first().innerText();
+const talk = (key = "claude-code:6f1c2a") => `#/c/${encodeURIComponent(key)}`;
+const top = (selector) => page.locator(selector).first().evaluate((node) => node.getBoundingClientRect().top);
+
+for (const width of [390, 720, 1024, 1280, 1440]) {
+  test(`the navigation is one row at ${width} pixels, and marks where the page is`, async () => {
+    mock.stories = examples();
+    mock.status = { failures: 12 };
+    await go("", { viewport: { width, height: 860 } });
+    const marked = async () => [await page.locator("#places [aria-current]").innerText(), await page.locator("#places [aria-current]").getAttribute("aria-current")];
+    const views = [["", "Conversations", "page"], [talk(), "Conversations", "true"], [`#/e/${exchangeId(20)}`, "Conversations", "true"], ["#/h", "Handoffs", "page"], [`#/h/${handoffId(3)}`, "Handoffs", "true"], ["#/x", "Exchanges", "page"], ["#/x?filter=tool%3ABash", "Exchanges", "page"], ["#/s", "Savings", "page"], ["#/x?filter=error", "Failures", "page"]];
+    for (const [hash, word, how] of views) {
+      await page.goto(`${mock.url}/${hash}`);
+      await page.waitForFunction((word) => document.querySelector("#places [aria-current]")?.textContent.startsWith(word), word);
+      const [name, kind] = await marked();
+      assert.deepEqual([name.split(/\s/)[0], kind], [word, how], hash);
+      const row = await page.evaluate(() => [...document.querySelectorAll("#places a")].map((link) => [link.getBoundingClientRect().top, link.getBoundingClientRect().right]));
+      assert.equal(row.length, 5);
+      assert.equal(new Set(row.map(([top]) => top)).size, 1, `${hash}: one row`);
+      assert.ok(Math.max(...row.map(([, right]) => right)) <= width, `${hash}: in sight`);
+    }
+    await page.goto(`${mock.url}/#/none`);
+    await page.getByText("No such page").waitFor();
+    assert.equal(await page.locator("#places [aria-current]").count(), 0);
+  });
+}
+
+test("home shows the newest conversations with their charts, then handoffs, then failures", async () => {
+  mock.stories = examples();
+  Object.assign(mock.stories[0].rows.at(-1), { status: 400, outcome: "upstream_error", answer: { error: "max_tokens: Field required" } });
+  await go();
+  const cards = page.locator(".talk-card");
+  assert.equal(await cards.count(), 4);
+  assert.match(await cards.first().innerText(), /Work through docs[\s\S]*claude-sonnet-4-5 · 32 exchanges · 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
+  assert.equal(await cards.first().locator(".sketch .fired").count(), 3);
+  const saw = (await cards.first().locator(".saw-line").getAttribute("points")).split(" ");
+  assert.equal(saw.length, 35, "32 exchanges, three of them in two requests");
+  const places = await Promise.all([".newest", ".latest", ".failures"].map(top));
+  assert.deepEqual(places, [...places].sort((a, b) => a - b));
+  assert.match(await text(".failures"), /max_tokens: Field required/);
+  await cards.nth(1).click();
+  await page.waitForFunction((hash) => location.hash === hash, talk("codex:51b0"));
+});
+
+test("a conversation's chart is read again when something came in it, and only then", async () => {
+  mock.stories = examples();
+  await go();
+  await live(page);
+  const read = () => mock.asked.filter((path) => /exchanges\?conversation/.test(path)).length;
+  assert.equal(read(), 4);
+  await page.evaluate(() => (document.querySelectorAll(".talk-card")[2].wasThere = true));
+  const story = mock.stories[0];
+  const row = { ...story.rows.at(-1), id: exchangeId(500) };
+  story.rows.push(row);
+  story.conversation = { ...story.conversation, last_ms: Date.now(), exchanges: story.rows.length };
+  mock.tell("exchange", row);
+  await page.waitForFunction(() => /33 exchanges/.test(document.querySelector(".talk-card").textContent));
+  assert.equal(read(), 5);
+  assert.ok(await page.evaluate(() => document.querySelectorAll(".talk-card")[2].wasThere));
+});
+
+test("nothing failed is said in so many words", async () => {
+  mock.stories = examples();
+  await go();
+  assert.match(await text(".failures"), /Failures\s*Nothing failed\./);
+  await go("#/x?filter=error");
+  assert.equal(await text("#filter-said"), "Nothing failed.");
+});
+
+test("an empty page shows the demo's session", async () => {
+  await go();
+  assert.match(await text("figure"), /An example: the demo's session[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
+  assert.equal(await page.locator("figure .fired").count(), 3);
+  assert.ok((await text("main")).indexOf("baton run claude") < (await text("main")).indexOf("ANTHROPIC_BASE_URL"));
+  await shot(page, "empty");
+  mock.status = { read_only: true };
+  await go();
+  assert.match(await text("main"), /No proxy is running[\s\S]*baton run claude/);
+});
+
+test("the example is the demo's", { skip: !process.env.BATON_PROGRAM && "BATON_PROGRAM is not set" }, async () => {
+  const { stdout } = await promisify(execFile)(process.env.BATON_PROGRAM, ["demo", "--json"]);
+  const { turns } = JSON.parse(stdout);
+  await go();
+  const DEMO = await page.evaluate(async () => (await import(new URL("home.js", document.querySelector("script[src]").src))).DEMO);
+  const near = (a, b) => Math.abs(a - b) <= Math.max(10, 0.1 * b);
+  assert.equal(DEMO.length, turns.length);
+  for (const [at, turn] of turns.entries()) {
+    const real = [turn.received_bytes, ...turn.sent_bytes].map((size) => size / 100);
+    assert.ok(real.length === DEMO[at].length && real.every((size, leg) => near(DEMO[at][leg], size)), `request ${at + 1}: ${real} and ${DEMO[at]}`);
+  }
+});
+
+test("figures have a unit and a legend, and only a large overhead is a warning", async () => {
+  const [story] = examples();
+  const it = (key, unsent_tokens) => ({ ...story, handoffs: [], conversation: { ...story.conversation, key, unsent_tokens, received_bytes: 400_000 } });
+  mock.stories = [it("less", 359_000), it("little", -281), it("much", -20_000)];
+  await go();
+  const figure = async (key) => page.locator(`#list [data-key="${key}"] .talk-numbers > :last-child`);
+  const said = async (key) => [await (await figure(key)).innerText(), await (await figure(key)).getAttribute("class")];
+  assert.deepEqual(await said("less"), ["−359.0\u202fk tokens", "less"]);
+  assert.deepEqual(await said("little"), ["+281 tokens", null]);
+  assert.deepEqual(await said("much"), ["+20.0\u202fk tokens", "warn-text"]);
+  assert.match(await text("#list-key"), /handoffs[\s\S]*− not sent[\s\S]*\+ added/);
+  assert.doesNotMatch(await text("#list-key"), /failures/);
+});
+
+test("a loss is said as one, and small amounts in cents", async () => {
+  mock.stories = [tell({ tasks: 1, turns: 3 })];
+  mock.savings = () => {
+    const sum = { exchanges: 3, unpriced: 0, subscription: 0, compacted: 0, tokens: { input: 900, cache_read: 9000, cache_write: 0, cache_write_long: 0, output: 400 }, cost: 0.0387, without_cost: 0.0258, saved: -0.0129, saved_error: 0.002 };
+    const tried = [{ arm: "free", saved: -0.0093, error: 0.0026, cuts: 0 }, { arm: "nudge=pays", saved: 0.31, error: 0.04, cuts: 2 }];
+    return { prices: { source: "genai-prices", date: "2026-11-20" }, unpriced_models: [], total: { key: "", ...sum }, groups: [{ key: "a", ...sum }, { key: "b", ...sum, saved: -0.00001 }], tried };
+  };
+  await go("#/s?by=model");
+  assert.match(await text(".facts"), /3\.9 cents\s*cost\s*2\.6 cents\s*without baton, estimated\s*1\.3 cents more\s*than without baton \(50 %\), ± 0\.2 cents/);
+  assert.deepEqual(await page.locator(".sums tbody td:last-child").allInnerTexts(), ["−$0.0129", "$0.00"]);
+  assert.equal(await page.locator(".sums td.bad").count(), 1);
+  await page.getByText("Other rules in the same conversations").click();
+  assert.deepEqual(await page.locator("details li").allInnerTexts(), ["handoffs when they pay: 2 handoffs would have saved $0.31 (± 4.0 cents)"]);
+});
+
+test("side calls are folded, unless they failed", async () => {
+  const story = tell({ tasks: 2, turns: 4 });
+  const beside = (row, more) => Object.assign(row, { tooled: false, untooled: "no_client_tools", pinned: null, answer: { text: "A title" }, ...more });
+  beside(story.rows[1]);
+  beside(story.rows[2], { status: 529, outcome: "upstream_error", answer: { error: "Overloaded" } });
+  Object.assign(story.rows[5], { route: "POST /v1/messages/count_tokens" });
+  mock.stories = [story];
+  await go(talk());
+  const rows = () => page.locator(".exchange").evaluateAll((all) => all.map((row) => Number(row.querySelector("a").textContent)));
+  assert.deepEqual(await rows(), [8, 7, 5, 4, 3, 1]);
+  await page.getByRole("button", { name: "Show 2 side calls" }).click();
+  assert.deepEqual(await rows(), [8, 7, 6, 5, 4, 3, 2, 1]);
+  // What was opened stays so on the way back.
+  await page.locator(`[data-row="${story.rows[1].id}"] a`).click();
+  await page.waitForSelector(".diff");
+  await ready(page);
+  await page.goBack();
+  await page.waitForSelector(".timeline");
+  await page.getByRole("button", { name: "Hide 2 side calls" }).click();
+  assert.equal((await rows()).length, 6);
+  // A conversation without tools has no loop that its calls could stand beside.
+  for (const row of story.rows) Object.assign(row, { tooled: false, pinned: null, untooled: "no_client_tools", route: "POST /v1/messages" });
+  await page.reload();
+  await page.waitForSelector(".exchange");
+  assert.equal((await rows()).length, 8);
+});
+
+test("tags leave a row's text its room", async () => {
+  for (const width of [390, 1024, 1280]) {
+    mock.stories = [tell({ tasks: 1, turns: 3 })];
+    Object.assign(mock.stories[0].rows[2], { fired: [handoffId(1)], changes: [{ leg: 0, why: "pair", removed: 0, added: 1 }], nudges: ["large_cut"], lacked: 2, answer: { calls: [{ name: "Bash", argument: "cargo test --workspace --locked" }] } });
+    await go(talk(), { viewport: { width, height: 860 } });
+    assert.match(await text(".exchange .tags"), /hands off[\s\S]*hidden pair[\s\S]*nudging stopped/);
+    const [did, cell] = await page.locator(".exchange .what").first().evaluate((what) => [what.querySelector(".did").clientWidth, what.parentNode.clientWidth]);
+    assert.ok(did >= Math.min(190, cell - 2), `${did} of ${cell} pixels at ${width}`);
+    await page.context().close();
+  }
+  page = null;
+});
+
+test("on a telephone the list is folded, and a search or a key opens it", async () => {
+  mock.stories = examples();
+  await go("", { viewport: { width: 390, height: 844 } });
+  const fold = page.locator("#all");
+  assert.equal(await fold.getAttribute("aria-expanded"), "false");
+  assert.ok(!(await page.locator("#list .talk").first().isVisible()));
+  assert.ok((await top("h1")) < 300, "the title is in sight");
+  await fold.click();
+  assert.equal(await fold.getAttribute("aria-expanded"), "true");
+  assert.equal(await page.locator("#list .talk:visible").count(), 4);
+  await fold.click();
+  await page.locator("#search").fill("linkshort");
+  await page.waitForSelector("#list .hit");
+  await page.keyboard.press("Escape");
+  assert.ok(!(await page.locator("#list .talk").first().isVisible()));
+  await page.keyboard.press("h");
+  await page.waitForFunction(() => document.activeElement.closest("#list"));
+});
+
+test("handoffs with the same reason are told apart by what they begin with", async () => {
+  mock.stories = examples();
+  const [story] = mock.stories;
+  for (const [at, it] of story.handoffs.entries()) Object.assign(it, { reason: at < 2 ? "task done" : "the cache is in", first_line: `Goal ${at + 1}`, origin: "local" });
+  await go("#/h");
+  assert.deepEqual((await page.locator(".card b").allInnerTexts()).slice(0, 3), ["the cache is in", "Goal 2", "Goal 1"]);
+  assert.match(await text(".card"), /Goal 3[\s\S]*prompt \d+ B · claude-sonnet-4-5 · asked for in the chat, written without a model[\s\S]*Work through docs/);
+});
