@@ -108,9 +108,11 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     let file = config_file(state.config.as_ref());
     let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
     announce(named, agent, &proxy, &config)?;
+    let id = Uuid::now_v7();
+    stay.note(id)?;
     let run = AgentRun {
         start,
-        id: Uuid::now_v7().to_string(),
+        id: id.to_string(),
         agent,
         proxy: &proxy,
         config: &config,

@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
 
@@ -73,8 +74,17 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
-    runtime.block_on(serve(config, loaded, args.for_agents, out))
+    let ended = runtime.block_on(serve(config, loaded, args.for_agents, out));
+    // What blocks a thread is not waited for: everything that must be written has had its time.
+    runtime.shutdown_timeout(MAX_REST);
+    ended
 }
+
+/// Time for blocking work that is still under way after everything has been flushed.
+const MAX_REST: Duration = Duration::from_secs(1);
+
+/// Time after the drain in which everything must have been written.
+const MAX_FLUSH: Duration = Duration::from_secs(30);
 
 /// The prices for the cost metrics.
 fn pricing(config: &Config, table: Prices) -> ModelPricing {
@@ -89,7 +99,7 @@ fn pricing(config: &Config, table: Prices) -> ModelPricing {
 /// Serves; `loaded` is the config before limits were fitted and ports were picked.
 async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: &mut Out) -> CliResult {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
-    let stop = stop_on_signal()?;
+    let stop = stop_on_signal(config.server.drain)?;
     let prices = super::prices(config.bill.prices.as_deref())?;
     let metrics = Arc::new(Metrics::priced(pricing(&config, prices.clone())));
     let (store, seals) = open_state(&config)?;
@@ -275,14 +285,20 @@ fn holder(address: SocketAddr, config: &Config) -> String {
     }
 }
 
-/// Becomes true at the first stop signal. The second one ends the process at once.
-fn stop_on_signal() -> CliResult<watch::Receiver<bool>> {
+/// Becomes true at the first stop signal. The second one ends the process at once, and so does a shutdown that hangs.
+fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
     let mut signals = Signals::listen()?;
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
         signals.next().await;
         tracing::info!(target: "baton", "stopping: waiting for open streams to end; another signal stops at once");
         let _ = stop.send(true);
+        // A thread of its own, which no task can hold up.
+        thread::spawn(move || {
+            thread::sleep(drain + MAX_FLUSH);
+            tracing::error!(target: "baton", "stopping hangs: ending without what is not yet written");
+            std::process::exit(INTERRUPTED);
+        });
         signals.next().await;
         std::process::exit(INTERRUPTED);
     });

@@ -20,6 +20,7 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::visible;
 use super::running::{self, Process, RunState};
 use crate::state::disk::private_file;
+use crate::state::files::runs::{self, RUNS};
 use crate::state::store::make_dir;
 
 const AGENTS: &str = "agents.lock";
@@ -28,9 +29,6 @@ const STARTING: &str = "starting.lock";
 /// The log of a proxy in the background, and the log of the previous one.
 const LOG: &str = "serve.log";
 const LOG_BEFORE: &str = "serve.log.old";
-
-/// Folder of the config files that are made for one run.
-const RUNS: &str = "runs";
 
 /// Time for a proxy to become ready. Opening a database after a crash takes longest.
 const READY_TIME: Duration = Duration::from_secs(20);
@@ -86,6 +84,12 @@ impl Stay {
         let runs = self.dir.join(RUNS);
         make_dir(&runs).map_err(io::Error::other)?;
         tempfile::tempdir_in(runs)
+    }
+
+    /// Notes the directory in which a run is started.
+    pub(super) fn note(&self, run: uuid::Uuid) -> io::Result<()> {
+        make_dir(&self.dir.join(RUNS)).map_err(io::Error::other)?;
+        runs::note(&self.dir, run, &std::env::current_dir()?)
     }
 
     /// Releases the lock. The last run waits until the proxy that a run started has ended, so that the journal is

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::OFlags;
 use tempfile::NamedTempFile;
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
@@ -42,6 +43,21 @@ pub fn private_file() -> fs::OpenOptions {
     options.write(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, FileAccess::Owner.mode());
     options
+}
+
+/// Opens a regular file with these options. A link is not followed, and nothing else than a file is waited for: opening a
+/// FIFO would block.
+///
+/// # Errors
+/// It cannot be opened, or is not a regular file.
+pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Result<fs::File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
+    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let file = std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
 }
 
 impl FileAccess {

@@ -36,6 +36,8 @@ fn started(scene: &Scene, name: &str, options: &[&str]) -> Child {
     );
     scene.agent(name, &script);
     let mut run = scene.baton("run", &[options, &[name]].concat());
+    // Sessions work below the directory in which their run was started.
+    run.current_dir(scene.path(""));
     run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -51,7 +53,7 @@ fn user(text: &str) -> Value {
 /// A session's messages: it works in this folder, and has done something.
 fn work(folder: &Path, last: &str) -> Vec<Value> {
     let says = format!(
-        "<system-reminder>\n - Primary working directory: {}\n</system-reminder>",
+        "<system-reminder>\n# Environment\n - Primary working directory: {}\n</system-reminder>",
         folder.display()
     );
     vec![
@@ -69,6 +71,7 @@ async fn ask(url: &str, session: &str, messages: &[Value]) {
     let mut headers = Anthropic.headers().to_vec();
     headers.push(("x-claude-code-session-id", session));
     let mut body = Anthropic.body(messages, true);
+    body["system"] = json!("You are Claude Code, Anthropic's official CLI for Claude.");
     for name in ["Edit", "Bash"] {
         let tool = json!({"name": name, "description": "A tool.", "input_schema": {"type": "object"}});
         body["tools"].as_array_mut().unwrap().push(tool);

@@ -296,6 +296,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
         handoff,
         carry_over: None,
         exchange: document.exchange.clone(),
+        run: None,
         topic: None,
         context_tokens: document.context.map(|context| context.used),
         bytes: HandoffSize { ..document.bytes },
@@ -387,6 +388,7 @@ async fn resumed_and_compared(side: Variant) {
         handoff: made,
         carry_over: None,
         exchange: None,
+        run: None,
         topic: None,
         context_tokens: None,
         bytes: HandoffSize::default(),
@@ -705,6 +707,7 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         handoff,
         carry_over: None,
         exchange: None,
+        run: None,
         topic: None,
         context_tokens: None,
         bytes: HandoffSize {

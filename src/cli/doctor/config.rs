@@ -1,9 +1,10 @@
 //! The part of the examination that reads the config alone, and the server that it names: `baton check`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::finding::Finding;
 use crate::cli::runtime;
+use crate::state::access::hosts;
 use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind};
 use crate::state::store::{self, StoreError};
 use baton_core::nudge::{self, Compaction};
@@ -30,6 +31,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
 pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     let mut findings = unreached_thresholds(&config.handoff);
     findings.extend(open_listener(config, config.server.listen));
+    findings.extend(plain_http(config));
     if findings.is_empty() {
         findings.push(Finding::ok("all keys", "no problems"));
     }
@@ -65,6 +67,49 @@ pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Opti
         let help = "add a [[clients]] entry for each person, or listen on 127.0.0.1";
         Finding::warning("server.listen", message, help)
     })
+}
+
+/// Keys and spans that go to another machine over plain HTTP.
+fn plain_http(config: &Config) -> Vec<Finding> {
+    let keyed = config
+        .upstreams
+        .iter()
+        .filter(|(_, upstream)| upstream.has_own_key());
+    let keyed = keyed.map(|(name, upstream)| {
+        (
+            format!("upstreams.{name}.base_url"),
+            upstream.base_url.as_str(),
+            "the key",
+        )
+    });
+    let otlp = config.telemetry.otlp_endpoint.as_deref();
+    let traced = otlp.map(|url| ("telemetry.otlp_endpoint".to_owned(), url, "what is traced"));
+    let plain = keyed.chain(traced).filter(|(_, url, _)| is_plain_elsewhere(url));
+    plain
+        .map(|(key, url, what)| {
+            let message = format!("{url} is plain HTTP to another machine: {what} can be read on the way");
+            Finding::warning(
+                key,
+                message,
+                "write https, or leave it if the network in between is yours",
+            )
+        })
+        .collect()
+}
+
+/// Whether a URL is plain HTTP to a host that is neither this machine nor in a private network.
+fn is_plain_elsewhere(url: &str) -> bool {
+    let Ok(url) = url.parse::<http::Uri>() else {
+        return false;
+    };
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_private = match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
+        // A name without dots is resolved in this network: a container, a neighbour.
+        Err(_) => !host.contains('.'),
+    };
+    url.scheme_str() == Some("http") && !is_private && !hosts::is_loopback(host)
 }
 
 /// Thresholds that an agent never reaches, since it compacts earlier.
@@ -142,6 +187,36 @@ mod tests {
         for agent in ["claude (84% where the window is 200000 tokens)", "codex (90%)"] {
             assert!(late.contains(agent), "{late}");
         }
+    }
+
+    #[test]
+    fn a_key_that_goes_elsewhere_in_plain_is_warned_of() {
+        for (url, warned) in [
+            ("http://gateway.example.com", true),
+            ("http://203.0.113.5:8080/v1", true),
+            ("https://gateway.example.com", false),
+            ("http://localhost:11434", false),
+            ("http://127.0.0.1:1", false),
+            ("http://[::1]:1", false),
+            ("http://10.0.0.5", false),
+            ("http://litellm:4000", false),
+        ] {
+            assert_eq!(is_plain_elsewhere(url), warned, "{url}");
+            let mut config = Config::default_for_tests();
+            let openai = config.upstreams.get_mut("openai").unwrap();
+            url.clone_into(&mut openai.base_url);
+            assert_eq!(plain_http(&config).len(), 0, "without a key");
+            openai_key(&mut config);
+            config.telemetry.otlp_endpoint = Some(url.to_owned());
+            assert_eq!(plain_http(&config).len(), if warned { 2 } else { 0 }, "{url}");
+        }
+    }
+
+    fn openai_key(config: &mut Config) {
+        let text = "[upstreams.openai]\napi_key = 'k'";
+        let keyed = Config::from_text(Some(("f", text)), &Default::default(), &Default::default()).unwrap();
+        let openai = config.upstreams.get_mut("openai").unwrap();
+        openai.api_key.clone_from(&keyed.upstreams["openai"].api_key);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::cli::output::{Out, shown};
 use crate::cli::{block_on, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
-use crate::state::files::repository;
+use crate::state::files::{repository, runs};
 use crate::state::journal::JournalReader;
 use crate::state::store::records::{RecordKind, StoredRecord};
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -126,7 +126,9 @@ async fn write(
 pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> CliResult<Option<Handoff>> {
     let carried = drafting::locally(config, work, |index| {
         let whereabouts = Whereabouts::of(&Transcript::of(&work.newest.view)).or_of_calls(index);
-        let here = whereabouts.folder.map(PathBuf::from).filter(|dir| dir.is_dir());
+        let run = work.newest.row.event.run.as_deref();
+        let root = run.and_then(|run| runs::directory(&config.state_dir, run));
+        let here = repository::of_session(&whereabouts, root.as_deref());
         let repository = here.or_else(|| config.draft.git_dir.clone());
         repository.map_or(String::new(), |dir| repository::state(&dir))
     })?;

@@ -149,6 +149,7 @@ fn stored_of(handoff: &Handoff, work: &Work) -> StoredHandoff {
         carry_over: work.earlier.as_ref().map(|handoff| handoff.prompt.clone()),
         context_tokens: row.event.context_tokens(),
         exchange: Some(row.id.clone()).filter(|id| !id.is_empty()),
+        run: row.event.run.clone(),
         topic: row.event.topic.clone(),
         bytes: HandoffSize {
             before: body.len() as u64,

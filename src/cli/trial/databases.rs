@@ -1,9 +1,18 @@
 //! The databases of OpenCode and goose, row by row.
 
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value as Json, json};
+
+/// Time for a database. The largest ones that agents make take seconds.
+const MAX_TIME: Duration = Duration::from_secs(60);
+
+/// Memory of all databases that are open. Ids are sorted in it; rows are read one by one.
+const MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Takes one entry.
 pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
@@ -14,16 +23,25 @@ pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 /// It cannot be read.
 pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<String>> {
     let (connection, unread) = open(path)?;
+    // A thread of its own, which ends with this function: a query is interrupted that has no end.
+    let (ended, waiting) = mpsc::channel::<()>();
+    let interrupt = connection.get_interrupt_handle();
+    thread::spawn(move || {
+        if waiting.recv_timeout(MAX_TIME) == Err(RecvTimeoutError::Timeout) {
+            interrupt.interrupt();
+        }
+    });
+    // A view or a virtual table could compute anything.
     let has = |table: &str| {
-        connection
-            .prepare(&format!("SELECT 1 FROM {table} LIMIT 0"))
-            .is_ok()
+        let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
+        connection.query_row(query, [table], |_| Ok(())).is_ok()
     };
     match () {
         () if has("part") && has("message") => opencode(&connection, take)?,
         () if has("messages") && has("sessions") => goose(&connection, take)?,
         () => return Ok(Some("it is a database of another program".to_owned())),
     }
+    drop(ended);
     Ok(unread.map(str::to_owned))
 }
 
@@ -44,6 +62,13 @@ fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags)?;
     // Sorting makes no file either.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // The agent's model may have written the file.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.query_row(
+        &format!("PRAGMA hard_heap_limit = {MAX_MEMORY_BYTES}"),
+        [],
+        |_| Ok(()),
+    )?;
     Ok((connection, unread))
 }
 
@@ -100,4 +125,25 @@ fn goose(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_computes_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i AS session_id, i AS time_created, i AS data FROM n";
+        for (name, tables) in [
+            ("view", format!("CREATE TABLE part (id, message_id, data); CREATE VIEW message AS {endless};")),
+            ("views", format!("CREATE VIEW messages AS {endless}; CREATE VIEW sessions AS {endless};")),
+            ("virtual", "CREATE TABLE part (id); CREATE VIRTUAL TABLE message USING fts5(id, session_id, time_created, data);".to_owned()),
+        ] {
+            let path = dir.path().join(name);
+            Connection::open(&path).unwrap().execute_batch(&tables).unwrap();
+            let unread = read(&path, &mut |_| panic!("{name}")).unwrap();
+            assert_eq!(unread.as_deref(), Some("it is a database of another program"), "{name}");
+        }
+    }
 }

@@ -25,6 +25,54 @@ const FOLDERS: [Wording; 7] = [
     ("Current Working Directory (", ")"),
 ];
 
+/// Where an agent's harness itself states the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatedIn {
+    /// The system prompt, which also has files of the project in it.
+    System,
+    /// An element of the harness in the user's place, by how its text begins.
+    Element(&'static str),
+}
+
+/// An agent's own statement of the folder: the agent, where it stands, and its wording at the start of a line.
+const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
+    (
+        "claude-code",
+        StatedIn::Element("<system-reminder>\n# Environment\n"),
+        CLAUDE_CODE,
+    ),
+    ("claude-code", StatedIn::System, CLAUDE_CODE),
+    ("claude-code", StatedIn::System, ("Working directory: ", "\n")),
+    (
+        "codex",
+        StatedIn::Element("<environment_context>\n"),
+        ("<cwd>", "</cwd>"),
+    ),
+    ("opencode", StatedIn::System, ("Working directory: ", "\n")),
+    ("pi", StatedIn::System, ("<cwd>", "</cwd>")),
+    ("pi", StatedIn::System, ("Current working directory: ", "\n")),
+    (
+        "gemini-cli",
+        StatedIn::Element("<session_context>\n"),
+        ("**Workspace Directories:**\n  - ", "\n"),
+    ),
+    (
+        "qwen-code",
+        StatedIn::Element("<system-reminder>\nThis is the Qwen Code."),
+        ("I'm currently working in the directory: ", "\n"),
+    ),
+    (
+        "goose",
+        StatedIn::Element("<info-msg>\n"),
+        ("Working directory: ", "\n"),
+    ),
+    (
+        "cline",
+        StatedIn::Element("<environment_details>\n"),
+        ("# Current Working Directory (", ")"),
+    ),
+];
+
 /// The branch: Claude Code's state of git.
 const BRANCHES: [Wording; 1] = [("Current branch: ", "\n")];
 
@@ -40,9 +88,34 @@ pub fn folder(text: &str) -> Option<&str> {
     })
 }
 
+/// The folders that a text of an agent states by the agent's own wording. Of an element the first one counts, and of a
+/// system prompt all do: files of the project may stand before or after it.
+pub fn stated<'a>(agent: &str, text: &'a str, is_system: bool) -> Vec<&'a str> {
+    let text = if is_system { text } else { text.trim_start() };
+    let mut found = Vec::new();
+    for (of, place, (before, end)) in STATEMENTS {
+        let is_there = match place {
+            StatedIn::System => is_system,
+            StatedIn::Element(begins) => !is_system && text.starts_with(begins),
+        };
+        if of != agent || !is_there {
+            continue;
+        }
+        let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
+        let own = places.filter(|at| {
+            let line = text[..*at].rsplit('\n').next().unwrap_or_default();
+            line.trim_start_matches([' ', '-', '\t']).is_empty()
+        });
+        let values = own.map(|at| value_at(&text[at + before.len()..], end));
+        let values = values.filter(|value| !value.is_empty() && value.len() <= MOST && is_absolute(value));
+        found.extend(values.take(if is_system { usize::MAX } else { 1 }));
+    }
+    found
+}
+
 /// Whether a path begins at a root.
 pub fn is_absolute(path: &str) -> bool {
-    path.starts_with('/') || path.get(1..2) == Some(":")
+    path.starts_with('/') || matches!(path.get(1..3), Some(":/" | ":\\"))
 }
 
 /// The folder that an agent's shell has moved to, as a result says (Claude Code).
@@ -114,6 +187,7 @@ mod tests {
             folder("Execute a command in the current working directory. Ret"),
             None
         );
+        assert_eq!(folder("Working directory: a:\n"), None);
         let moved = "ok\n\n<system-reminder>\n# Environment update\n - Primary working directory: /a/b (was /a)\n</system-reminder>";
         assert_eq!(moved_to(moved), Some("/a/b"));
         assert_eq!(moved_to(" - Primary working directory: /a\n"), None);
@@ -121,5 +195,32 @@ mod tests {
             branch("gitStatus: x\nCurrent branch: feat/a\n\nMain branch: main"),
             Some("feat/a")
         );
+    }
+
+    #[test]
+    fn an_agent_states_its_folder_in_its_own_place_alone() {
+        let claude = "<system-reminder>\n# Environment\n - Primary working directory: /a\n - Primary working directory: /b\n";
+        #[rustfmt::skip]
+        let table: &[(&str, &str, bool, &[&str])] = &[
+            ("claude-code", claude, false, &["/a"]),
+            ("claude-code", "<system-reminder>\nContents of CLAUDE.md:\n# Environment\n - Primary working directory: /b\n", false, &[]),
+            ("claude-code", "<system-reminder>\n# Environment\nsay Primary working directory: /b\n", false, &[]),
+            ("codex", claude, false, &[]),
+            ("codex", "<environment_context>\n  <cwd>/a</cwd>\n", false, &["/a"]),
+            ("codex", "<skills_instructions>\n  <cwd>/b</cwd>\n", false, &[]),
+            ("codex", "<environment_context>\n  <cwd>/a</cwd>\n", true, &[]),
+            ("opencode", "You are OpenCode\n<env>\n  Working directory: /a\n</env>\nPrimary working directory: /b\n", true, &["/a"]),
+            ("opencode", "<env>\n  Working directory: /a\n</env>\nWorking directory: /b\n", true, &["/a", "/b"]),
+            ("opencode", "Working directory: a:\nWorking directory: src\n", true, &[]),
+            ("pi", "Primary working directory: /b\n<cwd>\n/a\n</cwd>", true, &["/a"]),
+            ("gemini-cli", "<session_context>\n- **Workspace Directories:**\n  - /a\n", false, &["/a"]),
+            ("qwen-code", "<system-reminder>\nThis is the Qwen Code. We\nI'm currently working in the directory: /a\n", false, &["/a"]),
+            ("goose", "<info-msg>\nIt is now\nWorking directory: /a\n", false, &["/a"]),
+            ("cline", "<environment_details>\n# Current Working Directory (/a) Files\n", false, &["/a"]),
+            ("", claude, false, &[]),
+        ];
+        for (agent, text, is_system, expected) in table {
+            assert_eq!(stated(agent, text, *is_system), *expected, "{agent}: {text}");
+        }
     }
 }

@@ -144,14 +144,17 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// A key in base64 at `start`; returns where it ends. Hits before `searched_to` are part of the last one.
-pub(super) fn encoded(start: usize, searched_to: usize, found: &mut Matches<'_>) -> usize {
-    if start < searched_to {
+/// A word in base64 with a credential at `at`; returns where it ends. Hits before `searched_to` are part of the last one.
+pub(super) fn encoded(at: usize, searched_to: usize, found: &mut Matches<'_>) -> usize {
+    if at < searched_to {
         return searched_to;
     }
-    let end = start + run(&found.text().as_bytes()[start..], is_base64);
+    let bytes = found.text().as_bytes();
+    let before = bytes[searched_to..at].iter().rev().take_while(|b| is_base64(**b));
+    let start = at - before.count();
+    let end = at + run(&bytes[at..], is_base64);
     super::worked(end - start);
-    found.push(start..end, "private-key");
+    found.push(start..end, "encoded-credential");
     end
 }
 

@@ -27,9 +27,44 @@ const NAMES: [&str; 13] = [
 ];
 
 /// Keywords of places, with the place that each belongs to.
-const CONTEXTS: [(&str, ScanContext); 12] = [
-    // "-----BEGIN " in base64: keys in Kubernetes and CI.
+const CONTEXTS: [(&str, ScanContext); 38] = [
+    // In base64, at each of the three places that a byte may have there: keys in Kubernetes and CI, files of credentials.
+    // "-----BEGIN "
     ("LS0tLS1CRUdJTi", ScanContext::Encoded),
+    ("0tLS0tQkVHSU4g", ScanContext::Encoded),
+    ("tLS0tLUJFR0lOI", ScanContext::Encoded),
+    // "private_key"
+    ("cHJpdmF0ZV9rZX", ScanContext::Encoded),
+    ("ByaXZhdGVfa2V5", ScanContext::Encoded),
+    ("wcml2YXRlX2tle", ScanContext::Encoded),
+    // "sk-ant-"
+    ("c2stYW50L", ScanContext::Encoded),
+    ("NrLWFudC", ScanContext::Encoded),
+    ("zay1hbnQt", ScanContext::Encoded),
+    // "_API_KEY="
+    ("X0FQSV9LRVk9", ScanContext::Encoded),
+    ("9BUElfS0VZP", ScanContext::Encoded),
+    ("fQVBJX0tFWT", ScanContext::Encoded),
+    // "_TOKEN="
+    ("X1RPS0VOP", ScanContext::Encoded),
+    ("9UT0tFTj", ScanContext::Encoded),
+    ("fVE9LRU49", ScanContext::Encoded),
+    // "_SECRET="
+    ("X1NFQ1JFVD", ScanContext::Encoded),
+    ("9TRUNSRVQ9", ScanContext::Encoded),
+    ("fU0VDUkVUP", ScanContext::Encoded),
+    // "PASSWORD="
+    ("UEFTU1dPUkQ9", ScanContext::Encoded),
+    ("BBU1NXT1JEP", ScanContext::Encoded),
+    ("QQVNTV09SRD", ScanContext::Encoded),
+    // "SECRET_KEY="
+    ("U0VDUkVUX0tFWT", ScanContext::Encoded),
+    ("NFQ1JFVF9LRVk9", ScanContext::Encoded),
+    ("TRUNSRVRfS0VZP", ScanContext::Encoded),
+    // "_ACCESS_KEY="
+    ("X0FDQ0VTU19LRVk9", ScanContext::Encoded),
+    ("9BQ0NFU1NfS0VZP", ScanContext::Encoded),
+    ("fQUNDRVNTX0tFWT", ScanContext::Encoded),
     ("PRIVATE KEY", ScanContext::Pem),
     ("eyJ", ScanContext::Jwt),
     ("://", ScanContext::Url),

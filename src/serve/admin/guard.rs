@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -27,7 +27,7 @@ pub(super) fn admit<B>(
     bound: SocketAddr,
 ) -> Result<(), ApiError> {
     one_host(request.headers())?;
-    if !from_own_page(request.headers()) {
+    if !from_own_page(request.headers()) && !opens_the_page(request) {
         return Err(ApiError::FOREIGN_ORIGIN);
     }
     match token {
@@ -49,11 +49,21 @@ pub(super) fn one_host(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Whether the request's origin is the listener itself. Browsers send an origin at least for cross-origin requests; other
-/// clients send none.
+/// Whether a browser opens the inspector itself, by a link on a page of any site. That page learns nothing of it.
+fn opens_the_page<B>(request: &Request<B>) -> bool {
+    let is = |name: &str, value: &str| request.headers().get(name).is_some_and(|given| given == value);
+    request.method() == Method::GET
+        && request.uri().path() == "/"
+        && !request.headers().contains_key(ORIGIN)
+        && is("sec-fetch-mode", "navigate")
+        && is("sec-fetch-dest", "document")
+}
+
+/// Whether the request's origin is the listener itself. Browsers send an origin with cross-origin requests that may change
+/// something, and name the site of others; other clients send neither.
 fn from_own_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
-        return true;
+        return hosts::other_site(headers).is_none();
     };
     let named = origin
         .to_str()
@@ -188,6 +198,34 @@ mod tests {
             Some("Bearer"),
         ] {
             assert_eq!(admit(wrong), Err(ApiError::TOKEN), "{wrong:?}");
+        }
+    }
+
+    type Headers<'h> = &'h [(&'h str, &'h str)];
+
+    #[test]
+    fn pages_of_other_sites_may_open_the_inspector_and_nothing_else() {
+        let bound = "127.0.0.1:8788".parse().unwrap();
+        let (site, mode, dest) = ("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest");
+        #[rustfmt::skip]
+        let table: &[(&str, Headers<'_>, bool)] = &[
+            ("/api/status", &[], true),
+            ("/api/status", &[(site, "same-origin")], true),
+            ("/api/status", &[(site, "none")], true),
+            ("/api/status", &[(site, "cross-site")], false),
+            ("/api/status", &[(site, "same-site")], false),
+            ("/api/status", &[(site, "cross-site"), (mode, "navigate"), (dest, "document")], false),
+            ("/", &[(site, "same-site"), (mode, "navigate"), (dest, "document")], true),
+            ("/", &[(site, "cross-site"), (mode, "navigate"), (dest, "iframe")], false),
+            ("/", &[(site, "cross-site"), (mode, "no-cors"), (dest, "image")], false),
+        ];
+        for (path, headers, admitted) in table {
+            let mut request = Request::builder().uri(*path).header(HOST, "127.0.0.1:8788");
+            for (name, value) in *headers {
+                request = request.header(*name, *value);
+            }
+            let found = admit(&request.body(()).unwrap(), None, bound);
+            assert_eq!(found.is_ok(), *admitted, "{path} {headers:?}");
         }
     }
 }

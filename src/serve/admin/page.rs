@@ -75,11 +75,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                                  img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Security headers of every response: no framing, sniffing, or foreign content; only our own files are scripts.
-pub(super) const SAFETY: [(HeaderName, &str); 4] = [
+pub(super) const SAFETY: [(HeaderName, &str); 5] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
     (REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
 ];
 
 /// Assets are requested by hash, so their URLs are immutable.

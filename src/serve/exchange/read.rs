@@ -1,5 +1,7 @@
 //! Reads an agent's request.
 
+use std::borrow::Cow;
+
 use crate::app::App;
 use crate::heavy;
 use crate::proxy::body::RequestBody;
@@ -100,6 +102,12 @@ fn read(
     facts.ours = ours;
     if facts.model.is_none() {
         facts.model = route::model(&ctx.target).map(str::to_owned);
+    }
+    // Log, metrics, spans, journal and handoffs have it from here. A slip in a config puts a key in its place.
+    if let Some(model) = &mut facts.model
+        && let Cow::Owned(clean) = app.redactor.text(model)
+    {
+        *model = clean;
     }
     Ok(reading)
 }

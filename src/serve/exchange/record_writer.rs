@@ -269,6 +269,7 @@ impl Exchange {
             handoff: prepared.handoff.clone(),
             carry_over: self.offered.pin.carry_over(),
             exchange: Some(self.ctx.id.clone()),
+            run: recorder.read(|e| e.run.clone()),
             topic: recorder.read(|e| e.topic.clone()),
             context_tokens: recorder.read(|e| e.context_tokens()),
             bytes: prepared.bytes,

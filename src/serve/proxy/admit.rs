@@ -93,7 +93,7 @@ impl Admission {
         }
         let upstream = upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
         let is_local = |value: &HeaderValue| client.is_in_header(value.as_bytes());
-        if let Some(why) = route::misdirection(&route, &upstream.config, &parts.headers, is_local) {
+        if let Some(why) = route.misdirection(&upstream.config, &parts.headers, is_local) {
             return Err(Fault::because(Code::OTHER_VENDOR, why));
         }
         if upstream.config.api_key.is_some() {

@@ -3,14 +3,11 @@
 //! origin.
 
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Version, header};
+use http::{Version, header};
 
 use super::fault::{Code, Fault};
 use crate::state::access::hosts;
 use crate::state::config;
-
-/// The origin of a request, from the header that browsers send where they do not send `Origin`.
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The hosts and origins that the config allows.
 pub(super) struct OriginGuard {
@@ -39,13 +36,9 @@ impl OriginGuard {
     pub(super) fn origin(&self, parts: &Parts) -> Result<(), Fault> {
         let mut origins = parts.headers.get_all(header::ORIGIN).iter().peekable();
         if origins.peek().is_none() {
-            let site = parts.headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
-            return match site {
-                Some(site @ (b"cross-site" | b"same-site")) => Err(Fault::because(
-                    Code::FOREIGN_ORIGIN,
-                    String::from_utf8_lossy(site),
-                )),
-                _ => Ok(()),
+            return match hosts::other_site(&parts.headers) {
+                Some(site) => Err(Fault::because(Code::FOREIGN_ORIGIN, site)),
+                None => Ok(()),
             };
         }
         let names = host_names(parts)?;

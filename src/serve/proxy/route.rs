@@ -6,11 +6,11 @@ mod vendors;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
 use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue};
 
 use self::vendors::Vendor;
-pub(super) use self::vendors::{misdirection, without_credentials};
+pub(super) use self::vendors::without_credentials;
 use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 use baton_core::wire::Operation;
@@ -36,6 +36,33 @@ impl Route {
     /// The wire whose shape errors of our own take.
     pub fn shape(&self) -> WireId {
         self.wire.unwrap_or(WireId::OpenaiChat)
+    }
+
+    /// Why the request must not be sent to the upstream that was found for it: it would take a path or a credential to
+    /// another vendor. The reason names no part of the credential. Headers for which `is_local` holds are not sent upstream.
+    pub(super) fn misdirection(
+        &self,
+        upstream: &UpstreamConfig,
+        headers: &HeaderMap,
+        is_local: impl Fn(&HeaderValue) -> bool,
+    ) -> Option<String> {
+        let vendor = vendors::vendor_of(upstream).filter(|_| !self.named)?;
+        let (name, vendor_name) = (&self.upstream, vendor.name());
+        if let Some(missing) = self.missing {
+            return Some(format!(
+                "the path is one of `{missing}`, which is not configured, and `{name}` is {vendor_name}"
+            ));
+        }
+        // With a key of the upstream's own, none of the agent's is sent.
+        if upstream.api_key.is_some() {
+            return None;
+        }
+        let query = self.target.split_once('?').map(|(_, query)| query);
+        let mut credentials = vendors::credentials(query, headers, is_local);
+        let foreign = credentials.find(|given| given.vendor != vendor)?.vendor.name();
+        Some(format!(
+            "the credential is for {foreign}, and `{name}` is {vendor_name}"
+        ))
     }
 }
 
@@ -161,7 +188,8 @@ const SIGNS: &[(&str, WireId)] = &[
 ];
 
 /// Finds the route of a request. Never fails: a request without a match goes to `openai`
-/// unchanged. Whether it may go there, [`misdirection`] says.
+/// unchanged. Whether it may go there, [`Route::misdirection`]
+/// says.
 pub fn find(
     path_and_query: &PathAndQuery,
     headers: &HeaderMap,

@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use http::HeaderMap;
+
 /// The host of `HOST[:PORT]`, without the brackets of an IPv6 address; `None` for invalid syntax.
 pub fn without_port(authority: &str) -> Option<&str> {
     match authority.strip_prefix('[') {
@@ -34,6 +36,13 @@ pub fn is_loopback(host: &str) -> bool {
             host == "localhost" || host.ends_with(".localhost")
         }
     }
+}
+
+/// How the page that made a request is related to the requested host, if it is another site's: browsers say so where they
+/// send no `Origin`.
+pub fn other_site(headers: &HeaderMap) -> Option<&str> {
+    let site = headers.get("sec-fetch-site")?.to_str().ok()?;
+    matches!(site, "cross-site" | "same-site").then_some(site)
 }
 
 /// Whether a host is this address.

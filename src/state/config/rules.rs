@@ -180,7 +180,7 @@ impl RuleChecker<'_> {
         let keyed = config
             .upstreams
             .iter()
-            .find(|(_, upstream)| has_own_key(upstream));
+            .find(|(_, upstream)| upstream.has_own_key());
         if let Some((name, _)) = keyed
             && !config.server.listen.ip().is_loopback()
             && config.clients.is_empty()
@@ -242,10 +242,10 @@ impl RuleChecker<'_> {
     }
 }
 
-fn has_own_key(upstream: &UpstreamConfig) -> bool {
-    upstream.api_key.is_some()
-        || upstream
-            .headers
-            .iter()
-            .any(|(name, _)| CREDENTIAL_HEADERS.contains(&name.as_str()))
+impl UpstreamConfig {
+    /// Whether requests to it have a credential of the proxy's own.
+    pub fn has_own_key(&self) -> bool {
+        let mut headers = self.headers.iter();
+        self.api_key.is_some() || headers.any(|(name, _)| CREDENTIAL_HEADERS.contains(&name.as_str()))
+    }
 }

@@ -2,5 +2,6 @@
 
 pub mod documents;
 pub mod repository;
+pub mod runs;
 pub mod saved_prompts;
 pub mod yaml_files;

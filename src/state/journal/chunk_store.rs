@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::summary::MessageText;
 use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
+use baton_core::text::json;
 
 /// Bytes of an entry in each of the two caches, at most: an entry, its place in the table, and room that a growing table leaves.
 const CACHED: usize = 128;
@@ -30,17 +31,19 @@ pub(super) struct FirstSeen {
 pub(super) enum TextKind {
     /// JSON, or a part of it.
     Json,
-    /// Server-sent events with JSON in them.
+    /// Pieces of JSON: server-sent events, lines, or an array whose elements come one by one.
     Stream,
     /// Anything else.
     Raw,
 }
 
 impl TextKind {
-    /// The kind of a response, judged by its first bytes.
+    /// The kind of a response, by its framing: one object is an answer in one piece, and all other JSON is framed as pieces.
+    /// So is an object that breaks off, which may be the first of several.
     pub(super) fn of(text: &[u8]) -> Self {
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
-            Some(b'{' | b'[') => Self::Json,
+            Some(b'{') if json::whole(text).is_ok() => Self::Json,
+            Some(b'{' | b'[') => Self::Stream,
             Some(b'd' | b'e' | b':' | b'i' | b'r') if memchr::memmem::find(text, b"data:").is_some() => {
                 Self::Stream
             }
@@ -359,6 +362,20 @@ mod tests {
                 }
             }
             self.store.collected(nodes, chunks);
+        }
+    }
+
+    #[test]
+    fn the_framing_decides_how_a_body_is_searched() {
+        for (body, kind) in [
+            (r#" {"a":1} "#, TextKind::Json),
+            ("{\"a\":1}\n{\"a\":2}\n", TextKind::Stream),
+            (r#"{"a":"#, TextKind::Stream),
+            (r#"[{"a":1},{"a":2}]"#, TextKind::Stream),
+            ("data: {}\n\n", TextKind::Stream),
+            ("<html>", TextKind::Raw),
+        ] {
+            assert_eq!(TextKind::of(body.as_bytes()), kind, "{body}");
         }
     }
 

@@ -70,6 +70,10 @@ fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
 
 /// As git has it, else as the transcript shows.
 fn uncommitted(source: &HandoffSource<'_>, risks: &mut Risks) {
+    if source.is_unread {
+        let detail = "the state of the repository was not looked at";
+        risks.add(Severity::Warn, detail.to_owned());
+    }
     let (changed, what) = match source.checkout {
         Some(checkout) => (&checkout.changed, "not committed"),
         None => (

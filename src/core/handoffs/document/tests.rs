@@ -118,6 +118,7 @@ fn document(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
         seen,
         folder: Some("/home/ada/app"),
         checkout: None,
+        is_unread: false,
         topic: None,
         exchange: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e00"),
         assumptions: &["presumably".to_owned(), "should be".to_owned()],

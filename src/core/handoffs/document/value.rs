@@ -206,6 +206,8 @@ pub struct HandoffSource<'s> {
     pub folder: Option<&'s str>,
     /// The repository of the work as git has it.
     pub checkout: Option<&'s Checkout>,
+    /// Whether there is a repository that was not looked at.
+    pub is_unread: bool,
     /// What it is about; without one it is the session.
     pub topic: Option<&'s str>,
     /// The exchange in which it fired.

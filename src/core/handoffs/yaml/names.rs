@@ -30,6 +30,20 @@ pub fn is_session(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(may_be)
 }
 
+/// The name of a client's session, which no session of another client has: the client's name before two dashes, or its
+/// bytes if they do not fit there.
+pub fn of_client(client: &str, session_name: &str) -> String {
+    let is_plain =
+        is_session(client) && !client.contains("--") && !client.starts_with('_') && !client.ends_with('-');
+    let client = match is_plain {
+        true => client.to_owned(),
+        false => client
+            .bytes()
+            .fold("_".to_owned(), |name, byte| format!("{name}{byte:02x}")),
+    };
+    format!("{client}--{}", session(session_name))
+}
+
 /// A name for a session out of any text: what it may not hold is a dash.
 pub fn session_of(text: &str) -> String {
     let name = collapsed(&text.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_'), "-"));
@@ -198,5 +212,25 @@ mod tests {
         assert!(is_session("my_app-2") && !is_session("") && !is_session("a/b") && !is_session(".."));
         assert_eq!(session(""), "general");
         assert_eq!(session_of("claude:3f2a/x y"), "claude-3f2a-x-y");
+    }
+
+    #[test]
+    fn sessions_of_two_clients_have_two_names() {
+        let pairs = [
+            ("a", "b"),
+            ("a", "b--c"),
+            ("a--b", "c"),
+            ("a-", "b"),
+            ("a", "-b"),
+            ("A b", "c"),
+            ("A-b", "c"),
+            ("é", ""),
+        ];
+        let names: std::collections::HashSet<_> = pairs
+            .iter()
+            .map(|(client, session)| of_client(client, session))
+            .collect();
+        assert_eq!(names.len(), pairs.len());
+        assert!(names.iter().all(|name| is_session(name)), "{names:?}");
     }
 }

@@ -23,6 +23,30 @@ const SHAPES: &[SecretShape] = &[
     ("github app", "the key is {} here", "gh|s_", "a36"),
     ("github refresh", "the key is {} here", "gh|r_", "a36"),
     ("github fine-grained", "the key is {} here", "github|_pat_", "a82"),
+    ("google, new form", "the key is {} here", "A|Q.", "w50"),
+    ("openai session", "the key is {} here", "se|ss-", "a40"),
+    ("openai refresh", "the key is {} here", "r|t_", "w60"),
+    ("doppler", "the key is {} here", "d|p.st.", "a43"),
+    ("hugging face org", "the key is {} here", "ap|i_org_", "a34"),
+    ("vercel blob", "the key is {} here", "ver|cel_blob_rw_", "a40"),
+    ("cloudflare", "the key is {} here", "cf|ut_", "a48"),
+    ("azure devops", "the key is {}AZDOab1C here", "", "a76"),
+    ("entra refresh", "the key is {} here", "1|.A", "w300"),
+    ("paseto", "the key is {} here", "v4|.local.", "w120"),
+    ("digest", "Authorization: Digest username=\"u\", realm=\"r\", response=\"{}\"", "", "h32"),
+    ("signature v4", "AWS4-HMAC|-SHA256 Credential=x/20260101/r/s/aws4_request, SignedHeaders=host, Signature={}", "", "h64"),
+    ("fish", "set -gx OPENAI_API_KEY {}", "", "a40"),
+    ("csh", "setenv DB_PASSWORD {}", "", "a20"),
+    ("setx", "setx MY_TOKEN {}", "", "a20"),
+    ("aws configure", "aws configure set aws_secret_access_key {}", "", "a40"),
+    ("npm config", "npm config set //registry.example.com/:_authToken {}", "", "a36"),
+    ("gh secret", "gh secret set DEPLOY --body {}", "", "a24"),
+    ("docker login", "docker login -u ada -p {} registry.example.com", "", "a24"),
+    ("mongosh", "mongosh db.example.com -u ada -p {}", "", "a24"),
+    ("httpie", "http -a ada:{} example.com", "", "a24"),
+    ("curl cookie", "curl -b 'session={}' https://example.com", "", "a32"),
+    ("curl cookie, long", "curl -s --cookie session={} https://example.com", "", "a32"),
+    ("kubectl", "kubectl create secret generic s --from-literal=pin={}", "", "a24"),
     ("gitlab", "the key is {} here", "gl|pat-", "a20"),
     ("gitlab deploy", "the key is {} here", "gl|dt-", "a20"),
     ("gitlab runner", "the key is {} here", "gl|rt-", "a20"),
@@ -313,6 +337,39 @@ fn assert_none(what: &str, clean: impl Fn(&str) -> String) {
     );
 }
 
+/// A file of credentials is often passed on in base64.
+#[test]
+fn files_of_credentials_are_found_in_base64() {
+    let redactor = Redactor::new(&[]);
+    let dashes = "-".repeat(5);
+    for file in [
+        format!("{dashes}BEGIN RSA PRIVATE KEY{dashes}\nMIIEow\n"),
+        "{\n  \"type\": \"service_account\",\n  \"private_key\": \"x\"\n}".to_owned(),
+        "PORT=1\nOPENAI_API_KEY=0123456789abcdef\n".to_owned(),
+        "A=b\nDB_PASSWORD=hunter2hunter2\n".to_owned(),
+        format!("{{\"key\": \"sk-{}-api03-0123456789\"}}", "ant"),
+    ] {
+        for offset in 0..3 {
+            let coded = STANDARD.encode(format!("{}{file}", "#".repeat(offset)));
+            let clean = redactor
+                .text(&format!("echo {coded} | base64 -d > .env"))
+                .into_owned();
+            assert_eq!(
+                clean, "echo [redacted:encoded-credential] | base64 -d > .env",
+                "{file}"
+            );
+        }
+    }
+    let piped = format!("echo {} | docker login -u ada --password-stdin", "q7Rt2LmX9vB4");
+    assert!(
+        !redactor.text(&piped).contains("9vB4"),
+        "{}",
+        redactor.text(&piped)
+    );
+    let image = STANDARD.encode([0x89, b'P', b'N', b'G'].repeat(200));
+    assert_eq!(redactor.text(&image), image);
+}
+
 #[test]
 fn every_shape_is_found_in_a_text() {
     let redactor = Redactor::new(&[]);
@@ -337,30 +394,34 @@ fn every_shape_is_found_in_a_body_and_in_a_tools_arguments() {
     });
 }
 
+/// How pieces of JSON are framed: what is before, between and after them.
+const FRAMINGS: [(&str, [&str; 3]); 3] = [
+    ("events", ["data: ", "\n\ndata: ", "\n\n"]),
+    ("lines", ["", "\n", "\n"]),
+    ("array", ["[", ",\r\n", "]"]),
+];
+
 #[test]
 fn every_shape_is_found_in_a_stream_in_pieces() {
     let redactor = Redactor::new(&[]);
-    assert_none("stream", |text| {
-        let letters: Vec<char> = text.chars().collect();
-        let events = letters.chunks(5).map(|piece| {
-            let piece: String = piece.iter().collect();
-            format!(
-                "data: {}\n\n",
-                serde_json::json!({"type": "d", "delta": {"text": piece}})
-            )
-        });
-        let stream: String = events.collect();
-        let clean = redactor.stream(stream.as_bytes()).into_owned();
-        let texts = String::from_utf8(clean).unwrap();
-        let texts = texts
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: "))
-            .map(|data| {
+    for (name, [before, between, after]) in FRAMINGS {
+        assert_none(name, |text| {
+            let letters: Vec<char> = text.chars().collect();
+            let pieces = letters.chunks(5).map(|piece| {
+                let piece: String = piece.iter().collect();
+                serde_json::json!({"type": "d", "delta": {"text": piece}}).to_string()
+            });
+            let pieces: Vec<String> = pieces.collect();
+            let stream = [before, &pieces.join(between), after].concat();
+            let clean = String::from_utf8(redactor.stream(stream.as_bytes()).into_owned()).unwrap();
+            let inner = &clean[before.len()..clean.len() - after.len()];
+            let texts = inner.split(between).map(|data| {
                 let value: serde_json::Value = serde_json::from_str(data).unwrap();
                 value["delta"]["text"].as_str().unwrap().to_owned()
             });
-        texts.collect()
-    });
+            texts.collect()
+        });
+    }
 }
 
 /// JSON members by their names, whatever the value; and members of an object of headers.

@@ -290,7 +290,7 @@ fn receiver(
     }
     let route = find(&target.parse().unwrap(), &headers, upstreams);
     let upstream = &upstreams[&route.upstream];
-    if misdirection(&route, upstream, &headers, |_| false).is_some() {
+    if route.misdirection(upstream, &headers, |_| false).is_some() {
         return None;
     }
     let host = upstream

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 
-use super::Route;
 use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
@@ -91,7 +90,7 @@ pub(super) struct Credential {
 }
 
 impl Vendor {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "Anthropic",
             Self::Openai => "OpenAI",
@@ -161,35 +160,6 @@ pub(super) fn deciding<'a>(
     credentials(query, headers, |_| false)
         .find(|given| given.by_form || !is_gateway)
         .map(|given| given.vendor)
-}
-
-/// Why a request must not be sent to the upstream that was found for it: it would take a path or a credential to another
-/// vendor. The reason names no part of the credential.
-pub(in crate::proxy) fn misdirection(
-    route: &Route,
-    upstream: &UpstreamConfig,
-    headers: &HeaderMap,
-    is_local: impl Fn(&HeaderValue) -> bool,
-) -> Option<String> {
-    let vendor = vendor_of(upstream).filter(|_| !route.named)?;
-    let name = &route.upstream;
-    if let Some(missing) = route.missing {
-        return Some(format!(
-            "the path is one of `{missing}`, which is not configured, and `{name}` is {}",
-            vendor.name()
-        ));
-    }
-    // With a key of the upstream's own, none of the agent's is sent.
-    if upstream.api_key.is_some() {
-        return None;
-    }
-    let query = route.target.split_once('?').map(|(_, query)| query);
-    let foreign = credentials(query, headers, is_local).find(|given| given.vendor != vendor)?;
-    Some(format!(
-        "the credential is for {}, and `{name}` is {}",
-        foreign.vendor.name(),
-        vendor.name()
-    ))
 }
 
 /// The target without query parameters that hold a credential.

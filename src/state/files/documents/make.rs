@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::value::{DocumentSettings, StoredHandoff};
-use crate::files::repository;
+use crate::files::{repository, runs};
 use crate::journal::JournalReader;
 use baton_core::handoffs::document::{Checkout, ContextTokens, HandoffDocument, HandoffSource};
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
@@ -11,28 +11,63 @@ use baton_core::record::{Handoff, LOCAL};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
-/// The folder of the work, and its repository as git has it: the folder that the agent names, else the one that its calls name,
-/// else the configured one.
-fn work_folder(
+/// Where the work of a session was.
+#[derive(Default)]
+struct WorkPlace {
+    folder: Option<String>,
+    /// Its repository as git has it.
+    checkout: Option<Checkout>,
+    /// Whether there is more to be seen than was looked at.
+    is_unread: bool,
+}
+
+/// The directory that the agent states, else one that its calls name below the directory of its run, else the configured one.
+fn work_place(
     settings: &DocumentSettings,
-    handoff: &Handoff,
+    stored: &StoredHandoff,
     whereabouts: &Whereabouts,
     seen: &SeenFacts,
-) -> (Option<String>, Option<Checkout>) {
+) -> WorkPlace {
+    let read = |dir: &Path| {
+        let checkout = repository::checkout(dir);
+        WorkPlace {
+            folder: Some(dir.to_string_lossy().into_owned()),
+            is_unread: checkout.is_err(),
+            checkout: checkout.ok().flatten(),
+        }
+    };
     if let Some(folder) = &whereabouts.folder {
-        // A client's folder is on the client's machine.
-        let is_here = handoff.principal == LOCAL;
-        let here = Some(Path::new(folder)).filter(|dir| is_here && dir.is_dir());
-        return (Some(folder.clone()), here.and_then(repository::checkout));
+        let folder = Some(folder.clone()).filter(|_| whereabouts.is_stated);
+        // A client's directory is on the client's machine.
+        if stored.handoff.principal != LOCAL {
+            return WorkPlace {
+                folder,
+                ..WorkPlace::default()
+            };
+        }
+        let root = stored
+            .run
+            .as_deref()
+            .and_then(|run| runs::directory(&settings.state_dir, run));
+        return match repository::of_session(whereabouts, root.as_deref()) {
+            Some(dir) => read(&dir),
+            None => WorkPlace {
+                is_unread: folder.as_deref().is_none_or(|folder| Path::new(folder).is_dir()),
+                folder,
+                checkout: None,
+            },
+        };
     }
-    let configured = settings.git_dir.as_deref();
-    let checkout = configured.and_then(repository::checkout);
-    let is_other = checkout.as_ref().zip(seen.branch.as_ref());
+    let Some(configured) = settings.git_dir.as_deref() else {
+        return WorkPlace::default();
+    };
+    let place = read(configured);
+    let is_other = place.checkout.as_ref().zip(seen.branch.as_ref());
     // On another branch was another session.
-    if is_other.is_some_and(|(checkout, branch)| *branch != checkout.branch) {
-        return (None, None);
+    match is_other.is_some_and(|(checkout, branch)| *branch != checkout.branch) {
+        true => WorkPlace::default(),
+        false => place,
     }
-    (configured.map(|dir| dir.to_string_lossy().into_owned()), checkout)
 }
 
 /// What the last answer before a handoff took of its model's context. A journal that cannot be read has nothing of it.
@@ -50,13 +85,13 @@ fn context(settings: &DocumentSettings, handoff: &Handoff, counted: Option<u64>)
 }
 
 /// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
-pub fn compose(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
+pub fn compose(settings: &DocumentSettings, mut stored: StoredHandoff) -> HandoffDocument {
+    let body = std::mem::replace(&mut stored.transcript, Box::new(|| None))();
     let handoff = &stored.handoff;
     let reading = DraftIndexSettings {
-        carry_overs: stored.carry_over.into_iter().collect(),
+        carry_overs: stored.carry_over.iter().cloned().collect(),
         ..settings.reading.clone()
     };
-    let body = (stored.transcript)();
     let view = body.and_then(|body| wire::wire(handoff.wire).read(&body, Operation::Generate).ok());
     let (index, seen, whereabouts) = match &view {
         Some(view) => {
@@ -72,12 +107,13 @@ pub fn compose(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDoc
             Whereabouts::default(),
         ),
     };
-    let (folder, checkout) = work_folder(settings, handoff, &whereabouts, &seen);
+    let place = work_place(settings, &stored, &whereabouts, &seen);
     HandoffDocument::of(&HandoffSource {
         handoff,
         seen: &seen,
-        folder: folder.as_deref(),
-        checkout: checkout.as_ref(),
+        folder: place.folder.as_deref(),
+        checkout: place.checkout.as_ref(),
+        is_unread: place.is_unread,
         topic: stored.topic.as_deref().or(settings.topic.as_deref()),
         exchange: stored.exchange.as_deref(),
         assumptions: &settings.reading.assumptions,

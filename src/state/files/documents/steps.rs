@@ -13,7 +13,7 @@ use crate::files::yaml_files::{HandoffFolder, gather};
 use crate::store::{DocumentFilter, SharedStore, StoreResult, make_dir};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
-use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, LOCAL};
 
 /// Makes the document of a handoff, stores it, and writes its files. Returns its folder.
 ///
@@ -62,7 +62,8 @@ pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
         // Next to the document's own folder.
         let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
         let folder = HandoffFolder::new(dir)?.keeping(keep_files);
-        folder.write_document(&document).map(|_| ())
+        let client = Some(record.principal.as_str()).filter(|name| *name != LOCAL);
+        folder.write_document(&document, client).map(|_| ())
     });
     let error = match written.await {
         Ok(Ok(())) => return,
@@ -161,8 +162,10 @@ pub async fn compare_with_repository(
     else {
         return Ok(None);
     };
+    let is_here = principal == LOCAL;
     let compared = tokio::task::spawn_blocking(move || {
-        let own = Some(PathBuf::from(&document.repository)).filter(|dir| dir.is_dir());
+        // A client's directory is on the client's machine.
+        let own = Some(PathBuf::from(&document.repository)).filter(|dir| is_here && dir.is_dir());
         let file = HandoffFile::of_whole_document(&document);
         gather::compared(&file, own.or(configured).as_deref(), limit)
     });

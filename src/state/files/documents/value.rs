@@ -13,6 +13,9 @@ use baton_core::nudge::Windows;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
 
+/// Time for one document. Git has seconds for its queries, and another process may hold a directory's lock for 20.
+const MAX_DOCUMENT_TIME: Duration = Duration::from_secs(45);
+
 /// Settings of documents.
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
@@ -24,6 +27,8 @@ pub struct DocumentSettings {
     pub(super) topic: Option<String>,
     pub(super) archive_after: Option<Duration>,
     pub(super) keep_files: usize,
+    /// Time for one document, so that it cannot hold up the others.
+    pub(super) limit: Duration,
     pub(super) reading: draft::DraftIndexSettings,
 }
 
@@ -44,6 +49,7 @@ impl DocumentSettings {
             topic: config.documents.topic.clone(),
             archive_after: config.documents.archive_after,
             keep_files: config.documents.keep_files,
+            limit: MAX_DOCUMENT_TIME,
             reading: config.draft_settings(None, Redactor::new(&config.journal.redact).knowing(secrets)),
         }
     }
@@ -59,6 +65,8 @@ pub struct StoredHandoff {
     pub carry_over: Option<String>,
     /// The exchange in which it fired.
     pub exchange: Option<String>,
+    /// The `baton run` that started the agent.
+    pub run: Option<String>,
     /// The topic of its session, where one is named; else the configured one.
     pub topic: Option<String>,
     /// Tokens of the model's context by the last answer before it; where they are unknown, the journal may have them.

@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::steps::{self, JSON, MARKDOWN};
 use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
-use super::value::{DocumentSettings, StoredHandoff};
+use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
 use crate::clock::ago_ms;
 use crate::store::{DocumentFilter, SharedStore};
 use baton_core::record::{HandoffId, HandoffStatus};
@@ -135,7 +135,7 @@ async fn run(
         match message {
             DocumentJob::Handoff(stored) => {
                 let id = stored.handoff.id;
-                match write(&settings, &store, *stored).await {
+                match within(settings.limit, write(&settings, &store, *stored)).await {
                     Ok(_) => counters.written.fetch_add(1, Ordering::Relaxed),
                     Err(error) => {
                         tracing::warn!(target: "baton", handoff = %id, %error, "document not written");
@@ -147,6 +147,22 @@ async fn run(
             DocumentJob::Flush(done) => _ = done.send(()),
         }
     }
+}
+
+/// The result of writing a document, if it comes in time.
+async fn within<T>(
+    limit: Duration,
+    written: impl Future<Output = Result<T, DocumentError>>,
+) -> Result<T, DocumentError> {
+    let late = || {
+        document_error(
+            "the document took too long",
+            format!("over {} s", limit.as_secs()),
+        )
+    };
+    tokio::time::timeout(limit, written)
+        .await
+        .unwrap_or_else(|_| Err(late()))
 }
 
 /// Archives what was superseded long ago.
@@ -181,6 +197,7 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
         if folder.parent() != Some(&settings.dir) {
             continue;
         }
+        let limit = settings.limit;
         let state = tokio::task::spawn_blocking(move || {
             let is_there = folder.join(JSON).is_file() && folder.join(MARKDOWN).is_file();
             (is_there, is_there && steps::are_current(&folder, &document))
@@ -191,9 +208,10 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
         }
         let id = record.handoff;
         if !is_there {
-            write_yaml(record.clone(), settings.keep_files).await;
+            let written = write_yaml(record.clone(), settings.keep_files);
+            let _ = tokio::time::timeout(limit, written).await;
         }
-        if let Err(error) = write_files(record).await {
+        if let Err(error) = within(limit, write_files(record)).await {
             tracing::warn!(target: "baton", handoff = %id, %error, "a document's files cannot be written again");
         }
     }

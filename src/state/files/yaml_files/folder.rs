@@ -1,6 +1,6 @@
 //! The folder of all sessions: which paths may be touched, and the lock of each session.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -174,9 +174,9 @@ impl FolderLock {
     pub(super) fn of(dir: &Path) -> Result<Self, FileError> {
         let path = dir.join(LOCK);
         no_links(&path)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        let file = options.open(&path).map_err(FileError::at(&path))?;
+        let mut options = disk::private_file();
+        let file = disk::open_regular(&path, options.create(true).truncate(false));
+        let file = file.map_err(FileError::at(&path))?;
         match disk::lock_within(&file, LIMIT, PAUSE) {
             Ok(true) => Ok(Self { _file: file }),
             Ok(false) => Err(FileError::Busy(dir.to_owned())),

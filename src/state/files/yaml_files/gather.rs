@@ -12,13 +12,12 @@ use super::newest::time_of;
 use super::read::read_file;
 use super::write::{FileNaming, WrittenFile};
 use super::{newest, now};
-use crate::files::repository::run_program;
+use crate::files::repository::{GuardedRepository, child};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{self, Drift, HandoffFile, names};
 
-/// Time for questions that git answers at once, and for those that look at the whole tree or the history.
-const SHORT: Duration = Duration::from_secs(5);
+/// Time for a query to git.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Time for beads.
@@ -58,36 +57,21 @@ pub struct GitRunner<'d> {
 }
 
 impl GitRunner<'_> {
-    fn run(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let limit = limit.min(left);
-        (!limit.is_zero())
-            .then(|| run_program(program, self.dir, arguments, limit))
-            .flatten()
-    }
-
-    fn git(&self, arguments: &[&str], limit: Duration) -> Option<String> {
-        self.run("git", arguments, limit)
-    }
-
-    /// Whether git keeps the folder.
-    fn is_repository(&self) -> bool {
-        let inside = self.git(&["rev-parse", "--is-inside-work-tree"], SHORT);
-        inside.is_some_and(|answer| answer.trim() == "true")
-    }
-
-    fn branch(&self) -> String {
-        let branch = self.git(&["branch", "--show-current"], SHORT);
-        branch.unwrap_or_default().trim().to_owned()
+    /// The repository, and git in it until the deadline; `None` outside of one, and if it is not looked at.
+    fn repository(&self) -> Option<RepositoryRunner> {
+        let has_time = Instant::now() < self.until;
+        let repository = has_time.then(|| GuardedRepository::open(self.dir).ok().flatten())??;
+        Some(RepositoryRunner {
+            repository,
+            until: self.until,
+        })
     }
 
     /// Reads the Git state; `None` outside of a repository.
     pub fn git_state(&self) -> Option<GitState> {
-        if !self.is_repository() {
-            return None;
-        }
+        let git = self.repository()?;
         let mut state = GitState {
-            branch: self.branch(),
+            branch: git.repository.branch.clone(),
             ..GitState::default()
         };
         let diff = [
@@ -96,10 +80,11 @@ impl GitRunner<'_> {
             "-z",
             "--no-renames",
             "--no-ext-diff",
+            "--ignore-submodules=all",
             "--relative",
             "HEAD",
         ];
-        let diff = self.git(&diff, LONG).unwrap_or_default();
+        let diff = git.run(&diff, LONG).unwrap_or_default();
         let mut fields = diff.split('\0');
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
             let list = match status {
@@ -109,12 +94,12 @@ impl GitRunner<'_> {
             };
             list.push(path.to_owned());
         }
-        let new = self.git(&["ls-files", "--others", "--exclude-standard", "-z"], LONG);
+        let new = git.run(&["ls-files", "--others", "--exclude-standard", "-z"], LONG);
         let new = new.unwrap_or_default();
         state
             .created
             .extend(new.split('\0').filter(|path| !path.is_empty()).map(str::to_owned));
-        let log = self.git(&["log", COMMITS, "--oneline", "--no-decorate"], LONG);
+        let log = git.run(&["log", COMMITS, "--oneline", "--no-decorate"], LONG);
         state.commits = log.unwrap_or_default().lines().map(str::to_owned).collect();
         Some(state)
     }
@@ -125,19 +110,22 @@ impl GitRunner<'_> {
         if let Some(name) = assignee {
             arguments.extend(["--assignee", name]);
         }
-        let answer = self.run("br", &arguments, BEADS);
+        let limit = BEADS.min(self.until.saturating_duration_since(Instant::now()));
+        let answer = child::output(child::command("br", self.dir).args(&arguments), limit);
         answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
     }
 
     /// The drift of the repository since an earlier file was written.
     pub fn since(&self, file: &HandoffFile) -> Drift {
-        let branch = self.is_repository().then(|| self.branch());
-        let mut drift = Drift::of(file, branch.as_deref(), now());
-        let Some(written) = file.written_at().filter(|_| drift.compared) else {
+        let git = self.repository();
+        let branch = git.as_ref().map(|git| git.repository.branch.as_str());
+        let mut drift = Drift::of(file, branch, now());
+        let written = file.written_at().filter(|_| drift.compared);
+        let (Some(written), Some(git)) = (written, git) else {
             return drift;
         };
         let since = format!("--since=@{}", written.seconds.saturating_add(1));
-        let count = self.git(&["rev-list", "--count", &since, "HEAD"], LONG);
+        let count = git.run(&["rev-list", "--count", &since, "HEAD"], LONG);
         drift.commits = count
             .and_then(|count| count.trim().parse().ok())
             .unwrap_or_default();
@@ -151,7 +139,7 @@ impl GitRunner<'_> {
         let inside =
             |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
         let queried: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
-        let touched = self.touched(&since, &queried);
+        let touched = git.touched(&since, &queried);
         for path in paths {
             match fs::metadata(self.dir.join(path)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -171,6 +159,19 @@ impl GitRunner<'_> {
         }
         drift
     }
+}
+
+/// A repository that git is asked about until a deadline.
+struct RepositoryRunner {
+    repository: GuardedRepository,
+    until: Instant,
+}
+
+impl RepositoryRunner {
+    fn run(&self, arguments: &[&str], limit: Duration) -> Option<String> {
+        let limit = limit.min(self.until.saturating_duration_since(Instant::now()));
+        self.repository.git(arguments, limit)
+    }
 
     /// Of these files, those that were committed since, and those with uncommitted changes.
     fn touched(&self, since: &str, paths: &[&str]) -> HashSet<String> {
@@ -183,6 +184,7 @@ impl GitRunner<'_> {
             "--name-only",
             "-z",
             "--no-ext-diff",
+            "--ignore-submodules=all",
             "--relative",
             "HEAD",
             "--",
@@ -192,9 +194,9 @@ impl GitRunner<'_> {
         let mut new = vec!["ls-files", "--others", "-z", "--"];
         new.extend(paths);
         let answers = [
-            self.git(&log, LONG),
-            self.git(&status, LONG),
-            self.git(&new, LONG),
+            self.run(&log, LONG),
+            self.run(&status, LONG),
+            self.run(&new, LONG),
         ];
         answers
             .iter()
@@ -249,12 +251,19 @@ pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drif
 
 impl HandoffFolder {
     /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by
-    /// when the handoff was made.
+    /// when the handoff was made. Each client's files are by themselves.
     ///
     /// # Errors
     /// As [`HandoffFolder::write`].
-    pub fn write_document(&self, document: &HandoffDocument) -> Result<WrittenFile, FileError> {
+    pub fn write_document(
+        &self,
+        document: &HandoffDocument,
+        client: Option<&str>,
+    ) -> Result<WrittenFile, FileError> {
         let mut file = HandoffFile::of_document(document);
+        if let Some(client) = client {
+            file.session = names::of_client(client, &file.session);
+        }
         let at = Time::parse(&document.created_at).unwrap_or_else(now);
         let stem = names::automatic(at);
         let dir = self.session_dir(&file.session)?;

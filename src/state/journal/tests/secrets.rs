@@ -110,3 +110,45 @@ fn no_secret_is_in_the_file_in_any_form() {
     assert!(shown.contains("[redacted:github-token]"), "{shown}");
     serde_json::from_slice::<Value>(&query.body(&id, BodySide::Received).unwrap().unwrap()).unwrap();
 }
+
+/// A model streams a credential in pieces; Ollama frames them as lines, Gemini as an array unless asked otherwise.
+#[test]
+fn no_streamed_secret_is_in_the_file_whatever_the_framing() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let received = body(&[chat_message("user", "Say it.")]);
+    let secret = format!("ghp_{}", "q7W8".repeat(9));
+    for (framing, [before, between, after]) in [
+        ("events", ["data: ", "\n\ndata: ", "\n\n"]),
+        ("lines", ["", "\n", "\n"]),
+        ("array", ["[", ",\n", "]"]),
+    ] {
+        for size in [1, 3, 17] {
+            let pieces = secret
+                .as_bytes()
+                .chunks(size)
+                .map(|piece| json!({"message": {"content": String::from_utf8_lossy(piece)}}).to_string());
+            let pieces: Vec<String> = pieces.collect();
+            let stream = [before, &pieces.join(between), after].concat();
+            let n = size as u32 + 20 * framing.len() as u32;
+            let id = note(&recorder, n, &received, from_ref(&received), &[], &stream.into());
+            assert!(recorder.flush(LONG));
+            let query = query(dir.path());
+            for side in [BodySide::Response(0), BodySide::Shown] {
+                let kept = String::from_utf8(query.body(&id, side).unwrap().unwrap()).unwrap();
+                assert!(
+                    kept.contains("[redacted:github-token]"),
+                    "{framing} {size}: {kept}"
+                );
+                let rest = kept
+                    .split("\"content\":\"")
+                    .skip(1)
+                    .map(|piece| &piece[..piece.find('"').unwrap()]);
+                assert!(
+                    !rest.collect::<String>().contains(&secret[20..]),
+                    "{framing} {size}: {kept}"
+                );
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@ use super::super::message::IndexedItem;
 use crate::agents::tools::ToolKind;
 use crate::agents::{commands, surroundings};
 use crate::handoffs::draft::message::{IndexedCall, IndexedResult};
-use crate::transcript::{Transcript, TranscriptPartKind};
+use crate::transcript::{AgentKind, Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
 /// The folder and the branch.
@@ -18,6 +18,9 @@ pub struct Whereabouts {
     pub folder: Option<String>,
     /// The branch that was checked out when the session began.
     pub branch: Option<String>,
+    /// Whether an agent that is known stated the folder itself, in its own place and by its own wording, and nothing
+    /// contradicts it. Of any other one only the name may be used: a file may have named it.
+    pub is_stated: bool,
 }
 
 impl Whereabouts {
@@ -27,7 +30,14 @@ impl Whereabouts {
         const FIRST: usize = 6;
         const LAST: usize = 4;
         let mut found = Self::default();
+        let agent = transcript.agent().map_or("", AgentKind::name);
+        let mut stated = Vec::new();
+        let mut state = |text: &str, is_system: bool| {
+            let folders = surroundings::stated(agent, text, is_system).into_iter();
+            stated.extend(folders.map(|folder| folder.trim_end_matches('/').to_owned()));
+        };
         for text in transcript.system_texts() {
+            state(&text.get(), true);
             found.read(&text.get());
         }
         let len = transcript.len();
@@ -40,8 +50,15 @@ impl Whereabouts {
             if let TranscriptPartKind::Text(text) = part.kind
                 && text.get().trim_start().starts_with('<')
             {
+                state(&text.get(), false);
                 found.read(&text.get());
             }
+        }
+        if let Some(folder) = stated.first()
+            && stated.iter().all(|other| other == folder)
+        {
+            found.folder = Some(if folder.is_empty() { "/" } else { folder }.to_owned());
+            found.is_stated = true;
         }
         found
     }

@@ -93,6 +93,7 @@ pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> Handoff
         seen: &index.seen(whereabouts),
         folder: None,
         checkout: None,
+        is_unread: false,
         topic: None,
         exchange: None,
         assumptions: &[],

@@ -1,4 +1,5 @@
 mod age;
+mod hanging;
 mod killed;
 mod place;
 
@@ -21,6 +22,7 @@ pub(super) fn settings(dir: &Path) -> DocumentSettings {
         dir: dir.join("handoffs"),
         state_dir: dir.join("state"),
         windows: Windows::default(),
+        limit: std::time::Duration::from_secs(45),
         git_dir: None,
         topic: Some("importer".to_owned()),
         archive_after: None,
@@ -66,6 +68,7 @@ pub(super) fn stored(n: u128, created_ms: u64) -> StoredHandoff {
         handoff: handoff(n, created_ms),
         carry_over: None,
         exchange: None,
+        run: None,
         topic: None,
         context_tokens: None,
         bytes: HandoffSize::default(),

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::{DocumentSettings, id, settings, store, stored};
 use crate::files::documents::{document_of, find, write};
-use crate::files::repository::run_program;
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::record::HandoffStatus;
 
@@ -42,7 +41,8 @@ fn session(says: &str, commands: &[(&str, &str)]) -> Value {
         messages.push(json!({"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": at.to_string(), "content": output}]}));
     }
-    json!({"model": "m", "max_tokens": 9, "messages": messages})
+    let system = "You are Claude Code, Anthropic's official CLI for Claude.";
+    json!({"model": "m", "max_tokens": 9, "system": system, "messages": messages})
 }
 
 const COMMITTED: (&str, &str) = (
@@ -60,7 +60,11 @@ async fn document(settings: DocumentSettings, dir: &Path, principal: &str, body:
 }
 
 fn has_git(dir: &Path) -> bool {
-    run_program("git", dir, &["--version"], std::time::Duration::from_secs(20)).is_some()
+    Command::new("git")
+        .current_dir(dir)
+        .arg("--version")
+        .output()
+        .is_ok()
 }
 
 fn names(document: &HandoffDocument, file: &str) -> bool {
@@ -90,13 +94,14 @@ async fn the_folder_comes_from_the_request_then_from_its_calls_then_from_the_con
             "feature/x",
             "feature-x.txt",
         ),
+        // A model may be led anywhere.
         (
             "named by its calls",
             session("", &[(&in_own, "ok")]),
             "local",
-            &own,
-            "feature/x",
-            "feature-x.txt",
+            Path::new(""),
+            "",
+            "",
         ),
         (
             "configured",

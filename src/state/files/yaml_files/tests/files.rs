@@ -354,18 +354,18 @@ fn a_document_gets_one_file() {
         baton_core::handoffs::document::HandoffDocument::read(&document.to_string()).unwrap()
     };
     let first = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
-    let path = folder.write_document(&first).unwrap().path;
+    let path = folder.write_document(&first, None).unwrap().path;
     assert_eq!(
         path,
         dir.path()
             .join("handoffs/shop-app/auto-handoff-2026-11-22T18-05-48.yaml")
     );
     let bytes = fs::read(&path).unwrap();
-    assert_eq!(folder.write_document(&first).unwrap().path, path);
+    assert_eq!(folder.write_document(&first, None).unwrap().path, path);
     assert_eq!(fs::read(&path).unwrap(), bytes);
     let second = folder
-        .write_document(&document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"))
+        .write_document(&document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"), None)
         .unwrap();
     assert!(second.path.ends_with("auto-handoff-2026-11-22T18-05-48-2.yaml"));
-    assert_eq!(folder.write_document(&first).unwrap().path, path);
+    assert_eq!(folder.write_document(&first, None).unwrap().path, path);
 }

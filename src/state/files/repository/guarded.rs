@@ -1,0 +1,319 @@
+//! Reads a repository with git as if it had no configuration.
+//!
+//! A repository's own configuration, attributes and hooks can name programs that git runs, and directories elsewhere that
+//! git reads. Git therefore gets a private `GIT_DIR` that baton makes: with a configuration and a `HEAD` of baton's own, a
+//! copy of the index, and nothing else but the repository's objects. What does not fit into that is not looked at.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::child;
+use crate::disk;
+
+/// Bytes of `HEAD`, a ref, or a file that names a directory.
+const MAX_LINE_BYTES: u64 = 4 * 1024;
+
+/// Bytes of packed refs, the list of excluded names, and the boundary of a shallow clone.
+const MAX_LIST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Bytes of an index that are copied. A million files take about this.
+const MAX_INDEX_BYTES: u64 = 128 * 1024 * 1024;
+
+/// Refs that may stand between `HEAD` and a commit.
+const MAX_REF_CHAIN: usize = 5;
+
+/// Files of the repository that git gets a copy of, next to the index: they hold names and hashes alone.
+const COPIED: &[&str] = &["info/exclude", "shallow"];
+
+/// Settings of the repository that say how its file system differs from what git expects. Their values are booleans.
+const FILE_SYSTEM: &[&str] = &["filemode", "symlinks", "ignorecase", "precomposeunicode"];
+
+/// The empty tree, by the length of the hashes: attributes are read from it.
+const EMPTY_TREES: [(usize, &str, &str); 2] = [
+    (40, "sha1", "4b825dc642cb6eb9a060e54bf8d69288fbee4904"),
+    (
+        64,
+        "sha256",
+        "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+    ),
+];
+
+/// A repository is there that was not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotLookedAt;
+
+/// A repository that can be read without running anything of its own.
+pub(crate) struct GuardedRepository {
+    /// The branch that is checked out; empty if none is.
+    pub(crate) branch: String,
+    /// The commit that is checked out; empty if there is none yet.
+    pub(crate) head: String,
+    /// The directory that queries are about, in the work tree.
+    dir: PathBuf,
+    work_tree: PathBuf,
+    objects: PathBuf,
+    /// The private `GIT_DIR`.
+    private: TempDir,
+    empty_tree: &'static str,
+}
+
+/// Directories of a repository.
+struct Layout {
+    work_tree: PathBuf,
+    /// With `HEAD` and the index.
+    git_dir: PathBuf,
+    /// With objects and refs: the same but in linked work trees.
+    common: PathBuf,
+}
+
+impl GuardedRepository {
+    /// The repository that a directory is in; `None` outside of one.
+    ///
+    /// # Errors
+    /// It cannot be read without reading elsewhere, or in a form that baton does not know.
+    pub(crate) fn open(dir: &Path) -> Result<Option<Self>, NotLookedAt> {
+        let Ok(dir) = fs::canonicalize(dir) else {
+            return Ok(None);
+        };
+        let has_one = |dir: &&Path| fs::symlink_metadata(dir.join(".git")).is_ok();
+        let Some(work_tree) = dir.ancestors().find(has_one) else {
+            return Ok(None);
+        };
+        Self::of(&dir, work_tree).map(Some).ok_or(NotLookedAt)
+    }
+
+    fn of(dir: &Path, work_tree: &Path) -> Option<Self> {
+        let layout = Layout::of(work_tree)?;
+        let (branch, head) = head(&layout)?;
+        let objects = layout.common.join("objects");
+        // Objects elsewhere, as alternates or by a link, are another repository's.
+        let is_elsewhere = |path: PathBuf| fs::symlink_metadata(path).is_ok();
+        if is_elsewhere(objects.join("info/alternates"))
+            || has_links(&objects)?
+            || has_links(&objects.join("pack"))?
+        {
+            return None;
+        }
+        let rows = EMPTY_TREES.iter();
+        let (_, format, empty_tree) = rows
+            .clone()
+            .find(|(len, ..)| head.is_empty() || *len == head.len())?;
+        let private = TempDir::with_prefix("baton-git-").ok()?;
+        fill(private.path(), &layout, &head, format).ok()?;
+        Some(Self {
+            branch,
+            head,
+            dir: dir.to_owned(),
+            work_tree: layout.work_tree,
+            objects,
+            private,
+            empty_tree,
+        })
+    }
+
+    /// What `git status -b` says of the branch.
+    pub(super) fn branch_line(&self) -> String {
+        match (self.branch.as_str(), self.head.as_str()) {
+            ("", _) => "## HEAD (no branch)\n".to_owned(),
+            (branch, "") => format!("## No commits yet on {branch}\n"),
+            (branch, _) => format!("## {branch}\n"),
+        }
+    }
+
+    /// The output of a git command, if it succeeds in time.
+    pub(crate) fn git(&self, arguments: &[&str], limit: Duration) -> Option<String> {
+        let mut command = child::command("git", &self.dir);
+        command
+            .args(arguments)
+            .env("GIT_DIR", self.private.path())
+            .env("GIT_WORK_TREE", &self.work_tree)
+            .env("GIT_OBJECT_DIRECTORY", &self.objects)
+            .env("GIT_INDEX_FILE", self.private.path().join("index"))
+            .env("GIT_ATTR_SOURCE", self.empty_tree)
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_COUNT", "1")
+            .env("GIT_CONFIG_KEY_0", "safe.bareRepository")
+            .env("GIT_CONFIG_VALUE_0", "explicit")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .env("GIT_ALLOW_PROTOCOL", "")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_PAGER", "cat")
+            // A name with a star or brackets in it is a name.
+            .env("GIT_LITERAL_PATHSPECS", "1");
+        child::output(&mut command, limit)
+    }
+}
+
+impl Layout {
+    /// The directories of a work tree, which has a `.git`. A directory that merely looks like a repository is not one: a
+    /// bare one may be among the files of a clone.
+    fn of(work_tree: &Path) -> Option<Self> {
+        let named = work_tree.join(".git");
+        let kind = fs::symlink_metadata(&named).ok()?;
+        if kind.is_dir() {
+            return Some(Self {
+                work_tree: work_tree.to_owned(),
+                git_dir: named.clone(),
+                common: named,
+            });
+        }
+        let line = first_line(&named)?;
+        let git_dir = fs::canonicalize(work_tree.join(line.strip_prefix("gitdir:")?.trim())).ok()?;
+        // It must be part of the same tree (a submodule), or name this work tree in its turn (a linked one).
+        let is_above = work_tree
+            .ancestors()
+            .any(|above| git_dir.starts_with(above.join(".git/modules")));
+        let is_mutual = || {
+            let back = first_line(&git_dir.join("gitdir"))?;
+            (fs::canonicalize(git_dir.join(back.trim())).ok()? == named).then_some(())
+        };
+        if !is_above && is_mutual().is_none() {
+            return None;
+        }
+        let common = match first_line(&git_dir.join("commondir")) {
+            Some(line) => fs::canonicalize(git_dir.join(line.trim())).ok()?,
+            None => git_dir.clone(),
+        };
+        git_dir.starts_with(&common).then(|| Self {
+            work_tree: work_tree.to_owned(),
+            git_dir,
+            common,
+        })
+    }
+}
+
+/// Branch and commit that are checked out; both may be empty.
+fn head(layout: &Layout) -> Option<(String, String)> {
+    let mut value = first_line(&layout.git_dir.join("HEAD"))?;
+    let mut branch = String::new();
+    for at in 0..MAX_REF_CHAIN {
+        let Some(name) = value.strip_prefix("ref:") else {
+            return is_hash(&value).then_some((branch, value));
+        };
+        let name = name.trim().to_owned();
+        // Refs in another form than files have a `HEAD` with the name `refs/heads/.invalid`.
+        if !is_ref(&name) {
+            return None;
+        }
+        if at == 0 {
+            branch = name.strip_prefix("refs/heads/").unwrap_or_default().to_owned();
+        }
+        let Some(next) = first_line(&layout.common.join(&name)).or_else(|| packed(&layout.common, &name))
+        else {
+            return Some((branch, String::new()));
+        };
+        value = next;
+    }
+    None
+}
+
+/// Whether a directory or an entry of it is a link; `None` if there is no such directory.
+fn has_links(dir: &Path) -> Option<bool> {
+    if fs::symlink_metadata(dir).ok()?.is_symlink() {
+        return Some(true);
+    }
+    let mut entries = fs::read_dir(dir).ok()?;
+    Some(entries.any(|entry| {
+        entry
+            .and_then(|entry| entry.file_type())
+            .is_ok_and(|kind| kind.is_symlink())
+    }))
+}
+
+/// The value of a packed ref.
+fn packed(common: &Path, name: &str) -> Option<String> {
+    let list = read(&common.join("packed-refs"), MAX_LIST_BYTES).ok()?;
+    let list = String::from_utf8_lossy(&list);
+    let mut rows = list.lines().filter_map(|line| line.split_once(' '));
+    rows.find(|(_, named)| *named == name)
+        .map(|(hash, _)| hash.to_owned())
+}
+
+fn is_hash(text: &str) -> bool {
+    let is_format = EMPTY_TREES.iter().any(|(len, ..)| *len == text.len());
+    is_format && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a name is one of a ref (git-check-ref-format), and so of a file below the repository.
+fn is_ref(name: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.');
+    name.starts_with("refs/")
+        && name.split('/').all(is_part)
+        && !name.contains("..")
+        && !name.contains(|c: char| c.is_control() || " ~^:?*[\\".contains(c))
+}
+
+/// Makes the private directory.
+fn fill(private: &Path, layout: &Layout, head: &str, format: &str) -> io::Result<()> {
+    for dir in ["refs/heads", "objects", "info"] {
+        fs::create_dir_all(private.join(dir))?;
+    }
+    let head = match head {
+        "" => "ref: refs/heads/none",
+        hash => hash,
+    };
+    fs::write(private.join("HEAD"), format!("{head}\n"))?;
+    fs::write(private.join("config"), config(&layout.common, format))?;
+    match read(&layout.git_dir.join("index"), MAX_INDEX_BYTES) {
+        Ok(index) => fs::write(private.join("index"), index)?,
+        // Nothing was added yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    for name in COPIED {
+        // Without them git says the same, but for names that it need not have named.
+        if let Ok(list) = read(&layout.common.join(name), MAX_LIST_BYTES) {
+            fs::write(private.join(name), list)?;
+        }
+    }
+    Ok(())
+}
+
+/// The private configuration. Of the repository's own it has what [`FILE_SYSTEM`] names, as `true` or `false`.
+fn config(common: &Path, format: &str) -> String {
+    let mut text = format!(
+        "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfsmonitor = false\n\tuntrackedCache = false\n\
+         \tcommitGraph = false\n\thooksPath = /dev/null\n\tsshCommand = false\n\
+         [extensions]\n\tobjectFormat = {format}\n[log]\n\tshowSignature = false\n\
+         [protocol]\n\tallow = never\n[diff]\n\tignoreSubmodules = all\n[core]\n"
+    );
+    let own = read(&common.join("config"), MAX_LIST_BYTES).unwrap_or_default();
+    let own = String::from_utf8_lossy(&own).to_ascii_lowercase();
+    let mut is_core = false;
+    for line in own.lines().map(str::trim) {
+        if line.starts_with('[') {
+            is_core = line == "[core]";
+        } else if let Some((name, value)) = line.split_once('=')
+            && is_core
+            && let Some(name) = FILE_SYSTEM.iter().find(|known| **known == name.trim())
+        {
+            let value = value.trim() == "true";
+            text.push_str(&format!("\t{name} = {value}\n"));
+        }
+    }
+    text
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    let text = String::from_utf8(read(path, MAX_LINE_BYTES).ok()?).ok()?;
+    text.lines().next().map(|line| line.trim_end().to_owned())
+}
+
+/// The contents of a regular file of at most so many bytes. Links are not followed.
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file: File = disk::open_regular(path, fs::OpenOptions::new().read(true))?;
+    let mut contents = Vec::new();
+    file.take(most + 1).read_to_end(&mut contents)?;
+    match u64::try_from(contents.len()).is_ok_and(|len| len <= most) {
+        true => Ok(contents),
+        false => Err(io::Error::other("the file is too large")),
+    }
+}

@@ -1,0 +1,208 @@
+//! The state of a git repository, as text for a draft and as values for a document.
+
+pub(crate) mod child;
+mod guarded;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+
+pub(crate) use self::guarded::GuardedRepository;
+pub use self::guarded::NotLookedAt;
+use baton_core::handoffs::document::Checkout;
+use baton_core::handoffs::draft::Whereabouts;
+
+/// The queries to git: what a reader is shown, and what is run. Submodules have a configuration of their own.
+const QUERIES: [(&str, &[&str]); 3] = [
+    ("status -sb", &["status", "-s", "--ignore-submodules=all"]),
+    (
+        "diff --stat",
+        &[
+            "diff",
+            "--stat",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules=all",
+        ],
+    ),
+    ("log -5 --oneline", &["log", "-5", "--oneline", "--no-decorate"]),
+];
+
+/// In place of the state of a repository that cannot be read safely, or not in time.
+const NOT_LOOKED_AT: &str = "The repository was not looked at.";
+
+/// Time for each.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// The directory of a session, if it may be looked at. It must lie below the one in which its `baton run` was started. If that
+/// is unknown, a known agent must have stated it.
+pub fn of_session(whereabouts: &Whereabouts, root: Option<&Path>) -> Option<PathBuf> {
+    let folder = Path::new(whereabouts.folder.as_deref()?);
+    let may_be_read = match root {
+        Some(root) => is_below(folder, root),
+        None => whereabouts.is_stated,
+    };
+    (may_be_read && folder.is_absolute() && folder.is_dir()).then(|| folder.to_owned())
+}
+
+fn is_below(dir: &Path, root: &Path) -> bool {
+    let [dir, root] = [dir, root].map(std::fs::canonicalize);
+    dir.is_ok_and(|dir| root.is_ok_and(|root| dir.starts_with(root)))
+}
+
+/// `git status -sb`, `git diff --stat` and `git log -5 --oneline` of a directory. Without git, outside of a repository and
+/// if git takes too long, there is nothing, and that is not an error.
+pub fn state(dir: &Path) -> String {
+    let repository = match GuardedRepository::open(dir) {
+        Ok(Some(repository)) => repository,
+        Ok(None) => return String::new(),
+        Err(NotLookedAt) => return NOT_LOOKED_AT.to_owned(),
+    };
+    // A query that fails has no output; the first one always has.
+    let outputs = QUERIES.iter().enumerate().filter_map(|(at, (shown, query))| {
+        let output = repository.git(query, LIMIT)?;
+        let first = if at == 0 {
+            repository.branch_line()
+        } else {
+            String::new()
+        };
+        let output = [first, output.trim_end().to_owned()].concat();
+        (!output.is_empty()).then(|| format!("$ git {shown}\n{}", output.trim_end()))
+    });
+    let outputs: Vec<_> = outputs.collect();
+    match outputs.is_empty() {
+        true => NOT_LOOKED_AT.to_owned(),
+        false => outputs.join("\n"),
+    }
+}
+
+/// The same from within the runtime; nothing without a directory.
+pub async fn state_of(dir: Option<PathBuf>) -> String {
+    match dir {
+        Some(dir) => spawn_blocking(move || state(&dir)).await.unwrap_or_default(),
+        None => String::new(),
+    }
+}
+
+/// Branch, commit and uncommitted files of a directory; `None` outside of a repository.
+///
+/// # Errors
+/// The repository cannot be read safely, or not in time.
+pub fn checkout(dir: &Path) -> Result<Option<Checkout>, NotLookedAt> {
+    let Some(repository) = GuardedRepository::open(dir)? else {
+        return Ok(None);
+    };
+    // Objects are not compared by their contents, which may be missing.
+    let query = [
+        "status",
+        "--porcelain",
+        "-z",
+        "--no-renames",
+        "--ignore-submodules=all",
+    ];
+    let status = repository.git(&query, LIMIT).ok_or(NotLookedAt)?;
+    Ok(Some(Checkout {
+        changed: changed_paths(&status),
+        branch: repository.branch,
+        head: repository.head,
+    }))
+}
+
+/// The paths of `git status --porcelain -z` as they are: two letters, a space and the path, each ended by a NUL.
+fn changed_paths(status: &str) -> Vec<String> {
+    let entries = status.split_terminator('\0').filter_map(|entry| entry.get(3..));
+    entries.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn run(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
+        child::output(child::command(program, dir).args(arguments), limit)
+    }
+
+    #[test]
+    fn a_repository_is_described_and_without_one_there_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        assert_eq!(state(dir), "");
+        assert_eq!(checkout(dir), Ok(None));
+        assert_eq!(run("no-such-program-here", dir, &["status"], LIMIT), None);
+        let git = |arguments: &[&str]| run("git", dir, arguments, LIMIT);
+        if git(&["init", "-q", "-b", "main"]).is_none() {
+            return; // There is no git here.
+        }
+        std::fs::write(dir.join("new.txt"), "x").unwrap();
+        let received = state(dir);
+        assert!(
+            received.contains("$ git status -sb\n## No commits yet on main\n")
+                && received.contains("?? new.txt"),
+            "{received}"
+        );
+        let known = checkout(dir).unwrap().unwrap();
+        assert_eq!((known.branch.as_str(), known.head.as_str()), ("main", ""));
+        assert_eq!(known.changed, ["new.txt"]);
+        // There is no commit yet, so that the log fails.
+        assert!(!received.contains("git log"), "{received}");
+    }
+
+    #[test]
+    fn changed_paths_are_the_names_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let git = |arguments: &[&str]| {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+            run("git", dir, &[&who[..], arguments].concat(), LIMIT)
+        };
+        if git(&["init", "-q", "-b", "main"]).is_none() {
+            return; // There is no git here.
+        }
+        let names = ["kept name.txt", "é.txt", "a -> b.txt", "old.txt", "say \"x\".txt"];
+        for name in names {
+            std::fs::write(dir.join(name), format!("{name}\n").repeat(20)).unwrap();
+        }
+        git(&["add", "."]).unwrap();
+        git(&["commit", "-q", "-m", "x"]).unwrap();
+        assert_eq!(checkout(dir).unwrap().unwrap().changed, [""; 0]);
+        git(&["mv", "old.txt", "new.txt"]).unwrap();
+        for name in ["é.txt", "a -> b.txt", "say \"x\".txt", "line\nbreak.txt"] {
+            std::fs::write(dir.join(name), "y").unwrap();
+        }
+        let mut changed = checkout(dir).unwrap().unwrap().changed;
+        changed.sort();
+        let mut expected = [
+            "é.txt",
+            "a -> b.txt",
+            "say \"x\".txt",
+            "line\nbreak.txt",
+            "new.txt",
+            "old.txt",
+        ];
+        expected.sort();
+        assert_eq!(changed, expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_takes_too_long_is_stopped() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("slow");
+        std::fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let began = Instant::now();
+        let received = run(
+            program.to_str().unwrap(),
+            folder.path(),
+            &[],
+            Duration::from_millis(100),
+        );
+        assert_eq!(received, None);
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+}

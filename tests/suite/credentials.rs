@@ -1,0 +1,66 @@
+//! Credentials that stand where nobody expects them.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use baton_strict::{Options, Queue, Reply, Strict};
+use serde_json::json;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{handoff, history};
+use crate::harness::program::{Program, config_for};
+use crate::harness::{AgentWire, post, temp};
+
+/// All that the files below a directory contain.
+fn contents(dir: &Path, out: &mut String) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => contents(&path, out),
+            false => out.push_str(&String::from_utf8_lossy(&fs::read(&path).unwrap())),
+        }
+    }
+}
+
+/// A slip in a config or an environment variable puts a key in the model's place.
+#[tokio::test]
+async fn a_key_in_the_models_place_is_written_nowhere() {
+    let dir = temp();
+    let script = Queue::new([handoff(), Reply::text("Fresh.")]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let config = config_for(&provider, dir.path(), "handoff.nudge_at = 0.5\n");
+    let (state, log) = (dir.path().join("state"), dir.path().join("log"));
+    let program = Program::start_logging_to(&config, &state, File::create(&log).unwrap().into());
+    let key = format!("sk-{}-api03-{}", "ant", "x1Y_".repeat(12));
+    let mut body = Anthropic.body(&history(), true);
+    body["model"] = json!(key);
+    let url = format!("{}{}", program.data, Anthropic.path());
+    let answer = post(&url, Anthropic.headers(), body.to_string().into()).await;
+    assert!(answer.text().contains("Fresh."), "{}", answer.text());
+    assert_eq!(
+        provider.generations()[0].body["model"],
+        json!(key),
+        "upstream gets it"
+    );
+    let began = std::time::Instant::now();
+    let shown = loop {
+        let mut shown = String::new();
+        for path in ["/metrics", "/api/exchanges", "/api/handoffs", "/api/status"] {
+            shown.push_str(&program.admin(path).await.text());
+        }
+        contents(&state, &mut shown);
+        shown.push_str(&fs::read_to_string(&log).unwrap());
+        let is_whole = shown.contains("gen_ai_request_model") && shown.contains("handoff.json");
+        if is_whole || began.elapsed().as_secs() > 5 {
+            break shown;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    assert!(shown.contains("[redacted:anthropic-key]"), "{shown}");
+    // The store keeps what is sent again as it is; the key is no part of that.
+    assert!(
+        !shown.contains(&key),
+        "{}",
+        &shown[shown.find(&key).unwrap().saturating_sub(300)..][..400]
+    );
+}
