@@ -24,12 +24,14 @@ pub use otlp::Traces;
 pub use parts::{DraftEvent, LegEnd, ServerAddress, ThinkingRetry};
 pub use setup::start;
 
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use baton_core::record::WireId;
+use baton_core::redact::Redactor;
 use baton_core::wire::{LegReport, StopReason, Usage};
 
 baton_core::named! {
@@ -139,7 +141,12 @@ impl ExchangeEvent {
         facts.tokens.resize(legs, None);
         facts.tokens[legs - 1] = Some(leg.usage);
         facts.served.resize(legs, None);
-        facts.served[legs - 1] = Some(leg.served.clone());
+        // Upstream repeats the name of the request, which may be a key by mistake.
+        let mut served = leg.served.clone();
+        if let Cow::Owned(clean) = Redactor::default().text(&served.model) {
+            served.model = clean;
+        }
+        facts.served[legs - 1] = Some(served);
         ends.resize(legs, None);
         ends[legs - 1] = Some(LegEnd {
             id: leg.id.clone(),
