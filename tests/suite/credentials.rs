@@ -50,7 +50,7 @@ async fn a_key_in_the_models_place_is_written_nowhere() {
         }
         contents(&state, &mut shown);
         shown.push_str(&fs::read_to_string(&log).unwrap());
-        let is_whole = shown.contains("gen_ai_request_model") && shown.contains("handoff.json");
+        let is_whole = shown.contains("gen_ai_request_model") && shown.contains("\"open_risks\"");
         if is_whole || began.elapsed().as_secs() > 5 {
             break shown;
         }

@@ -186,6 +186,40 @@ mod tests {
         assert_eq!(changed, expected);
     }
 
+    #[test]
+    fn a_program_gets_nothing_of_the_proxys_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let received = run("env", folder.path(), &[], LIMIT).unwrap();
+        let names: Vec<_> = received.lines().filter_map(|line| line.split_once('=')).collect();
+        assert!(names.iter().any(|(name, _)| *name == "PATH"), "{received}");
+        assert!(
+            names
+                .iter()
+                .all(|(name, _)| ["PATH", "HOME", "LANG"].contains(name)),
+            "{received}"
+        );
+    }
+
+    #[test]
+    fn what_a_program_started_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "sleep 300 & echo $! > pid; wait";
+        let limit = Duration::from_millis(500);
+        assert_eq!(run("sh", folder.path(), &["-c", script], limit), None);
+        let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        let began = Instant::now();
+        // A zombie is left until somebody waits for it.
+        let is_running = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+            status.is_ok_and(|status| !status.contains(") Z "))
+        };
+        while is_running() {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn what_takes_too_long_is_stopped() {
