@@ -53,6 +53,7 @@ mod nudges;
 mod oneshot;
 mod prefix_mismatch;
 mod quality;
+mod quota;
 mod recall;
 mod recall_quality;
 mod recorded_work;

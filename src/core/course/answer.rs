@@ -60,7 +60,10 @@ impl StreamedAnswer {
         let event = if report.again {
             self.merge.machine.forget_leg();
             let (shown, retry) = (false, true);
-            CourseEvent::LegBroken { report, shown, retry }
+            match report.quota.clone() {
+                Some(error) => CourseEvent::QuotaUsed(error),
+                None => CourseEvent::LegBroken { report, shown, retry },
+            }
         } else if report.ended || report.stop.natural() {
             CourseEvent::LegEnded(report)
         } else {

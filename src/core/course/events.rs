@@ -31,6 +31,8 @@ pub enum CourseEvent {
         /// Whether a retry may succeed.
         retry: bool,
     },
+    /// The provider refuses the later leg, since the account has no quota left: the body of its error.
+    QuotaUsed(String),
     /// The handoff is durable.
     HandoffWritten {
         /// The leg after it.
@@ -71,6 +73,8 @@ pub enum Action {
     End(ResponseEnd),
     /// End the response without adding anything to upstream's bytes.
     EndAsItIs,
+    /// End the response with this error, the body of one.
+    Refuse(String),
     /// Abort the connection, so that the agent does not take the response for whole.
     BreakOff,
 }

@@ -170,6 +170,9 @@ impl Course {
                 let close = close.clone();
                 self.over(Action::End(close));
             }
+            (CourseState::Reading | CourseState::Sending, CourseEvent::QuotaUsed(error)) => {
+                self.refused(error)
+            }
             (CourseState::Sending, CourseEvent::LegBegun) => self.state = CourseState::Reading,
             (CourseState::Sending, CourseEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
             _ => {}
@@ -278,6 +281,15 @@ impl Course {
         match self.tries.fail(pause).filter(|_| retry) {
             Some(pause) => self.send(pause),
             None => self.lost(),
+        }
+    }
+
+    /// Ends the response after a quota error, which no retry helps. After a sentinel the next request continues, and reports
+    /// the error if it still holds. Otherwise the agent gets the error now: the response would end as complete.
+    fn refused(&mut self, error: String) {
+        match self.leg.after {
+            Some(_) => self.lost(),
+            None => self.over(Action::Refuse(error)),
         }
     }
 

@@ -8,7 +8,7 @@ use super::written_call::writes_call;
 use crate::limits::LEG_LOG;
 use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening};
+use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening, Wire};
 
 /// Takes upstream's frames and emits what the agent may see.
 pub struct StreamMerge {
@@ -137,6 +137,8 @@ impl StreamMerge {
             self.frame(framed.clone(), &mut passed);
             self.remember(framed);
             self.show(passed, out);
+        } else if self.is_changed() {
+            // Half a frame before one of baton's frames would spoil both.
         } else if self.machine.framing() != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
             out.push(rest);
         }
@@ -166,6 +168,24 @@ impl StreamMerge {
     /// Whether upstream's last frames are buffered, so that the agent receives nothing.
     pub fn withholding(&self) -> bool {
         self.withholding || self.machine.holds_end()
+    }
+
+    /// Whether the agent gets other frames than upstream's.
+    fn is_changed(&self) -> bool {
+        self.committed || self.withholding()
+    }
+
+    /// Ends the response with the protocol's own error. An unchanged response breaks off as upstream's does, and so does
+    /// one whose bytes pass unread.
+    pub fn fail(&mut self, wire: &dyn Wire, error: &str, out: &mut Vec<Bytes>) {
+        if self.is_changed() && !self.blind {
+            // A leg that has only begun has not shown it yet.
+            if let Some(opening) = self.machine.take_opening().filter(|_| self.leg_shown) {
+                self.say(&opening, out);
+            }
+            let event = wire.stream_error(self.machine.framing(), error, self.array.is_open());
+            out.push(event.into());
+        }
     }
 
     /// What the model wrote in this leg; `None` where it was too much to keep.

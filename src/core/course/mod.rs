@@ -6,6 +6,8 @@
 
 mod answer;
 mod events;
+#[cfg(test)]
+mod foreign_tests;
 mod machine;
 #[cfg(test)]
 mod machine_steps_tests;

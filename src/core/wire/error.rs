@@ -56,6 +56,28 @@ pub fn is_error(body: &[u8]) -> bool {
     whole.and_then(|whole| error_in(body, whole)).is_some()
 }
 
+/// Codes and types of errors that no retry helps: the account has no quota left.
+const QUOTA: [&str; 3] = [
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_error",
+];
+
+/// The error of an answer or of an event, as the body of an error, if the account has no quota left.
+pub fn quota_error(data: &[u8]) -> Option<String> {
+    let whole = json::whole(data).ok()?;
+    let reported = error_in(data, whole);
+    let failed = || error_in(data, json::get(data, whole, "response")?);
+    // The event `error` of the Responses API is the error itself.
+    let error = reported.or_else(failed).unwrap_or(whole);
+    let is_quota = |key| json::get_string(data, error, key).is_some_and(|name| QUOTA.contains(&&*name));
+    let body = match reported {
+        Some(_) => whole.text(data),
+        None => format!(r#"{{"error":{}}}"#, error.text(data)),
+    };
+    ["code", "type"].into_iter().any(is_quota).then_some(body)
+}
+
 /// The error in the object `whole`.
 pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
     let object = data.get(whole.start) == Some(&b'{');
@@ -70,6 +92,27 @@ mod tests {
     use super::*;
     use crate::record::WireId;
     use crate::wire::{Framing, wire};
+
+    #[test]
+    fn a_used_up_quota_is_known_in_every_shape() {
+        let openai = r#"{"error":{"code":"insufficient_quota","message":"m"}}"#;
+        let event = r#"{"type":"error","code":"insufficient_quota","message":"m","param":null}"#;
+        let failed = r#"{"type":"response.failed","response":{"id":"r","error":{"code":"insufficient_quota","message":"m"}}}"#;
+        let anthropic = r#"{"type":"error","error":{"type":"billing_error","message":"m"}}"#;
+        let found = |data: &str| quota_error(data.as_bytes());
+        assert_eq!(found(openai).as_deref(), Some(openai));
+        assert_eq!(found(failed).as_deref(), Some(openai));
+        assert_eq!(found(anthropic).as_deref(), Some(anthropic));
+        assert_eq!(found(event), Some(format!(r#"{{"error":{event}}}"#)));
+        for other in [
+            r#"{"error":{"code":"rate_limit_exceeded"}}"#,
+            r#"{"error":"insufficient_quota"}"#,
+            "[]",
+            "x",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn an_error_ends_a_stream_in_the_streams_own_framing() {

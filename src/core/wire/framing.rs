@@ -71,6 +71,11 @@ impl ArrayWriter {
         out.push(element);
     }
 
+    /// Whether an element was sent.
+    pub fn is_open(&self) -> bool {
+        self.opened
+    }
+
     /// Ends the array.
     pub fn end(&mut self, out: &mut Vec<Bytes>) {
         out.push(Bytes::from_static(if self.opened { b"\n]\n" } else { b"[]\n" }));

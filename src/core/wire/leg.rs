@@ -192,6 +192,8 @@ pub struct LegReport {
     pub ended: bool,
     /// A later leg that ended in an error before anything of it was shown: it may be tried again.
     pub again: bool,
+    /// That error, as the body of one, if the account has no quota left: no other try helps.
+    pub quota: Option<String>,
     pub usage: Usage,
     /// The model that answered.
     pub served: ServedBy,

@@ -87,6 +87,11 @@ impl LegMachine {
         self.state.opening = Some(text);
     }
 
+    /// The text of [`open_with`](Self::open_with), if it was not shown yet.
+    pub fn take_opening(&mut self) -> Option<String> {
+        self.state.opening.take()
+    }
+
     /// Assistant text of our own.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| {

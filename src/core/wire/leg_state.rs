@@ -1,5 +1,6 @@
 //! The state that the answers of all wires keep of their legs.
 
+use super::error::quota_error;
 use super::framing::Framing;
 use super::leg::{Ending, LegReport, ResponseWatch, StopReason, Usage};
 use super::sse;
@@ -126,17 +127,20 @@ impl LegState {
     }
 
     /// Notes an error of upstream's; whether its frame is passed on. A later leg of which nothing was shown may be retried.
-    pub(super) fn fail(&mut self, shown: bool) -> bool {
+    pub(super) fn fail(&mut self, shown: bool, raw: &[u8]) -> bool {
         self.report.stop = StopReason::Error;
         let again = self.leg > 0 && !shown;
         self.report.ended |= again;
         self.report.again |= again;
+        if again {
+            self.report.quota = quota_error(&self.framing.data(raw));
+        }
         !again
     }
 
     /// Passes on the frame of an error of upstream's, unless the leg may be retried.
     pub(super) fn pass_error(&mut self, shown: bool, raw: &Bytes) {
-        if self.fail(shown) {
+        if self.fail(shown, raw) {
             self.pass(raw);
         }
     }

@@ -42,7 +42,7 @@ pub use api::{AnswerShape, AskAgain, Compose, LocalAnswer, Pairs, Requests, Stre
 pub use aside::{MadeTurn, SplitTurn, TurnRest};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
-pub use error::{OwnError, is_error};
+pub use error::{OwnError, is_error, quota_error};
 pub use facts::{ItemRules, PlacedChanges, TurnRules, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;

@@ -321,7 +321,7 @@ impl Answering<'_> {
                     self.ended(close.is_ours(), answer.merge.report().stop);
                 }
                 Action::EndAsItIs => self.ended(false, answer.merge.report().stop),
-                Action::BreakOff => response.broken = true,
+                Action::BreakOff | Action::Refuse(_) => response.broken = true,
             }
             while let Some(piece) = answer.take() {
                 response.raw.extend_from_slice(&piece);
@@ -354,7 +354,9 @@ impl Answering<'_> {
                 }
                 Some(Action::Perform(effect)) => effect,
                 Some(Action::End(close)) => break close,
-                Some(Action::EndAsItIs | Action::BreakOff) | None => break ResponseEnd::Own,
+                Some(Action::EndAsItIs | Action::BreakOff | Action::Refuse(_)) | None => {
+                    break ResponseEnd::Own;
+                }
             };
             let spoken = answer.spoken(&effect);
             match self.perform(effect, spoken).await {

@@ -230,6 +230,11 @@ fn responses_stream(raw: &[u8], lean: bool) -> RawResponse {
 
 fn responses_said(response: &Value) -> RawResponse {
     let output = list(&response["output"]);
+    let mut ids: Vec<_> = output.iter().filter_map(|item| item["id"].as_str()).collect();
+    ids.sort_unstable();
+    ensure(ids.windows(2).all(|pair| pair[0] != pair[1]), || {
+        format!("two items of one id: {ids:?}")
+    })?;
     let of = |kind: &'static str| output.iter().filter(move |item| item["type"] == kind);
     let texts = of("message").flat_map(|item| list(&item["content"]));
     Ok(Answer {

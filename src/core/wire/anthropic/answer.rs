@@ -17,6 +17,10 @@ pub(super) struct AnthropicDialect {
     block: OpenBlock,
     /// Index of the next block the agent sees.
     next: usize,
+    /// Whether blocks have other indices than upstream's: one is baton's, or hidden, or of a later leg.
+    moved: bool,
+    /// What the start of a later leg's message says of its end, as members; empty if it says nothing.
+    started: String,
     transformations: Option<String>,
     /// The blocks that a whole reply has for the agent.
     shown: Vec<String>,
@@ -46,6 +50,10 @@ impl Dialect for AnthropicDialect {
             b"message_start" => self.message_start(state, frame, &event),
             b"content_block_start" => {
                 let block = event.block.unwrap_or_default();
+                if !self.moved {
+                    let index = event.index.and_then(|index| json::number(index.of(data)));
+                    self.next = index.map_or(self.next, |index| index as usize);
+                }
                 if let Some(text) = self.begin(state, data, block, false) {
                     self.show(state, frame, &event, text);
                 }
@@ -64,6 +72,9 @@ impl Dialect for AnthropicDialect {
             },
             b"message_delta" => self.message_delta(state, frame, &event),
             b"message_stop" => {
+                if state.held[HeldKind::End as usize].is_none() && !self.started.is_empty() {
+                    self.end_as_started(state);
+                }
                 state.report.ended = true;
                 state.end(HeldKind::Done, frame.raw);
             }
@@ -106,9 +117,11 @@ impl Dialect for AnthropicDialect {
     fn end_leg(&mut self, _state: &LegState, counts: bool) {
         self.usage.end_leg(counts);
         self.block = OpenBlock::None;
+        self.moved = true;
     }
 
     fn say(&mut self, state: &mut LegState, text: &str) {
+        self.moved = true;
         state.out.extend(said(self.next, text));
         self.next += 1;
     }
@@ -188,6 +201,9 @@ impl AnthropicDialect {
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
             self.learn(state, data, message);
+            if state.leg > 0 {
+                self.started = started(data, message).unwrap_or_default();
+            }
             prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
         }
         state.report.parts += prefilled.len();
@@ -227,6 +243,7 @@ impl AnthropicDialect {
             let input = input.filter(|input| whole || input.len() > 2);
             call.collect(&input.unwrap_or_default().text(data), state.watch.buffered_bytes);
             self.block = OpenBlock::Hidden(call);
+            self.moved = true;
             return None;
         }
         self.block = OpenBlock::Shown(self.next);
@@ -260,7 +277,7 @@ impl AnthropicDialect {
     /// Shows an event of a visible block: as it is, or with its index moved and its text escaped.
     fn show(&self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent, text: Option<Span>) {
         let mut edits = Vec::new();
-        if let (OpenBlock::Shown(shown), Some(index)) = (&self.block, event.index)
+        if let (OpenBlock::Shown(shown), Some(index), true) = (&self.block, event.index, self.moved)
             && json::number(index.of(frame.data)) != Some(*shown as u64)
         {
             edits.push(Edit::replace(index, shown.to_string()));
@@ -287,6 +304,23 @@ impl AnthropicDialect {
         let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
         state.report.stop = stop(reason.as_deref());
         state.end(HeldKind::End, frame.raw);
+    }
+
+    /// Ends a later leg that has no `message_delta` with one made from its message's start. A provider that resumes a
+    /// container's program sends such legs.
+    fn end_as_started(&mut self, state: &mut LegState) {
+        let delta = format!(r#"{{"type":"message_delta","delta":{{{}}}}}"#, self.started);
+        let raw = sse::named("message_delta", &delta);
+        let data = sse::data(&raw);
+        let (event, _) = event(&data);
+        self.message_delta(
+            state,
+            Frame {
+                raw: &raw,
+                data: &data,
+            },
+            &event,
+        );
     }
 
     /// What the last `message_delta` says in place of the leg's own.
@@ -332,6 +366,16 @@ pub(super) fn said(at: usize, text: &str) -> [Bytes; 3] {
         ("content_block_stop", ""),
     ]
     .map(|(event, rest)| sse::named(event, &format!(r#"{{"type":"{event}","index":{at}{rest}}}"#)))
+}
+
+/// What the message of a `message_start` says of its end, as members of a `message_delta`. `None`: it has not ended.
+fn started(data: &[u8], message: Span) -> Option<String> {
+    json::get_string(data, message, "stop_reason")?;
+    let members = ["stop_reason", "stop_sequence", "container"].map(|key| {
+        let value = json::get(data, message, key)?;
+        Some(format!(r#""{key}":{}"#, value.text(data)))
+    });
+    Some(members.into_iter().flatten().collect::<Vec<_>>().join(","))
 }
 
 /// The reason of an end of our own, as a literal.

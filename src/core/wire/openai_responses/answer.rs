@@ -53,6 +53,8 @@ pub(super) struct ResponsesDialect {
     items: Vec<String>,
     /// How many of them are of earlier legs.
     earlier: usize,
+    /// Index of the next item that the agent sees.
+    next: u64,
     phase: bool,
     /// Whether the items are others than upstream's: one is ours or is escaped, or a call is hidden.
     changed: bool,
@@ -71,12 +73,22 @@ struct ResponsesLeg {
 
 /// An output item of upstream's.
 enum OutputSlot {
-    /// A visible block with this index.
-    Shown(usize),
+    /// A visible one: its place among the items, and the agent's index of it.
+    Shown(usize, u64),
     /// Ours.
     Hidden(HiddenCall),
     /// Ours, and complete.
     Gone,
+}
+
+impl OutputSlot {
+    /// The place of a visible item.
+    fn place(&self) -> Option<usize> {
+        match self {
+            Self::Shown(place, _) => Some(*place),
+            Self::Hidden(_) | Self::Gone => None,
+        }
+    }
 }
 
 impl Dialect for ResponsesDialect {
@@ -103,7 +115,7 @@ impl Dialect for ResponsesDialect {
             }
             b"response.output_item.added" => self.item_added(state, data, &event),
             b"response.output_item.done" => self.item_done(state, data, &event),
-            b"error" => state.fail(state.report.parts > 0).then(Vec::new),
+            b"error" => state.fail(state.report.parts > 0, frame.raw).then(Vec::new),
             _ if opens => self.lifecycle(state, data, &event),
             _ => self.item_event(state, data, &event, kind),
         };
@@ -132,8 +144,8 @@ impl Dialect for ResponsesDialect {
     }
 
     fn say(&mut self, state: &mut LegState, text: &str) {
-        let index = self.items.len();
-        let message = OwnMessage::new(text, &state.report.id, self.phase);
+        let index = self.next;
+        let message = OwnMessage::new(text, &state.report.id, index, self.phase);
         for (event, members) in message.events(index) {
             self.own_event(state, event, &format!(",{members}"));
         }
@@ -141,7 +153,7 @@ impl Dialect for ResponsesDialect {
     }
 
     fn say_whole(&mut self, state: &LegState, text: &str) {
-        self.add(&OwnMessage::new(text, &state.report.id, self.phase));
+        self.add(&OwnMessage::new(text, &state.report.id, self.next, self.phase));
     }
 
     /// An event, since idle timers do not see comments; before the response's own first event a comment all
@@ -238,7 +250,7 @@ impl ResponsesDialect {
         if let Some(id) = response_object::call_id(data, item) {
             state.report.call(id);
         }
-        let shown = self.slot(state, index);
+        let (shown, _) = self.slot(state, index);
         let edits = response_object::breaks(data, item, &mut self.leg.texts.so_far());
         self.items[shown] = response_object::shown(data, item, edits.clone());
         Some(edits)
@@ -267,7 +279,7 @@ impl ResponsesDialect {
             state.report.hidden.push(HiddenCall { bound_to, ..call });
             return None;
         }
-        let shown = self.slot(state, index);
+        let (shown, _) = self.slot(state, index);
         let (edits, unseen) = self.leg.texts.item_breaks(index, data, item);
         state.report.broken_up += unseen;
         self.items[shown] = response_object::shown(data, item, edits.clone());
@@ -277,7 +289,7 @@ impl ResponsesDialect {
     /// What a hidden call that comes now is bound to: the reasoning right before it.
     fn bound_to(&self) -> Option<String> {
         let before = match self.leg.slots.last()? {
-            (_, OutputSlot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
+            (_, OutputSlot::Shown(shown, _)) => self.items.get(*shown)?.as_bytes(),
             _ => return None,
         };
         response_object::binds(before, json::root(before))

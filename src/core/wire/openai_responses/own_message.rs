@@ -18,12 +18,13 @@ pub(super) struct OwnMessage {
 }
 
 impl OwnMessage {
-    /// A sentinel or aside is identified by its item's id, too; any other text by the upstream `response` that it appears
-    /// after, since two items of one id are refused. `phase`: the model's messages have one.
-    pub(super) fn new(text: &str, response: &str, phase: bool) -> Self {
+    /// A sentinel or aside is identified by its item's id, too. Any other text gets an id from the upstream `response` that
+    /// it appears after and from its `index` in the output: the API refuses two items of one id. `phase`: the model's
+    /// messages have one.
+    pub(super) fn new(text: &str, response: &str, index: u64, phase: bool) -> Self {
         let id = match mark(text) {
             Some((prefix, id)) => format!("{prefix}{}", id.simple()),
-            None => note_id(response),
+            None => note_id(response, index),
         };
         Self {
             id,
@@ -42,7 +43,7 @@ impl OwnMessage {
     }
 
     /// The events that stream it under this output index: event and members each.
-    pub(super) fn events(&self, index: usize) -> [(&'static str, String); 6] {
+    pub(super) fn events(&self, index: u64) -> [(&'static str, String); 6] {
         let (at, text) = (self.at(index), &self.literal);
         let (empty, part) = (Self::part("\"\""), Self::part(text));
         let item = |item: String| format!(r#""output_index":{index},"item":{item}"#);
@@ -62,7 +63,7 @@ impl OwnMessage {
         ]
     }
 
-    fn at(&self, index: usize) -> String {
+    fn at(&self, index: u64) -> String {
         format!(
             r#""item_id":"{}","output_index":{index},"content_index":0"#,
             self.id
@@ -94,10 +95,10 @@ impl OwnMessage {
 }
 
 /// The id of an item of ours that is neither sentinel nor aside, in this response.
-fn note_id(response: &str) -> String {
+fn note_id(response: &str, index: u64) -> String {
     let own = response.trim_start_matches("resp_").chars();
     let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
-    format!("{FILLER_ITEM}{}", own.collect::<String>())
+    format!("{FILLER_ITEM}{}_{index}", own.collect::<String>())
 }
 
 /// Item id prefix and id of the sentinel or aside in a text of ours.

@@ -34,6 +34,8 @@ pub(super) struct Driver {
     /// How the response ended, once it did not break off.
     outcome: Option<ExchangeOutcome>,
     quiet: KeepAlive,
+    /// Whether any piece was sent.
+    sent: bool,
 }
 
 enum DriverPhase {
@@ -78,6 +80,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
         phase: DriverPhase::Leg(body),
         fault: None,
         outcome: None,
+        sent: false,
     };
     relay::headed(&parts, true, ResponseBody::stream(driver))
 }
@@ -91,10 +94,19 @@ impl Driver {
                 Action::Perform(effect) => self.perform(effect),
                 Action::End(close) => self.end(&close),
                 Action::EndAsItIs => self.end_as_it_is(),
+                Action::Refuse(error) => {
+                    self.fail(&error);
+                    self.outcome = Some(ExchangeOutcome::InBandError);
+                    self.phase = DriverPhase::Done;
+                }
                 Action::BreakOff => {
                     // Ending here in silence would look complete to some agents.
                     let silent = || Fault::closed("the stream ended before its last event");
-                    self.phase = DriverPhase::Broken(self.fault.take().unwrap_or_else(silent));
+                    let fault = self.fault.take().unwrap_or_else(silent);
+                    if self.is_begun() {
+                        self.fail(&fault.body(self.exchange.ctx.shape()));
+                    }
+                    self.phase = DriverPhase::Broken(fault);
                 }
             }
         }
@@ -154,6 +166,12 @@ impl Driver {
         self.phase = DriverPhase::Done;
     }
 
+    /// Shows an error, the body of one, in the protocol's own form.
+    fn fail(&mut self, error: &str) {
+        let wire = self.exchange.offered.wire();
+        self.answer.merge.fail(wire, error, &mut self.answer.out);
+    }
+
     /// Polls what there is to poll; `Ready` when there may be something to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.phase {
@@ -200,6 +218,11 @@ impl Driver {
         }
     }
 
+    /// Whether the agent has got anything: until then a status says how the answer failed.
+    fn is_begun(&self) -> bool {
+        self.sent || !self.answer.is_drained() || self.exchange.ctx.recorder.read(|e| e.status != 0)
+    }
+
     /// Sends a keep-alive when nothing was sent for as long as the config says.
     fn keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.quiet.poll(cx));
@@ -228,6 +251,7 @@ impl Body for Driver {
             if let Some(piece) = self.answer.take() {
                 // The next silence starts again.
                 self.quiet.sent();
+                self.sent = true;
                 if self.is_end_stream() {
                     self.ended();
                 }

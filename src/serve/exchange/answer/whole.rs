@@ -1,10 +1,11 @@
 //! Drives the course of an answer in one piece: its legs are collected, and joined into one reply.
 
 use bytes::Bytes;
-use http::Response;
+use http::{Response, StatusCode};
 
 use super::effects::{self, Answered, EffectResult};
 use crate::exchange::{recording, value::Exchange};
+use crate::proxy::answer_form;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::relay;
@@ -35,7 +36,15 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     };
     let mut answer = JoinedAnswer::new(course);
     exchange.leg_over(&mut answer, body, report);
-    let close = exchange.run(&mut answer).await;
+    let close = match exchange.run(&mut answer).await {
+        Ok(close) => close,
+        Err(error) => {
+            exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
+            let mut response = answer_form::own_response("application/json", ResponseBody::whole(error));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            return response;
+        }
+    };
     let (view, ending) = (exchange.offered.view(), exchange.ending(&close));
     // Upstream's own bytes, where nothing is to be changed.
     let joined = ResponseBody::whole(answer.joined(view, opening.as_deref(), ending));
@@ -70,7 +79,10 @@ impl Exchange {
     }
 
     /// Performs effect after effect. Returns how the reply ends.
-    async fn run(&mut self, answer: &mut JoinedAnswer) -> ResponseEnd {
+    ///
+    /// # Errors
+    /// The body of the error that it is in place of a reply.
+    async fn run(&mut self, answer: &mut JoinedAnswer) -> Result<ResponseEnd, String> {
         loop {
             let effect = match answer.poll_action() {
                 Some(Action::Say(text)) => {
@@ -78,8 +90,9 @@ impl Exchange {
                     continue;
                 }
                 Some(Action::Perform(effect)) => effect,
-                Some(Action::End(close)) => return close,
-                Some(Action::EndAsItIs | Action::BreakOff) | None => return ResponseEnd::Own,
+                Some(Action::End(close)) => return Ok(close),
+                Some(Action::Refuse(error)) => return Err(error),
+                Some(Action::EndAsItIs | Action::BreakOff) | None => return Ok(ResponseEnd::Own),
             };
             let spoken = answer.spoken(&effect);
             // In boxes: nearly all replies end with their first leg.
@@ -108,6 +121,9 @@ impl Exchange {
                 report => {
                     if let Some(report) = report {
                         recording::count(self, &report);
+                    }
+                    if let Some(error) = wire::quota_error(&body) {
+                        return answer.performed(CourseEvent::QuotaUsed(error));
                     }
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::Response;
+
 use super::sender::{LegKind, or_own, readable};
 use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
@@ -11,6 +13,10 @@ use crate::state::telemetry::ExchangeEvent;
 use baton_core::course::CourseEvent;
 use baton_core::plan::{NextLeg, is_retryable, requested_pause};
 use baton_core::rewrite::RewriteOutcome;
+use baton_core::wire;
+
+/// Bytes of an error's body that are read.
+const ERROR_BYTES: usize = 64 << 10;
 
 /// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
 /// route.
@@ -64,11 +70,15 @@ impl Exchange {
             Ok(response) => {
                 let status = response.status().as_u16();
                 let retry = is_retryable(status);
+                let pause = requested_pause(|name| headers::text(response.headers(), name));
+                if let Some(error) = quota_error(self, response).await {
+                    tracing::error!(exchange, status, "leg refused: the account has no quota left");
+                    return Err(CourseEvent::QuotaUsed(error));
+                }
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
                     false => tracing::error!(exchange, status, "leg refused, and not retried"),
                 }
-                let pause = requested_pause(|name| headers::text(response.headers(), name));
                 (retry, pause)
             }
             Err(fault) => {
@@ -78,4 +88,12 @@ impl Exchange {
         };
         Err(CourseEvent::LegRefused { retry, pause })
     }
+}
+
+/// The error of a refusal, if the account has no quota left.
+async fn quota_error(exchange: &Exchange, refused: Response<UpstreamBody>) -> Option<String> {
+    let (parts, body) = refused.into_parts();
+    let body = readable(exchange, &parts, body).ok()?;
+    let body = body.whole(ERROR_BYTES, &exchange.app.bodies).await.ok()?;
+    wire::quota_error(&body)
 }

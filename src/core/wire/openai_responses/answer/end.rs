@@ -10,27 +10,33 @@ use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, StopReason};
 use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState, ProviderUsage};
 use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
-use crate::wire::{DroppedThinking, sse};
+use crate::wire::{DroppedThinking, quota_error, sse};
 
 impl ResponsesDialect {
     /// `completed`, `failed`, `incomplete`.
     pub(super) fn terminal(&mut self, state: &mut LegState, frame: Frame<'_>, event: &ResponsesEvent) {
         let data = frame.data;
         let response = event.response.unwrap_or_default();
-        for (_, slot) in self.leg.slots.drain(..) {
+        for (_, slot) in &mut self.leg.slots {
             if let OutputSlot::Hidden(call) = slot {
-                let call = response_object::finished(data, response, &call, state.watch.buffered_bytes)
-                    .unwrap_or(call);
-                state.report.hidden.push(call);
+                let limit = state.watch.buffered_bytes;
+                let finished = response_object::finished(data, response, call, limit);
+                state
+                    .report
+                    .hidden
+                    .push(finished.unwrap_or_else(|| std::mem::take(call)));
             }
         }
-        // A server that streams no items.
-        if self.items.len() == self.earlier && state.report.hidden.is_empty() {
+        let is_changed = state.holds() || self.changed || state.report.broken_up > 0;
+        // An unchanged response is passed on as it is, unless its server streams no items.
+        if is_changed || self.items.len() == self.earlier {
             self.take_output(state, data, response);
         }
+        self.leg.slots.clear();
         self.take_end(state, data, response);
         let report = &mut state.report;
         report.again = report.stop == StopReason::Error && state.leg > 0 && report.parts == 0;
+        report.quota = quota_error(data).filter(|_| report.again);
         if report.stop != StopReason::Error {
             self.object = event.response.map(|r| r.text(data));
         }
@@ -40,13 +46,34 @@ impl ResponsesDialect {
         }
     }
 
-    /// Takes the items of a response object, where no events have brought them.
+    /// Takes the items of a response object. One that was streamed is taken again, since the object may say more of it. The
+    /// others are new, unless the object does not repeat the streamed ids: then they are the same items under other ids.
     pub(super) fn take_output(&mut self, state: &mut LegState, data: &[u8], response: Span) {
+        let output = response_object::output(data, response);
+        let streamed: Vec<_> = output.iter().map(|item| self.streamed(data, *item)).collect();
+        let slots = || self.leg.slots.iter().map(|(_, slot)| slot);
+        let places = || slots().filter_map(OutputSlot::place);
+        let repeats_ids = streamed.iter().flatten().count() == places().count();
+        let has_hidden = slots().count() > places().count();
+        let is_streamed = slots().next().is_some();
+        let (mut at, mut added) = (places().min().unwrap_or(self.items.len()), 0);
         let mut before: Option<Span> = None;
-        for item in response_object::output(data, response) {
+        for (item, streamed) in output.into_iter().zip(streamed) {
             let before = before.replace(item);
+            if let Some((place, index)) = streamed {
+                let (edits, unseen) = self.leg.texts.item_breaks(index, data, item);
+                state.report.broken_up += unseen;
+                self.items[place + added] = response_object::shown(data, item, edits);
+                at = place + added + 1;
+                continue;
+            }
+            let tool = response_object::ours(data, item, state);
+            let is_unnamed = is_streamed && json::get(data, item, "id").is_none();
+            if !repeats_ids || is_unnamed || tool.is_some() && has_hidden {
+                continue;
+            }
             self.phase |= json::get(data, item, "phase").is_some_and(|phase| data[phase.start] == b'"');
-            if let Some(tool) = response_object::ours(data, item, state) {
+            if let Some(tool) = tool {
                 let limit = state.watch.buffered_bytes;
                 let call = response_object::hidden(data, item, tool, state.report.parts, limit);
                 let bound_to = before.and_then(|before| response_object::binds(data, before));
@@ -62,8 +89,22 @@ impl ResponsesDialect {
             let edits = response_object::breaks(data, item, &mut state.escaper);
             state.report.broken_up += edits.len();
             self.changed |= !edits.is_empty();
-            self.items.push(response_object::shown(data, item, edits));
+            self.items.insert(at, response_object::shown(data, item, edits));
+            (at, added, self.next) = (at + 1, added + 1, self.next + 1);
         }
+    }
+
+    /// The place of an item that was streamed in this leg, and upstream's index of it.
+    fn streamed(&self, data: &[u8], item: Span) -> Option<(usize, u64)> {
+        let id = json::get_string(data, item, "id").filter(|id| !id.is_empty())?;
+        self.leg.slots.iter().find_map(|(index, slot)| match slot {
+            OutputSlot::Shown(shown, _) => {
+                let item = self.items[*shown].as_bytes();
+                let known = json::get_string(item, json::root(item), "id")?;
+                (known == id).then_some((*shown, *index))
+            }
+            _ => None,
+        })
     }
 
     /// Takes what a response object says of the leg's end.
@@ -87,6 +128,7 @@ impl ResponsesDialect {
     /// Adds an item of ours to those that the agent has seen.
     pub(super) fn add(&mut self, message: &OwnMessage) {
         self.items.push(message.done());
+        self.next += 1;
         self.changed = true;
     }
 
@@ -140,19 +182,23 @@ impl ResponsesDialect {
         format!("[{}]", all.join(","))
     }
 
-    /// The agent's index of an item, given now where it is new.
-    pub(super) fn slot(&mut self, state: &mut LegState, index: u64) -> usize {
-        let known = self.leg.slots.iter().find_map(|(i, slot)| match slot {
-            OutputSlot::Shown(shown) if *i == index => Some(*shown),
-            _ => None,
-        });
-        known.unwrap_or_else(|| {
-            let shown = self.items.len();
-            self.items.push(String::new());
-            state.report.parts += 1;
-            self.leg.slots.push((index, OutputSlot::Shown(shown)));
-            shown
-        })
+    /// The place of a visible item, and the agent's index of it, given now if it is new: upstream's own until something of
+    /// baton's is in the way.
+    pub(super) fn slot(&mut self, state: &mut LegState, index: u64) -> (usize, u64) {
+        let mut is_moved = state.leg > 0 || self.changed;
+        for (known, slot) in &self.leg.slots {
+            match slot {
+                OutputSlot::Shown(shown, moved) if *known == index => return (*shown, *moved),
+                OutputSlot::Shown(..) => {}
+                OutputSlot::Hidden(_) | OutputSlot::Gone => is_moved = true,
+            }
+        }
+        let shown = (self.items.len(), if is_moved { self.next } else { index });
+        self.next = self.next.max(shown.1 + 1);
+        self.items.push(String::new());
+        state.report.parts += 1;
+        self.leg.slots.push((index, OutputSlot::Shown(shown.0, shown.1)));
+        shown
     }
 
     /// Sends an event of ours, whose members each have a comma in front.
@@ -180,8 +226,8 @@ impl ResponsesDialect {
         }
         if let Some(span) = event.index {
             let index = number(data, event.index);
-            let shown = self.slot(state, index);
-            edits.extend((shown as u64 != index).then(|| Edit::replace(span, shown.to_string())));
+            let (_, shown) = self.slot(state, index);
+            edits.extend((shown != index).then(|| Edit::replace(span, shown.to_string())));
         }
         state.out.push(frame.edited(edits));
     }
