@@ -21,6 +21,9 @@ const NEVER: Duration = Duration::from_secs(90);
 /// Statuses that the scripted faults have.
 const SCRIPTED: [u16; 4] = [429, 500, 502, 529];
 
+/// The violation that a connection was closed without a response.
+pub const EMPTY_REPLY: &str = "empty reply";
+
 pub type Http = Client<HttpConnector, Full<Bytes>>;
 
 pub fn http() -> Http {
@@ -141,6 +144,9 @@ impl Sending<'_> {
         let causes = std::iter::successors(Some(error), |error| (**error).source());
         let text: Vec<String> = causes.map(ToString::to_string).collect();
         let took = began.elapsed();
+        if is_empty_reply(error) {
+            return self.wrong(EMPTY_REPLY, format!("{} after {took:?}", text.join(": ")));
+        }
         self.wrong("no connection", format!("{} after {took:?}", text.join(": ")))
     }
 
@@ -214,6 +220,15 @@ impl Sending<'_> {
         self.judge.ledger.violation(kind, text);
         Outcome::Wrong
     }
+}
+
+/// Whether the connection was closed without a response.
+fn is_empty_reply(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| (**error).source());
+    causes.any(|cause| {
+        let cause = cause.downcast_ref::<hyper::Error>();
+        cause.is_some_and(hyper::Error::is_incomplete_message)
+    })
 }
 
 /// Whether a stream without any content ends with the error that the store cannot be reached.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::exchange::EMPTY_REPLY;
 use crate::ledger::Ledger;
 use crate::watch::{Plateau, Sample, plateaus};
 
@@ -105,13 +106,10 @@ impl Report<'_> {
         for what in missing {
             println!("\nnever happened: {what}");
         }
-        let lost = entries
-            .violations
-            .get("lost shown handoff")
-            .copied()
-            .unwrap_or_default();
+        let counted = |kind| entries.violations.get(kind).copied().unwrap_or_default();
+        let (lost, empty) = (counted("lost shown handoff"), counted(EMPTY_REPLY));
         let violations: u64 = entries.violations.values().sum();
-        println!("\nviolations: {violations}\nlost shown handoffs: {lost}");
+        println!("\nviolations: {violations}\nlost shown handoffs: {lost}\nempty replies: {empty}");
         for (kind, count) in &entries.violations {
             println!("  {count} × {kind}");
         }

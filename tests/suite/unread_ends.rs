@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_llm::state::config::Config;
 use baton_llm::state::store::SharedStore;
-use baton_strict::Reply;
+use baton_strict::{Fault, Reply};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use crate::conversations::shared;
 use crate::harness::redis::RedisServer;
 use crate::harness::{Baton, memory};
-use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
 /// How long the proxy has for writing the end of an answer.
@@ -54,6 +54,14 @@ impl Agent {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(MOMENT).await;
+    }
+
+    /// Reads until the proxy closes the connection.
+    async fn reads_all(mut self) -> String {
+        let mut all = Vec::new();
+        // A reset ends it, too.
+        let _ = self.0.read_to_end(&mut all).await;
+        String::from_utf8_lossy(&all).into_owned()
     }
 
     /// Closes with a reset, whatever is unread.
@@ -119,6 +127,7 @@ on_all_wires! {
     an_agent_that_resets_its_connection_repeats
     an_agent_that_wanted_no_other_request_repeats
     an_agent_that_counts_as_having_read_the_end_asks_anew
+    a_repeated_request_is_answered_however_its_leg_breaks
 }
 
 mod redis {
@@ -177,6 +186,47 @@ async fn an_agent_that_counts_as_having_read_the_end_asks_anew(variant: Variant)
         fixture.assert_clean();
     }))
     .await;
+}
+
+/// A stream of this one event.
+fn unended(event: &str) -> Fault {
+    Fault::Raw {
+        status: 200,
+        content_type: "text/event-stream".to_owned(),
+        body: format!("data: {event}\r\n\r\n").into(),
+    }
+}
+
+/// The agent gets the sentinel and the protocol's own error, or a status that says what broke: never a closed connection
+/// alone.
+async fn a_repeated_request_is_answered_however_its_leg_breaks(variant: Variant) {
+    let fixture = unread_fixture(variant).await;
+    let mut agent = Agent::asks(&fixture, true, false).await;
+    agent.reads_the_beginning(&fixture).await;
+    drop(agent);
+    let call = || handoff_beside(Reply::new()).whole();
+    let cut = match variant.model {
+        // One event is all of a call there.
+        "gemini-strict-3" => vec![unended(
+            r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"session_handoff","args":{"prompt":"p"}}}]}}]}"#,
+        )],
+        "llama-strict" => Vec::new(),
+        _ => vec![Fault::EndAfterEvents(1), Fault::CutAfterEvents(1)],
+    };
+    for fault in cut.into_iter().chain([Fault::EndAfterEvents(0)]) {
+        let what = format!("{fault:?}");
+        fixture.push(call().fault(fault));
+        let answer = Agent::asks(&fixture, true, true).await.reads_all().await;
+        match answer.starts_with("HTTP/1.1 200") {
+            true => assert!(answer.contains("[[handoff-resume:"), "{what}: {answer:?}"),
+            false => assert!(answer.starts_with("HTTP/1.1 502"), "{what}: {answer:?}"),
+        }
+        assert!(answer.contains("\"error\""), "{what}: {answer:?}");
+    }
+    fixture.push(call().fault(Fault::CutAfterBytes(20)));
+    let answer = Agent::asks(&fixture, false, true).await.reads_all().await;
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer:?}");
+    goes_on(&fixture, true).await;
 }
 
 /// What one replica knows of an answer's end another one knows by the store.

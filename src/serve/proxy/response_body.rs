@@ -2,6 +2,7 @@
 //! channel in between. Dropping it drops the upstream connection with it.
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::download::PolledFrame;
 use super::exchange_recorder::ExchangeRecorder;
-use super::fault::Fault;
+use super::fault::{Code, Fault};
 use crate::state::journal::BodyCapture;
 use crate::state::telemetry::ExchangeOutcome;
 
@@ -24,6 +25,8 @@ pub struct ResponseBody {
     source: ResponseSource,
     /// What was polled before the head was sent; `Some(None)`: the end.
     ahead: Option<Option<Frame<Bytes>>>,
+    /// How the source failed, until the server has flushed what came before.
+    failed: Option<Fault>,
     guard: Option<ExchangeGuard>,
     handed_over: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -51,7 +54,8 @@ impl ResponseBody {
         ))
     }
 
-    /// A stream, of upstream or of our own making. An error ends the connection to the agent without a proper end of the body.
+    /// A stream, of upstream or of our own making. An error or a panic ends the connection to the agent without a
+    /// proper end of the body.
     pub fn stream(body: impl Body<Data = Bytes, Error = Fault> + Send + 'static) -> Self {
         Self::of(ResponseSource::Stream(Box::pin(body)))
     }
@@ -60,6 +64,7 @@ impl ResponseBody {
         Self {
             source,
             ahead: None,
+            failed: None,
             guard: None,
             handed_over: None,
         }
@@ -114,7 +119,26 @@ impl ResponseBody {
         }
         match &mut self.source {
             ResponseSource::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
-            ResponseSource::Stream(body) => body.as_mut().poll_frame(cx),
+            ResponseSource::Stream(body) => {
+                let polled = catch_unwind(AssertUnwindSafe(|| body.as_mut().poll_frame(cx)));
+                polled.unwrap_or_else(|_| Poll::Ready(Some(Err(Code::INTERNAL.into()))))
+            }
+        }
+    }
+
+    /// Polls the source, and returns a fault one poll late. On a fault the server drops the connection with all that it has
+    /// not written yet, the head included: the agent would get an empty reply. While the body is pending the server flushes.
+    fn poll_flushed(&mut self, cx: &mut Context<'_>) -> PolledFrame {
+        if let Some(fault) = self.failed.take() {
+            return Poll::Ready(Some(Err(fault)));
+        }
+        match self.poll_source(cx) {
+            Poll::Ready(Some(Err(fault))) => {
+                self.failed = Some(fault);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            polled => polled,
         }
     }
 }
@@ -124,7 +148,7 @@ impl Body for ResponseBody {
     type Error = Fault;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
-        let polled = self.poll_source(cx);
+        let polled = self.poll_flushed(cx);
         if let Poll::Ready(frame) = &polled {
             // The server does not ask for the end of a body whose length it knows.
             let ended = frame.is_none() || self.is_end_stream();
@@ -139,6 +163,9 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
         if let Some(ahead) = &self.ahead {
             return ahead.is_none();
         }
