@@ -108,6 +108,7 @@ async fn write(
             spelled_out: Some(true),
             routed: None,
             carried: Vec::new(),
+            kept: None,
             recall: false,
         };
         store

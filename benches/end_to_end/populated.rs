@@ -160,6 +160,7 @@ fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
             spelled_out: None,
             routed: None,
             carried: Vec::new(),
+            kept: None,
         };
         let conversation = Conversation {
             key: handoff.conversation.clone(),

@@ -665,9 +665,11 @@ async fn reviewed(variant: Variant) {
     let sent = stage.sent();
     let begins = "u: <handoff-context>\n## Goal\nOnly the tests.";
     assert!(
-        sent.len() == 1 && sent[0].starts_with(begins) && sent[0].ends_with("Well."),
+        sent[0].starts_with(begins) && sent[0].ends_with("Go on."),
         "{sent:?}"
     );
+    // The work since the draft.
+    assert_eq!(sent[1..], ["a: Next.", "u: Well."]);
     assert!(stage.baton.drafting.all_open().is_empty());
     stage.assert_clean();
 }

@@ -453,7 +453,8 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
             seen[0].starts_with(&format!("u: <handoff-context>\n{begins}")),
             "{seen:?}"
         );
-        assert!(seen[0].ends_with("\n\nAnd the tests."), "{seen:?}");
+        assert!(seen[0].ends_with("\n\nNow the exporter."), "{seen:?}");
+        assert_eq!(seen[1..], ["a: Went on.", "u: And the tests."]);
         assert_eq!(api.get(&path).await["draft"]["state"], "done");
         api.fixture.assert_clean();
     }

@@ -59,6 +59,7 @@ mod recall_quality;
 mod recorded_work;
 mod redis;
 mod reload;
+mod reviews;
 mod risks;
 mod routes;
 mod run_ends;

@@ -335,5 +335,6 @@ pub(super) fn handoff(
         spelled_out: None,
         routed: None,
         carried: items,
+        kept: None,
     }
 }

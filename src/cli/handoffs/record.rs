@@ -76,6 +76,7 @@ pub(super) mod tests {
             spelled_out: None,
             routed: None,
             carried: Vec::new(),
+            kept: None,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The handoff that a request is pinned to: found by its sentinel, by the response that the request continues, or by
 //! where an answer was left out.
 
+use std::ops::Range;
+
 use crate::mark::sentinel::SealedBody;
-use crate::record::{CutPoint, Handoff, HandoffId, LEFT_OUT_KEPT, ResponseOrigin};
+use crate::record::{CutPoint, Handoff, HandoffId, KeptTurns, LEFT_OUT_KEPT, ResponseOrigin};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
 use crate::text::splice::Edit;
+use crate::wire::View;
 
 use super::{Need, Needs, Policy, Records};
 
@@ -65,6 +68,8 @@ pub struct Active {
     pub head: String,
     /// The model that requests go to which are cut at it, where that is not the requested one.
     pub routed: Option<String>,
+    /// The turns that stay, of a reviewed draft.
+    pub kept: Option<KeptTurns>,
     /// Whether the requests that are cut at it have the tool that searches what was cut. If the store has lost it, the
     /// config decides.
     pub recall: bool,
@@ -80,6 +85,7 @@ impl Active {
             spelled_out: true,
             head,
             routed: routed(reading, handoff),
+            kept: handoff.kept.clone(),
             recall: handoff.recall,
         }
     }
@@ -90,6 +96,13 @@ impl Active {
             CutPlace::Sentinel(candidate) => Some(candidate),
             CutPlace::BeforeTurn(_) | CutPlace::Upstream | CutPlace::Text(_) => None,
         }
+    }
+
+    /// The turns that stay, if this is the place that the handoff was made at: a resumed one has another.
+    pub(super) fn kept(&self, view: &View) -> Option<Range<usize>> {
+        let (kept, until) = (self.kept.as_ref()?, self.turn()?);
+        let from = view.leading() + kept.from.turns;
+        (until == from + kept.turns && !self.is_by_user()).then_some(from..until)
     }
 
     /// Whether a person pasted its sentinel.
@@ -165,6 +178,7 @@ impl PinLookup<'_> {
             // What a seal proves is there.
             spelled_out: true,
             routed: None,
+            kept: None,
             recall: self.policy.recall,
             place: CutPlace::Sentinel(candidate),
         }))

@@ -16,6 +16,13 @@ pub struct TakenOut {
 }
 
 impl TakenOut {
+    /// Another transcript is passed on in place of `before`.
+    pub(super) fn replaced(&mut self, before: RequestReading, now: &RequestReading) {
+        self.add(before.view.body.len().saturating_sub(now.view.body.len()));
+        self.original
+            .get_or_insert_with(|| LocatedBody::from(&before.view));
+    }
+
     /// Adds bytes that a later step removes from the same transcript.
     pub fn add(&mut self, removed: usize) {
         self.removed = Some(self.removed.unwrap_or_default() + removed);

@@ -5,7 +5,8 @@ use crate::handoffs::document::HandoffSize;
 use crate::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftRequest};
 use crate::limits;
 use crate::mark::sentinel;
-use crate::record::HandoffOrigin;
+use crate::record::{HandoffOrigin, KeptTurns, Position};
+use crate::rewrite::positions;
 
 impl Planned<'_> {
     /// The handoff of a document that waits for a person's approval.
@@ -24,16 +25,24 @@ impl Planned<'_> {
             parent: self.pin.active_id(),
             origin,
             to: None,
+            kept: Some(KeptTurns {
+                from: positions::of(&self.reading.view),
+                turns: 0,
+            }),
         })
     }
 
     /// The handoff of a document.
     ///
     /// # Errors
-    /// It is too long.
+    /// It is too long, or of another transcript.
     pub fn drafted(&self, request: &DraftRequest, document: &AcceptedDraft) -> Result<NewHandoff, DraftEnd> {
         let (prompt, origin) = document.carried(request);
-        let open = draft::open_message(&self.reading.view, self.policy.look.tags);
+        let kept = self.since(document.made_at.as_ref())?;
+        let mut made_of = self.reading.view.clone();
+        let gone = kept.as_ref().map_or(0, |kept| kept.turns);
+        made_of.turns.truncate(made_of.turns.len() - gone);
+        let open = draft::open_message(&made_of, self.policy.look.tags);
         let reason = request.reason.as_deref().map(sentinel::normalised);
         Ok(NewHandoff {
             prompt: normalised(&draft::with_open_message(&prompt, &open))?,
@@ -41,7 +50,23 @@ impl Planned<'_> {
             parent: self.pin.active_id(),
             origin,
             to: request.to.clone(),
+            kept,
         })
+    }
+
+    /// The turns since a draft was made, if there are any.
+    ///
+    /// # Errors
+    /// The transcript is not a continuation of the one that the draft was made of.
+    fn since(&self, made_at: Option<&Position>) -> Result<Option<KeptTurns>, DraftEnd> {
+        let Some(from) = made_at else { return Ok(None) };
+        let view = &self.reading.view;
+        if !positions::is_in(view, from) {
+            return Err(DraftEnd::OtherTranscript);
+        }
+        let turns = view.turns.len() - view.leading() - from.turns;
+        let from = from.clone();
+        Ok((turns > 0).then_some(KeptTurns { from, turns }))
     }
 
     /// Whether a handoff of these sizes is made.

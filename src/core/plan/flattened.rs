@@ -69,6 +69,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
         recall: false,
         // It goes to the model that it names.
         routed: None,
+        kept: None,
         place: CutPlace::Text(edits),
     }
 }

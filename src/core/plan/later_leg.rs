@@ -23,6 +23,8 @@ pub struct NextLeg {
     pub more: Vec<String>,
     /// The handoff that was shown last.
     pub after: Option<HandoffId>,
+    /// The turn from which the agent's transcript follows the head; `None`: nothing of it does.
+    pub kept_from: Option<usize>,
 }
 
 impl NextLeg {
@@ -33,6 +35,7 @@ impl NextLeg {
             routed,
             more: Vec::new(),
             after: Some(handoff),
+            kept_from: None,
         }
     }
 }
@@ -41,7 +44,7 @@ impl Planned<'_> {
     /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
     pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
         let view = match &leg.head {
-            Some(head) => self.after(head, leg.routed.as_deref()),
+            Some(head) => self.after(head, leg.routed.as_deref(), leg.kept_from),
             None => self.as_received(true),
         };
         let what = Rewrite {
@@ -53,13 +56,25 @@ impl Planned<'_> {
 
     /// The request of a leg that starts afresh after a handoff.
     pub fn fresh(&self, handoff: &Handoff) -> RewriteOutcome {
-        self.rewritten(&self.after(&handoff.head, handoff.routed.as_deref()))
+        let kept_from = self.kept_from(handoff);
+        self.rewritten(&self.after(&handoff.head, handoff.routed.as_deref(), kept_from))
+    }
+
+    /// The turn of this request from which the transcript stays after a handoff that is made with it.
+    pub fn kept_from(&self, handoff: &Handoff) -> Option<usize> {
+        let kept = handoff.kept.as_ref()?;
+        Some(self.reading.view.leading() + kept.from.turns)
     }
 
     /// What the model sees after a handoff of this answer with this head, which may name another model.
-    fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>) -> Rewrite<'b> {
+    fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>, kept_from: Option<usize>) -> Rewrite<'b> {
         Rewrite {
-            cut: Cut::Fresh { head },
+            cut: match kept_from {
+                Some(turn) => Cut::BeforeTurn { turn, head },
+                None => Cut::Fresh { head },
+            },
+            // It is bound to what was cut.
+            omitted: kept_from.map(|_| self.reading.view.turns.len()),
             tools: Some(
                 self.policy
                     .tools

@@ -10,7 +10,7 @@ use crate::handoffs::draft::OWN_MODEL;
 use crate::handoffs::recall::CutPart;
 use crate::mark::seal::SealKeys;
 use crate::mark::sentinel;
-use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
+use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin, KeptTurns};
 use crate::redact::Redactor;
 use crate::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lone_text, lost, positions,
@@ -32,6 +32,8 @@ pub struct NewHandoff {
     pub origin: HandoffOrigin,
     /// The model that later requests go to, where one was named.
     pub to: Option<String>,
+    /// The turns that stay, of a reviewed draft.
+    pub kept: Option<KeptTurns>,
 }
 
 impl NewHandoff {
@@ -43,6 +45,7 @@ impl NewHandoff {
             parent,
             origin: HandoffOrigin::Model,
             to: None,
+            kept: None,
         }
     }
 }
@@ -251,6 +254,7 @@ impl Planned<'_> {
             routed: self.routed_after(new.to, source.route),
             reason: new.reason,
             carried: Vec::new(),
+            kept: new.kept,
         }
     }
 

@@ -172,7 +172,7 @@ pub(super) fn find_insertions(
         places.insertions = placed;
         all_lost = Some(lost.iter().copied().chain(misplaced).collect());
     }
-    places.omitted = omitted_until(call, live, pin);
+    places.omitted = places.omitted.max(omitted_until(call, live, pin));
     Ok((taken_over, all_lost))
 }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{
-    AgentCall, Need, Needs, Pin, Places, Policy, Records, ToolDecision, ToolOffer, active, commands, offer,
-    pin, places,
+    AgentCall, CutPlace, Need, Needs, Pin, Places, Policy, Records, ToolDecision, ToolOffer, active,
+    commands, offer, pin, places,
 };
 use crate::record::{CutPoint, HandoffId, HiddenPair, Insertion};
 use crate::rewrite::notes;
 use crate::tools::RECALL_NAME;
-use crate::wire::LocatedBody;
 
 /// A write that a plan makes, or a note for the next request of its conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,6 +135,8 @@ impl Planning {
         let taken_over = taken_over.into_iter().map(Effect::TakeOverCutPoint);
         plan.effects.extend(taken_over);
         plan.effects.extend(relies_on.map(Effect::KeepCutPoint));
+        self.cut_at_draft();
+        let Self { call, plan, .. } = self;
         let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
         // Where the request may have the tool that searches, the tool's calls are known as ours.
         if !policy.recall && recalls && call.may_recall() {
@@ -144,6 +145,22 @@ impl Planning {
             call.edition += 1;
         }
         Ok(Stage::Pairs)
+    }
+
+    /// A reviewed draft cuts where it was made. Its sentinel goes, and the turns between the two stay without their thinking,
+    /// which is bound to what was cut.
+    fn cut_at_draft(&mut self) {
+        let Self { call, plan, .. } = self;
+        let view = &call.reading.view;
+        let Some(active) = &mut plan.pin.active else {
+            return;
+        };
+        let Some(kept) = active.kept(view) else { return };
+        active.place = CutPlace::BeforeTurn(kept.start);
+        plan.places.omitted = Some(kept.end);
+        if let Some(without) = notes::without_sentinel(&call.reading, kept.end) {
+            plan.pin.taken_out.replaced(call.replace(without), &call.reading);
+        }
     }
 
     /// Whether the request gets the tool that searches the cut transcript.
@@ -178,13 +195,7 @@ impl Planning {
         let from = plan.pin.turn().and_then(|turn| call.reading.view.turns.get(turn));
         let from = from.map_or(0, |turn| turn.span.end);
         if let Some(without) = notes::without_asides(&call.reading, &searches, from) {
-            let before = call.replace(without).view;
-            let removed = before.body.len().saturating_sub(call.reading.view.body.len());
-            let taken_out = &mut plan.pin.taken_out;
-            taken_out
-                .original
-                .get_or_insert_with(|| LocatedBody::from(&before));
-            taken_out.add(removed);
+            plan.pin.taken_out.replaced(call.replace(without), &call.reading);
         }
         plan.places.without_searches = searches;
     }

@@ -1,6 +1,7 @@
 //! The record of a handoff, and of what its prompt was compared with.
 
 use super::ids::{HandoffId, Principal, WireId};
+use super::insertion::Position;
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -68,6 +69,18 @@ pub struct Handoff {
     /// The rules, to-dos and claims that its prompt was checked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<CarriedItem>,
+    /// The part of the agent's transcript that stays in the model's view, of a handoff whose draft was reviewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptTurns>,
+}
+
+/// What came between a reviewed draft and its acceptance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptTurns {
+    /// Where the draft was made.
+    pub from: Position,
+    /// Turns from there to the sentinel; zero while the draft waits.
+    pub turns: usize,
 }
 
 /// Characters of a handoff's distinctive line that a person is shown.
@@ -151,6 +164,8 @@ named! {
         Active = "active",
         /// Superseded by a later one.
         Superseded = "superseded",
+        /// Undone in the chat.
+        Undone = "undone",
         /// Archived by a person.
         Archived = "archived",
     }
@@ -170,7 +185,7 @@ pub struct DocumentRecord {
     pub branch: String,
     /// What it is about.
     pub topic: String,
-    /// Which of the three it is; this counts, and not what the document says.
+    /// Which of these it is; this counts, and not what the document says.
     #[serde(skip)]
     pub status: HandoffStatus,
     /// When the handoff was made, in milliseconds since the Unix epoch.

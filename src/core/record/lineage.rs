@@ -110,6 +110,7 @@ mod tests {
             spelled_out: None,
             routed: None,
             carried: Vec::new(),
+            kept: None,
         }
     }
 

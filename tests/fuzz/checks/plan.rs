@@ -68,6 +68,7 @@ impl Store<'_> {
             spelled_out: None,
             routed: Some("small".to_owned()),
             carried: Vec::new(),
+            kept: None,
         })
     }
 

@@ -26,6 +26,7 @@ fn handoff(prompt: &str) -> Handoff {
         spelled_out: None,
         routed: None,
         carried: Vec::new(),
+        kept: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::request::{DraftSpec, Preset};
 use super::{DraftEnd, carried};
-use crate::record::HandoffOrigin;
+use crate::record::{HandoffOrigin, Position};
 
 named! {
     /// How a draft is made.
@@ -46,6 +46,8 @@ pub struct AcceptedDraft {
     pub document: String,
     /// How it was made; `None`: it was given.
     pub method: Option<DraftMethod>,
+    /// Where in the transcript it was made, if it was reviewed since.
+    pub made_at: Option<Position>,
 }
 
 impl AcceptedDraft {
@@ -440,7 +442,12 @@ mod tests {
         };
         let drafted = |method| {
             let document = document.to_owned();
-            AcceptedDraft { document, method }.carried(&request)
+            AcceptedDraft {
+                document,
+                method,
+                made_at: None,
+            }
+            .carried(&request)
         };
         let given = ("Go on.".to_owned(), HandoffOrigin::Person);
         assert_eq!(drafted(None), given);

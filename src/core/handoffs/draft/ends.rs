@@ -51,6 +51,8 @@ pub enum DraftEnd {
         /// What it would have.
         after: u64,
     },
+    /// The draft was made of another transcript: the agent has gone back, or has rewritten its history.
+    OtherTranscript,
     /// The store could not be written.
     Store,
     /// A fault of this program.
@@ -75,6 +77,7 @@ impl DraftEnd {
             Self::TooSmall(_) => "too_small",
             Self::TooLong => "too_long",
             Self::NotSmaller { .. } => "not_smaller",
+            Self::OtherTranscript => "other_transcript",
             Self::Store => "store_unavailable",
             Self::Internal => "internal",
         }
@@ -137,6 +140,10 @@ impl fmt::Display for DraftEnd {
                 "the draft is larger than what it replaces ({} bytes before, {} after); hand over when there is more, or force it",
                 grouped(*before),
                 grouped(*after)
+            ),
+            Self::OtherTranscript => write!(
+                f,
+                "the conversation no longer begins with what the draft was made of; ask for another draft"
             ),
             Self::Store => write!(f, "the store of handoffs cannot be written"),
             Self::Internal => write!(f, "a fault of baton; its log has the details"),

@@ -96,6 +96,7 @@ impl Script {
             spelled_out: None,
             routed: Some("small".to_owned()),
             carried: Vec::new(),
+            kept: None,
         };
         self.handoffs.push(handoff);
         self.handoffs.last().unwrap().id

@@ -161,6 +161,19 @@ pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) ->
     gone.taken_out_of(reading)
 }
 
+/// The transcript without the sentinels of this turn. `None` where it has none, or nothing else.
+pub fn without_sentinel(reading: &RequestReading, turn: usize) -> Option<RequestReading> {
+    let mut gone = RemovedTexts::default();
+    let opens = ChatMark::in_reading(reading).opens.into_iter();
+    for open in opens.filter(|open| open.turn == turn) {
+        match open.span {
+            Some(span) => gone.text(open.turn, open.part, span),
+            None => gone.whole(open.turn),
+        }
+    }
+    gone.taken_out_of(reading)
+}
+
 /// Placeholder for a command that a side call quotes.
 const QUOTED: &str = "(a command)";
 

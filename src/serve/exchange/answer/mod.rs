@@ -189,8 +189,10 @@ impl Exchange {
             goes_on_by_id: !offered.resends(),
             retries: self.app.config.handoff.retries,
             active: offered.active_id(),
-            opening: after
-                .map(|handoff| NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())),
+            opening: after.map(|handoff| NextLeg {
+                kept_from: self.plan().kept_from(handoff),
+                ..NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())
+            }),
             opens_with_text: self.opening.before_model().is_some(),
         })
     }

@@ -52,6 +52,7 @@ fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     AcceptedDraft {
         document: exchange.app.redactor.text(document).into_owned(),
         method: Some(DraftMethod::Oneshot),
+        made_at: None,
     }
 }
 

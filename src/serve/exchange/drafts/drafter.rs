@@ -41,7 +41,7 @@ pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -
             Ok(handoff)
         }
         Ok((document, None)) => {
-            job.review(document.method, document.document);
+            job.review(document);
             Err(DraftEnd::Review)
         }
         Err(end) => {
@@ -56,10 +56,11 @@ pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -
 async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, Option<Handoff>), DraftEnd> {
     let request = &job.wanted.ask;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
-    let document = made(exchange, &first, job).await?;
+    let mut document = made(exchange, &first, job).await?;
     let prepared = prepared(exchange, request, &document, &first)?;
     if job.accepted.is_none() && request.is_reviewed(exchange.app.config.handoff.review) {
         let new = exchange.plan().drafted_for_review(request, &document)?;
+        document.made_at = new.kept.as_ref().map(|kept| kept.from.clone());
         let written = record_writer::write_for_review(exchange, job.id, new).await;
         written.map_err(|error| unwritten(exchange, &error))?;
         tracing::info!(exchange = exchange.ctx.id, draft = %job.id, "a draft waits for approval");
@@ -91,6 +92,7 @@ async fn made(
         (None, Some(document)) => Ok(AcceptedDraft {
             document: document.clone(),
             method: None,
+            made_at: None,
         }),
         (None, None) => document(exchange, request, first, job).await,
     };
@@ -128,7 +130,11 @@ async fn document(
         let end = match attempt(&input, method, job.cancelled()).await {
             Ok(document) => {
                 let method = Some(method);
-                return Ok(AcceptedDraft { document, method });
+                return Ok(AcceptedDraft {
+                    document,
+                    method,
+                    made_at: None,
+                });
             }
             Err(end) => end,
         };
@@ -170,6 +176,7 @@ pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
             .local(&request.spec(app.config.draft.facts_tokens, ""))
             .ok()?,
         method: Some(DraftMethod::Local),
+        made_at: None,
     };
     let prepared = prepared(exchange, &request, &document, &first).ok()?;
     Some(app.redactor.text(&prepared.handoff.prompt).into_owned())

@@ -121,6 +121,7 @@ async fn a_draft_for_review_is_stored_and_cuts_nothing() {
         parent: None,
         origin: HandoffOrigin::Bundle,
         to: None,
+        kept: None,
     };
     record_writer::write_for_review(&exchange, id, new).await.unwrap();
     assert!(exchange.answer.fired().is_empty());
@@ -136,6 +137,7 @@ async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_han
     let stage = Stage::new();
     let new = |parent| NewHandoff {
         to: None,
+        kept: None,
         prompt: "Go on.".to_owned(),
         reason: None,
         parent,

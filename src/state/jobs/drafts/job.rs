@@ -25,9 +25,9 @@ pub struct DraftJob {
 
 impl DraftJob {
     /// Marks the draft as written: it is stored under its id and waits for a person.
-    pub fn review(self, method: Option<DraftMethod>, document: String) {
+    pub fn review(self, document: AcceptedDraft) {
         let id = self.id;
-        self.made(DraftState::Review, method, document, id);
+        self.made(DraftState::Review, document, id);
     }
 
     /// Is done when the draft is cancelled.
@@ -41,14 +41,20 @@ impl DraftJob {
 
     /// Ends the draft as a handoff.
     pub fn done(self, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
-        self.made(DraftState::Done, method, document, handoff);
+        let document = AcceptedDraft {
+            document,
+            method,
+            made_at: None,
+        };
+        self.made(DraftState::Done, document, handoff);
     }
 
-    fn made(mut self, state: DraftState, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
+    fn made(mut self, state: DraftState, document: AcceptedDraft, handoff: HandoffId) {
         let made = DraftResult {
             handoff: Some(handoff),
-            method,
-            document: Some(document),
+            method: document.method,
+            document: Some(document.document),
+            made_at: document.made_at,
             failure: None,
         };
         self.finish(state, None, made);

@@ -25,7 +25,7 @@ use crate::clock::{ago_ms, now_ms};
 use crate::sync::locked;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
 use baton_core::plan;
-use baton_core::record::HandoffId;
+use baton_core::record::{HandoffId, Position};
 
 /// Ended drafts that are remembered, so that the requester can be notified.
 const ENDED: usize = 256;
@@ -149,6 +149,7 @@ impl DraftQueue {
         let accepted = entry.draft.document.clone().map(|document| AcceptedDraft {
             document,
             method: entry.draft.method,
+            made_at: entry.draft.made_at.clone(),
         });
         entry.draft.state = DraftState::Writing;
         entry.draft.updated_ms = now_ms();
@@ -371,6 +372,7 @@ impl DraftQueue {
             entry.draft.handoff = made.handoff;
             entry.draft.method = made.method;
             entry.draft.document = made.document;
+            entry.draft.made_at = made.made_at;
             entry.draft.failure = made.failure;
         }
         self.end(&mut all, id, state, why);
@@ -400,6 +402,7 @@ struct DraftResult {
     handoff: Option<HandoffId>,
     method: Option<DraftMethod>,
     document: Option<String>,
+    made_at: Option<Position>,
     failure: Option<&'static str>,
 }
 

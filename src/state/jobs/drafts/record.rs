@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::clock::now_ms;
 use baton_core::handoffs::draft::{DraftMethod, DraftRequest, document_of};
-use baton_core::record::{Handoff, HandoffId, HandoffOrigin};
+use baton_core::record::{Handoff, HandoffId, HandoffOrigin, Position};
 
 /// The prompt and options of a requested draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +94,8 @@ pub struct DraftRecord {
     pub method: Option<DraftMethod>,
     /// The document, once it is written.
     pub document: Option<String>,
+    /// Where in the transcript it was made, once it waits for a person.
+    pub made_at: Option<Position>,
     /// The handoff that it became; in review the stored one, which has the draft's id and is active nowhere.
     pub handoff: Option<HandoffId>,
     /// The failure's name.
@@ -131,6 +133,7 @@ impl DraftRecord {
             id: handoff.id,
             method,
             document: Some(document_of(&handoff.prompt).to_owned()),
+            made_at: handoff.kept.as_ref().map(|kept| kept.from.clone()),
             handoff: Some(handoff.id),
             created_ms: handoff.created_ms,
             updated_ms: handoff.created_ms,
@@ -148,6 +151,7 @@ impl DraftRecord {
             state,
             method: None,
             document: None,
+            made_at: None,
             handoff: None,
             failure: None,
             why: None,

@@ -1,6 +1,14 @@
 use super::*;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
 
+fn document(method: Option<DraftMethod>) -> AcceptedDraft {
+    AcceptedDraft {
+        document: "# Goal".to_owned(),
+        method,
+        made_at: None,
+    }
+}
+
 fn wanted() -> DraftOrder {
     DraftRequest::default().into()
 }
@@ -131,7 +139,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let drafting = drafting();
     let job = drafting.begin("a", "local", wanted(), None).unwrap();
     let id = job.id;
-    job.review(Some(DraftMethod::Bundle), "# Goal".to_owned());
+    job.review(document(Some(DraftMethod::Bundle)));
     assert_eq!(drafting.get(id).unwrap().state, DraftState::Review);
     assert_eq!(
         drafting.begin("a", "local", wanted(), None).unwrap_err().state,
@@ -164,7 +172,7 @@ fn a_person_says_no_or_nothing_for_too_long() {
     let review = |drafting: &Arc<DraftQueue>| {
         let job = drafting.begin("a", "local", wanted(), None).unwrap();
         let id = job.id;
-        job.review(None, "# Goal".to_owned());
+        job.review(document(None));
         id
     };
     let patient = drafting();

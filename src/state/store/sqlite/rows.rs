@@ -2,6 +2,7 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document_rows;
@@ -9,7 +10,9 @@ use super::schema::{from_json, int, owned, to_json, uint, unreadable};
 use crate::store::records::{PlacedKind, PlacedRecord, Retention, StoredRecord};
 use crate::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
-use baton_core::record::{Conversation, Handoff, HandoffId, HandoffOrigin, Update, UpdateOutcome};
+use baton_core::record::{
+    CarriedItem, Conversation, Handoff, HandoffId, HandoffOrigin, KeptTurns, Update, UpdateOutcome,
+};
 
 /// Columns of a handoff, in the order `read_handoff` expects; listings do without the last two.
 pub(super) const WHOLE_HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
@@ -24,6 +27,35 @@ const PUT_HANDOFF: &str = "INSERT INTO handoffs
           history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14, recall = ?15,
           routed = ?16, carried = ?17
         WHERE principal = ?2";
+
+/// The column `carried`: what follows a handoff's prompt.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum CarriedColumn {
+    Items(Vec<CarriedItem>),
+    /// With the turns that stay, of a reviewed draft.
+    WithTurns {
+        items: Vec<CarriedItem>,
+        kept: KeptTurns,
+    },
+}
+
+impl CarriedColumn {
+    fn of(handoff: &Handoff) -> Self {
+        let items = handoff.carried.clone();
+        match handoff.kept.clone() {
+            Some(kept) => Self::WithTurns { items, kept },
+            None => Self::Items(items),
+        }
+    }
+
+    fn parts(self) -> (Vec<CarriedItem>, Option<KeptTurns>) {
+        match self {
+            Self::Items(items) => (items, None),
+            Self::WithTurns { items, kept } => (items, Some(kept)),
+        }
+    }
+}
 
 /// Writes a conversation.
 const PUT_CONVERSATION: &str =
@@ -122,7 +154,7 @@ fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
         h.spelled_out,
         h.recall,
         h.routed,
-        to_json(&h.carried)?,
+        to_json(&CarriedColumn::of(h))?,
     ])?;
     owned(changed, "write a handoff")
 }
@@ -346,6 +378,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     let unknown_origin =
         || rusqlite::Error::FromSqlConversionFailure(11, Type::Text, "unknown origin".into());
     let parent: Option<[u8; 16]> = row.get(6)?;
+    let (carried, kept) = from_json::<CarriedColumn>(row, 14)?.parts();
     Ok(Handoff {
         id: Uuid::from_bytes(row.get(0)?),
         principal: row.get(1)?,
@@ -361,7 +394,8 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         origin: HandoffOrigin::named(&origin).ok_or_else(unknown_origin)?,
         spelled_out: row.get(12)?,
         routed: row.get(13)?,
-        carried: from_json(row, 14)?,
+        carried,
+        kept,
         head: String::new(),
         recall: false,
     })

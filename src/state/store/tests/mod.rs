@@ -69,6 +69,7 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         spelled_out: Some(true),
         routed: None,
         carried: Vec::new(),
+        kept: None,
     }
 }
 

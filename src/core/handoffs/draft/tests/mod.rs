@@ -89,6 +89,7 @@ pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> Handoff
             spelled_out: None,
             routed: None,
             carried: Vec::new(),
+            kept: None,
         },
         seen: &index.seen(whereabouts),
         folder: None,

@@ -54,6 +54,7 @@ pub(super) fn handoff(n: u128, created_ms: u64) -> Handoff {
         spelled_out: None,
         routed: None,
         carried: Vec::new(),
+        kept: None,
     }
 }
 
