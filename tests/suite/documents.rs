@@ -363,6 +363,29 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
     run.stage.assert_clean();
 }
 
+/// An undone handoff says so, and the one before it is in force, until the undo is taken back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undone_handoff_has_a_status_of_its_own() {
+    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
+    let stage = &run.stage;
+    let said = stage.ask(&stage.history(), true).await;
+    let mut history = stage.then(&stage.history(), &said, "On.");
+    stage.push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
+    stage.push(fresh());
+    let mut said = stage.ask(&history, true).await;
+    for expected in [["undone", "active"], ["active", "superseded"]] {
+        // The documents are written.
+        run.records().await;
+        history = stage.then(&history, &said, "::handoff undo");
+        said = stage.ask(&history, true).await;
+        let records = run.records().await;
+        let statuses: Vec<_> = records.iter().map(|record| record.status.name()).collect();
+        assert_eq!(statuses, expected);
+        assert_eq!(files(&records[0]).0.status.name(), expected[0]);
+    }
+    stage.assert_clean();
+}
+
 /// A person who resumes a handoff, by its line or by a command, learns what has changed in the repository. The model
 /// gets the same text, once, and unchanged on every later request.
 async fn resumed_and_compared(side: Variant) {
@@ -700,6 +723,7 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         spelled_out: None,
         routed: None,
         carried: Vec::new(),
+        kept: None,
     };
     let dir = harness::temp();
     let body = body.to_string();

@@ -17,6 +17,8 @@ pub struct CommandReply {
     /// What it changes in the conversation's record.
     pub change: Option<RecordChange>,
     pub undo: Option<UndoOutcome>,
+    /// The handoff that is in force after an undo, or after its reversal.
+    pub in_force: Option<HandoffId>,
 }
 
 /// A handoff's sentinel at a reply's end.

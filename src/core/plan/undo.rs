@@ -37,7 +37,7 @@ impl Planned<'_> {
             let text = format!(
                 "the undo was reverted. The model sees the handoff {target} again, and what came after it."
             );
-            return Ok(done(target, UndoOutcome::TakenBack, text));
+            return Ok(done(target, UndoOutcome::TakenBack, text, Some(target)));
         }
         self.undone(target, query)
     }
@@ -78,14 +78,15 @@ impl Planned<'_> {
                 "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
             )));
         }
-        let sees = match before {
-            Some(before) => format!("the handoff before it, {}, and all that came after", before.id),
+        let in_force = before.as_ref().map(|before| before.id);
+        let sees = match in_force {
+            Some(before) => format!("the handoff before it, {before}, and all that came after"),
             None => "the whole history again".to_owned(),
         };
         let text = format!(
             "the handoff {target} was undone. The model sees {sees}, about {tokens} tokens. The same command reverts this."
         );
-        Ok(done(target, UndoOutcome::Undone, text))
+        Ok(done(target, UndoOutcome::Undone, text, in_force))
     }
 }
 
@@ -97,10 +98,11 @@ fn refused(why: impl Into<String>) -> CommandReply {
     }
 }
 
-fn done(target: HandoffId, outcome: UndoOutcome, text: String) -> CommandReply {
+fn done(target: HandoffId, outcome: UndoOutcome, text: String, in_force: Option<HandoffId>) -> CommandReply {
     CommandReply {
         note: Some(target),
         undo: Some(outcome),
+        in_force,
         ..CommandReply::new(text)
     }
 }

@@ -29,10 +29,18 @@ export function steps(handoffs, rows) {
 export function chain(handoffs, rows, active, undo) {
   return steps(handoffs, rows).map((step) => {
     const counts = step.handoff.id === active;
-    const is = JSON.stringify([step.n, step.kept, step.dropped, step.exchanges, step.recalled, step.handoff.archived, counts]);
+    const is = JSON.stringify([step.n, step.kept, step.dropped, step.exchanges, step.recalled, step.handoff.archived, undone(step.handoff), counts]);
     return { key: step.handoff.id, is, make: () => row(step, counts, undo) };
   });
 }
+
+const undone = (handoff) => handoff.document?.status === "undone";
+
+/** The button of a handoff that counts, and of one that was undone. */
+const UNDO = [
+  ["Copy undo", { title: "Send it as a message in the agent: the session continues as if this handoff had not happened. Sent again, it reverts that" }],
+  ["Take the undo back", { title: "Send it as a message in the agent: the session continues after this handoff again" }],
+];
 
 function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
   const prompt = handoff.prompt_bytes ?? 0;
@@ -44,7 +52,7 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
     recalled ? plural(recalled, "recall") : null,
     begun(handoff),
     handoff.archived ? "archived" : null,
-    counts ? "active" : null,
+    counts ? "active" : undone(handoff) ? "undone" : null,
   ].filter(Boolean).join(" · ");
   return h("li", { class: "step" },
     h("span", { class: "badge" }, n),
@@ -53,5 +61,5 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
       h("span", { class: "dim small" }, `${clock(handoff.at_ms)} · ${said}`)),
     h("span", { class: "step-ways" },
       copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Begin a message of a new session with it to continue from here" }),
-      undo ? copyButton(() => `${undo} ${handoff.id}`, "Copy undo", { title: "Send it as a message in the agent: the session continues as if this handoff had not happened. Sent again, it reverts that" }) : null));
+      undo ? copyButton(() => `${undo} ${handoff.id}`, ...UNDO[Number(undone(handoff))]) : null));
 }

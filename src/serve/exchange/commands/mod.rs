@@ -16,13 +16,13 @@ use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreError;
 use baton_core::commands::{
-    CarriedTexts, ChatCommand, CommandReply, Status, help, parse, pin, pins_listed, topic, unpin,
+    CarriedTexts, ChatCommand, CommandReply, Status, UndoOutcome, help, parse, pin, pins_listed, topic, unpin,
 };
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Needs, Records, UndoQuery, handoff_to_resume, resumed_text};
-use baton_core::record::HandoffStatus;
+use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::splice;
 
@@ -118,6 +118,12 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, Sto
     };
     let reply = by_records(exchange, undo).await?;
     ctx.recorder.note(|e| e.undo = reply.undo);
+    if let Some(undone) = reply.note.filter(|_| reply.undo == Some(UndoOutcome::Undone)) {
+        set_status(exchange, undone, HandoffStatus::Undone).await;
+    }
+    if let Some(in_force) = reply.in_force {
+        set_status(exchange, in_force, HandoffStatus::Active).await;
+    }
     Ok(reply)
 }
 
@@ -130,21 +136,28 @@ async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreErro
         Ok(handoff) => handoff,
         Err(why) => return Ok(CommandReply::new(why)),
     };
-    let (store, id) = (app.sessions.store(), handoff.id);
-    let mut before = None;
-    if app.documents.is_on() {
-        let changed = documents::set_status(store, &ctx.principal, id, HandoffStatus::Active).await;
-        let changed = changed.inspect_err(
-            |error| tracing::warn!(exchange = ctx.id, handoff = %id, %error, "document not made active"),
-        );
-        before = changed.ok().flatten().map(|changed| changed.before);
-    }
+    let id = handoff.id;
+    let before = set_status(exchange, id, HandoffStatus::Active).await;
     let drift = drift(app, &ctx.principal, id).await;
     if let (Some(drift), Some(live)) = (&drift, &exchange.offered.live) {
         live.set_notice(id, drift.for_the_model());
     }
     let text = resumed_text(&handoff, before, drift.as_ref());
     Ok(CommandReply::of_handoff(&text, id, exchange.sentinel(&handoff)))
+}
+
+/// Sets the status of a handoff's document. Returns the one before; `None` if it has no document.
+async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -> Option<HandoffStatus> {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    if !app.documents.is_on() {
+        return None;
+    }
+    let changed = documents::set_status(app.sessions.store(), &ctx.principal, id, status).await;
+    let changed = changed.inspect_err(|error| {
+        let status = status.name();
+        tracing::warn!(exchange = ctx.id, handoff = %id, %error, status, "failed to set the status of a document");
+    });
+    changed.ok().flatten().map(|changed| changed.before)
 }
 
 /// Decides by records, which are read as far as they are lacking.

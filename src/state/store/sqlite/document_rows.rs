@@ -24,9 +24,9 @@ const SUPERSEDE: &str = "UPDATE documents SET status = 'superseded'
         WHERE status = 'active' AND principal = ?1 AND repository = ?2 AND branch = ?3 AND topic = ?4 AND handoff != ?5
         RETURNING handoff";
 
-/// Archives what was superseded and is older.
+/// Archives what was superseded or undone and is older.
 const ARCHIVE: &str =
-    "UPDATE documents SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
+    "UPDATE documents SET status = 'archived' WHERE status IN ('superseded', 'undone') AND created_ms < ?1
         RETURNING principal, handoff";
 
 pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
