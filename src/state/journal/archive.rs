@@ -33,6 +33,8 @@ pub(super) struct Archive {
     pub(super) unended: HashSet<Arc<str>>,
     /// Exchanges of which a note was lost, each with whether that was its beginning: rows are marked as partial when they end.
     pub(super) partial: HashMap<Arc<str>, bool>,
+    /// Conversations whose title is of a call on the side.
+    pub(super) side_titles: HashSet<String>,
 }
 
 impl Archive {
@@ -56,6 +58,7 @@ impl Archive {
             touched: Vec::new(),
             unended: HashSet::new(),
             partial: HashMap::new(),
+            side_titles: HashSet::new(),
         })
     }
 

@@ -19,6 +19,9 @@ use baton_core::record::WireId;
 use baton_core::text::splice;
 use baton_core::wire::{self, Operation, StopReason, Usage};
 
+/// Conversations whose title may be replaced. It comes seconds before the request that has the better one.
+const MAX_SIDE_TITLES: usize = 1024;
+
 /// What the file has of an exchange that has not ended.
 struct OpenExchange {
     seq: i64,
@@ -97,24 +100,35 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes the title of a conversation that has none, from this request.
-    fn title(&self, begun: &ReceivedRequest, conversation: &str) -> rusqlite::Result<()> {
+    /// Writes the title of a conversation that has none, from this request. The first request with tools replaces the title
+    /// that a side call gave (Claude Code first asks for a title).
+    fn title(&mut self, begun: &ReceivedRequest, conversation: &str) -> rusqlite::Result<()> {
         let mut ask = self
             .conn
             .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?;
-        if ask.exists([conversation])? {
+        if ask.exists([conversation])? && !self.side_titles.contains(conversation) {
             return Ok(());
         }
         let Ok(view) = wire::wire(begun.wire).read(&begun.received.text, begun.operation) else {
             return Ok(());
         };
+        if view.tools.is_some_and(|tools| tools.client) {
+            self.side_titles.remove(conversation);
+        } else {
+            if self.side_titles.len() >= MAX_SIDE_TITLES {
+                self.side_titles.clear();
+            }
+            if !self.side_titles.insert(conversation.to_owned()) {
+                return Ok(());
+            }
+        }
         let title = self
             .chunk_store
             .redactor
             .text(&summary::title(&view, &self.tags))
             .into_owned();
         self.conn
-            .prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
+            .prepare_cached("INSERT OR REPLACE INTO titles (conversation, title) VALUES (?1, ?2)")?
             .execute(params![conversation, summary::cut(&title)])?;
         Ok(())
     }

@@ -19,6 +19,9 @@ pub(super) fn rows_of(limit: usize) -> usize {
     }
 }
 
+/// Bytes of the agents' requests that were sent on: like the input that was not sent, without those that baton answered.
+const RECEIVED: &str = "SUM(iif(sent_bytes > 0, received_bytes, 0))";
+
 /// The journal, opened for reading.
 pub struct JournalReader {
     pub(super) conn: Connection,
@@ -56,7 +59,7 @@ pub struct ConversationSummary {
     pub first_ms: u64,
     /// When the last of them began.
     pub last_ms: u64,
-    /// Bytes of the agent's requests.
+    /// Bytes of the agent's requests that were sent on: those that baton answered itself count nowhere.
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
@@ -75,7 +78,7 @@ pub struct JournalTotals {
     pub bytes: u64,
     /// Handoffs that fired.
     pub handoffs: u64,
-    /// Bytes of the agents' requests.
+    /// Bytes of the agents' requests that were sent on.
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
@@ -264,15 +267,15 @@ impl JournalReader {
         key: Option<&str>,
         limit: usize,
     ) -> Result<Vec<ConversationSummary>, JournalError> {
-        let mut ask = self.conn.prepare_cached(
+        let mut ask = self.conn.prepare_cached(&format!(
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
-             MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
+             MAX(e.at_ms), {RECEIVED}, SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
              (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
               ORDER BY n.id DESC LIMIT 1)
              FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
              WHERE e.conversation IS NOT NULL AND (?1 IS NULL OR e.conversation = ?1)
              GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
-        )?;
+        ))?;
         let all = ask.query_map(params![key, rows_of(limit)], |row| {
             Ok(ConversationSummary {
                 key: row.get(0)?,
@@ -298,8 +301,10 @@ impl JournalReader {
     /// The journal cannot be read.
     pub fn totals(&self) -> Result<JournalTotals, JournalError> {
         let totals = self.conn.query_row(
-            "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE(SUM(received_bytes), 0),
-             COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0), COALESCE(SUM(failed), 0) FROM exchanges",
+            &format!(
+                "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE({RECEIVED}, 0),
+                 COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0), COALESCE(SUM(failed), 0) FROM exchanges"
+            ),
             [],
             |row| {
                 Ok(JournalTotals {

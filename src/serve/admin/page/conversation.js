@@ -85,7 +85,8 @@ class Conversation {
     // The server counts what is not in the list, too; rows that came since then are only here.
     const all = rows.length >= (about.exchanges ?? 0);
     const exchanges = all ? rows.length : about.exchanges;
-    const received = all ? sum((row) => row.received_bytes) : about.received_bytes;
+    // What baton answered itself was not sent on, and counts nowhere.
+    const received = all ? sum((row) => (row.sent_bytes?.length ? row.received_bytes : 0)) : about.received_bytes;
     const sent = all ? sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0)) : about.sent_bytes;
     const unsent = all ? sum((row) => row.unsent_tokens) : about.unsent_tokens;
     say(this.name, this.title());

@@ -4,6 +4,59 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
+/// Claude Code first asks for a title, with a text of its own making and no tools.
+#[test]
+fn a_title_is_of_the_first_request_with_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = start(&settings(), dir.path(), &[]).unwrap();
+    let side = |text: &str| -> Bytes {
+        let messages = [chat_message("user", text)];
+        json!({"model": "m", "max_tokens": 64, "messages": messages})
+            .to_string()
+            .into()
+    };
+    let titles = || {
+        assert!(recorder.flush(LONG));
+        query(dir.path()).conversations(None, 10).unwrap().remove(0).title
+    };
+    note_relayed(&recorder, 1, &side("<session>\nMend it.\n</session>"));
+    assert_eq!(titles(), "<session>");
+    note_relayed(&recorder, 2, &side("Another one."));
+    assert_eq!(titles(), "<session>");
+    note_relayed(&recorder, 3, &body(&[chat_message("user", "Mend the roof.")]));
+    assert_eq!(titles(), "Mend the roof.");
+    note_relayed(&recorder, 4, &body(&[chat_message("user", "And the door.")]));
+    note_relayed(&recorder, 5, &side("A summary."));
+    assert_eq!(titles(), "Mend the roof.");
+}
+
+/// A command that baton answered is in neither figure: what was received, and what of it was not sent.
+#[test]
+fn what_was_not_sent_on_counts_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = start(&settings(), dir.path(), &[]).unwrap();
+    let received = body(&[chat_message("user", "Mend the roof.")]);
+    note_relayed(&recorder, 1, &received);
+    let command = id(2);
+    recorder
+        .exchange(&command)
+        .begin(|| begun(&command, "c", &received));
+    recorder.end(&over(&command, "c", received.len(), &[]));
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    let (totals, all) = (query.totals().unwrap(), query.conversations(None, 1).unwrap());
+    let sent = (received.len() as u64, received.len() as u64, 0);
+    assert_eq!(
+        (totals.received_bytes, totals.sent_bytes, totals.unsent_tokens),
+        sent
+    );
+    assert_eq!(
+        (all[0].received_bytes, all[0].sent_bytes, all[0].unsent_tokens),
+        sent
+    );
+    assert_eq!(totals.exchanges, 2);
+}
+
 #[test]
 fn conversations_are_counted_titled_and_searched() {
     let dir = tempfile::tempdir().unwrap();
