@@ -234,7 +234,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let (mut parts, body) = request.into_parts();
     declared::take_from_path(&mut parts);
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
-        return welcome::page(
+        return welcome::answer(
             &parts,
             gateway.parts.config.server.tls().is_some(),
             gateway.parts.config.admin.listen,
@@ -280,7 +280,10 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
-            body::discard(&parts.headers, body).await;
+            // Whoever names no host need not send a body to learn it.
+            if fault.code != Code::BAD_HOST {
+                body::discard(&parts.headers, body).await;
+            }
             refuse(&recorder, shape, &fault)
         }
     };
@@ -353,6 +356,12 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
 }
 
 fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response<ResponseBody> {
+    if fault.code == Code::UPGRADE {
+        // By design: the agent falls back to HTTP at once. It is not a failure of anything.
+        tracing::debug!(code = fault.code.name, "refused");
+        recorder.forget();
+        return fault.response(shape);
+    }
     tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
     // An agent that broke off its own request gets no response.
     let outcome = match fault.code {

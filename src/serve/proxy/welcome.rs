@@ -1,4 +1,5 @@
-//! The page that a person sees who opens the data listener in a browser.
+//! The answer at `/` of the data listener: a page for a browser, a line for anything else. No provider has anything there,
+//! and agents probe it (Claude Code: `HEAD /` at each start).
 
 use std::net::SocketAddr;
 
@@ -21,20 +22,38 @@ const HEADERS: &[(HeaderName, &str)] = &[
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Whether a person asks. Agents and SDKs accept JSON, or anything.
+/// Whether a request asks for it.
 pub(super) fn is_for(parts: &Parts) -> bool {
+    (parts.method == Method::GET || parts.method == Method::HEAD) && parts.uri.path() == "/"
+}
+
+/// Whether a browser asks. Agents and SDKs accept JSON, or anything.
+fn is_browser(parts: &Parts) -> bool {
     let accepts_html = |value: &HeaderValue| {
         value
             .to_str()
             .is_ok_and(|v| v.to_ascii_lowercase().contains("text/html"))
     };
-    (parts.method == Method::GET || parts.method == Method::HEAD)
-        && parts.uri.path() == "/"
-        && parts.headers.get_all(header::ACCEPT).iter().any(accepts_html)
+    parts.headers.get_all(header::ACCEPT).iter().any(accepts_html)
 }
 
-/// The page. `inspector` is the admin listener's address.
-pub(super) fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
+/// The answer. `inspector` is the admin listener's address.
+pub(super) fn answer(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
+    if is_browser(parts) {
+        return page(parts, tls, inspector);
+    }
+    let seen = match inspector.ip().is_unspecified() {
+        true => format!("at port {} of this machine", inspector.port()),
+        false => format!("at http://{inspector}/"),
+    };
+    let line = format!("baton, a proxy for the APIs of language models; its inspector is {seen}\n");
+    let mut response = Response::new(ResponseBody::whole(line));
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
         None => headers::text(&parts.headers, "host").unwrap_or("localhost"),

@@ -95,7 +95,26 @@ const UPGRADES: [&str; 2] = [
      openai-beta: responses_websockets=2026-02-06\r\noriginator: opencode\r\n",
 ];
 
-/// The answer is there at once, and no upstream is contacted: nothing listens at its address.
+#[tokio::test]
+async fn a_request_without_a_host_is_refused_before_its_body() {
+    let proxy = Proxy::start(config(&unused_port().await));
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    let head = "POST /v1/messages HTTP/1.1\r\ncontent-length: 10\r\n\r\n";
+    agent.write_all(head.as_bytes()).await.unwrap();
+    let mut piece = [0; 1024];
+    let read = tokio::io::AsyncReadExt::read(&mut agent, &mut piece);
+    let n = tokio::time::timeout(Duration::from_secs(1), read)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        piece[..n].starts_with(b"HTTP/1.1 400"),
+        "{}",
+        String::from_utf8_lossy(&piece[..n])
+    );
+}
+
+/// The answer is there at once, no upstream is contacted (nothing listens at its address), and nothing has failed.
 #[tokio::test]
 async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
     let proxy = Proxy::start(config(&unused_port().await));
@@ -115,6 +134,10 @@ async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
             "{got}"
         );
     }
+    let got = proxy.post("/u/gone/v1/messages", "", b"{}").await;
+    assert!(got.starts_with("HTTP/1.1 404"), "{got}");
+    let events = proxy.events(1).await;
+    assert_eq!((events.len(), events[0].status), (1, 404));
 }
 
 #[tokio::test]

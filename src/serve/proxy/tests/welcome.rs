@@ -67,13 +67,40 @@ async fn what_names_the_host_is_text() {
 }
 
 #[tokio::test]
+async fn an_agents_probe_is_answered_here_in_one_line() {
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    config.admin.listen = "127.0.0.1:8788".parse().unwrap();
+    let proxy = Proxy::start(config);
+    let ask = |line: &str, lines: &str| {
+        proxy.raw(format!(
+            "{line} HTTP/1.1\r\nhost: localhost\r\n{lines}connection: close\r\n\r\n"
+        ))
+    };
+    for lines in [
+        "",
+        "accept: */*\r\n",
+        "accept: application/json\r\nx-api-key: sk-ant-x\r\n",
+    ] {
+        let got = ask("GET /", lines).await;
+        assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+        let line =
+            "baton, a proxy for the APIs of language models; its inspector is at http://127.0.0.1:8788/\n";
+        assert!(got.ends_with(&format!("\r\n\r\n{line}")), "{got}");
+        let got = ask("HEAD /", lines).await;
+        assert!(
+            got.starts_with("HTTP/1.1 200") && got.ends_with("\r\n\r\n"),
+            "{got}"
+        );
+    }
+    assert!(upstream.received().is_empty());
+}
+
+#[tokio::test]
 async fn agents_get_what_upstream_says() {
     let upstream = Script::saying("{\"up\":1}").await;
     let proxy = Proxy::start(config(&upstream.url));
     for (line, lines) in [
-        ("GET /", ""),
-        ("GET /", "accept: */*\r\n"),
-        ("GET /", "accept: application/json\r\n"),
         ("GET /v1/models", ACCEPT),
         ("GET /u/openai/", ACCEPT),
         ("POST /", ACCEPT),
