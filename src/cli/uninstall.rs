@@ -131,10 +131,18 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
         }
     }
     let (services, files): (Vec<_>, Vec<_>) = plan.items.iter().partition(|item| item.is_service());
-    services.iter().try_for_each(|item| item.remove())?;
+    // What cannot be removed keeps nothing else: without a service manager the handoffs and keys go all the same.
+    let mut failures: Vec<_> = services.iter().filter_map(|item| item.remove().err()).collect();
     refuse_running(&config, STOP_TIME)?;
-    files.iter().try_for_each(|item| item.remove())?;
-    out.line("removed")
+    failures.extend(files.iter().filter_map(|item| item.remove().err()));
+    let Some(last) = failures.pop() else {
+        return out.line("removed");
+    };
+    out.line("removed, except for what failed")?;
+    for failure in failures {
+        Out::stderr().line(format_args!("baton: {}", visible(&failure.message)))?;
+    }
+    Err(last)
 }
 
 fn plan(args: &UninstallArgs, config: &Config) -> CliResult<RemovalPlan> {

@@ -139,10 +139,38 @@ fn a_manager_that_fails_is_reported_with_its_command() {
         error.contains("`systemctl --user daemon-reload` failed: broken"),
         "{error}"
     );
-    assert!(home.unit().exists(), "to be started by hand");
+    assert!(!home.unit().exists(), "taken back");
+    // One that was there before stays as it was.
+    fs::create_dir_all(home.unit().parent().unwrap()).unwrap();
+    fs::write(home.unit(), "before").unwrap();
+    assert_eq!(home.run(&["service", "install"]).status.code(), Some(69));
+    assert_eq!(fs::read_to_string(home.unit()).unwrap(), "before");
+    fs::remove_file(home.unit()).unwrap();
     // A launch agent is rendered on every platform.
     let plist = home.printed(&["service", "install", "--print", "--manager", "launchd"]);
     assert!(plist.contains("<string>local.baton</string>"), "{plist}");
+}
+
+/// A container, or a root shell: there is no manager to talk to.
+#[test]
+fn a_purge_goes_on_without_a_manager_and_reports_it() {
+    let home = Home::new();
+    home.printed(&["service", "install"]);
+    let state = home.path("state");
+    fs::create_dir(&state).unwrap();
+    for file in ["baton.db", "journal.db", "seal.key"] {
+        fs::write(state.join(file), "").unwrap();
+    }
+    home.systemctl(1);
+    let dir = state.display().to_string();
+    let out = home.run(&["uninstall", "--purge", "--yes", "--state-dir", &dir]);
+    assert_eq!(out.status.code(), Some(69));
+    let error = String::from_utf8(out.stderr).unwrap();
+    assert!(
+        error.contains("`systemctl --user daemon-reload` failed: broken"),
+        "{error}"
+    );
+    assert!(!state.exists() && !home.unit().exists());
 }
 
 #[test]

@@ -92,12 +92,23 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
         return out.document(&text);
     }
     let path = path(manager)?;
+    let before = fs::read_to_string(&path).ok();
     write(&path, &text).map_err(|error| {
         let message = format!("{} cannot be written: {error}", path.display());
         Exit::CANNOT_CREATE.failure(message)
     })?;
+    if let Err(failure) = perform(manager, ServiceStep::Start) {
+        // A service that never ran would be reported as stopped for good.
+        let restored = match before {
+            Some(before) => fs::write(&path, before),
+            None => fs::remove_file(&path),
+        };
+        if let Err(error) = restored {
+            Out::stderr().line(format_args!("baton: {} is left behind: {error}", path.display()))?;
+        }
+        return Err(failure);
+    }
     out.line(format_args!("wrote {}", path.display()))?;
-    perform(manager, ServiceStep::Start)?;
     let here = running::reachable(config.server.listen);
     match here.port() {
         0 => out.line(
