@@ -600,10 +600,7 @@ fn drift_exits_with_one_and_the_quality_is_told() {
     std::fs::write(dir.join("a.rs"), "1").unwrap();
     assert!(git(&["add", "a.rs"]) && git(&["commit", "-q", "-m", "x"]));
     std::fs::write(dir.join("a.rs"), "2").unwrap();
-    said(
-        dir,
-        &["create", "api", "--goal", "a", "--now", "b", "--git-dir", "."],
-    );
+    said(dir, &["create", "api", "--goal", "a", "--now", "b"]);
     assert!(said(dir, &["check", "api"]).starts_with("Still true: "));
     std::fs::remove_file(dir.join("a.rs")).unwrap();
     let done = baton(dir, &["check", "api", "--json"]);

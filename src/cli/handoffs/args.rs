@@ -303,7 +303,7 @@ pub(super) struct CreateArgs {
     /// Size of its context in tokens
     #[arg(long, value_name = "N")]
     pub(super) tokens_max: Option<i64>,
-    /// The repository whose state is recorded [handoff.git_dir]
+    /// The repository whose state is recorded [handoff.git_dir]; by default the working directory
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
     /// Query neither git nor beads

@@ -196,15 +196,15 @@ fn transfer(
     Ok(())
 }
 
-/// The repository of the session: the one that is named, else the folder that the session worked in, where that is on
-/// this machine, else the configured one.
+/// The repository of the session: the one that is named, else the directory that the session worked in if it is on this
+/// machine. Without either it is the configured one, else the working directory.
 fn git_dir<'a>(args: &'a CreateArgs, config: &'a Config, worked_in: Option<&'a Path>) -> Option<&'a Path> {
     let configured = config.documents.git_dir.as_deref();
     match (&args.git_dir, worked_in) {
         (Some(dir), _) => Some(dir),
         // Another repository's state would be wrong.
         (None, Some(dir)) => Some(dir).filter(|dir| dir.is_dir()),
-        (None, None) => configured,
+        (None, None) => Some(configured.unwrap_or(Path::new("."))),
     }
 }
 
