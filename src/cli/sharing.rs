@@ -20,11 +20,14 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::visible;
 use super::running::{self, Process, RunState};
 use crate::state::disk::private_file;
-use crate::state::files::runs::{self, RUNS};
+use crate::state::files::runs::{self, STARTED};
 use crate::state::store::make_dir;
 
 const AGENTS: &str = "agents.lock";
 const STARTING: &str = "starting.lock";
+
+/// The directory of the config files that are made for one run.
+const RUNS: &str = "runs";
 
 /// The log of a proxy in the background, and the log of the previous one.
 const LOG: &str = "serve.log";
@@ -60,7 +63,9 @@ impl Stay {
         loop {
             // No run and no proxy of theirs is left: remove the files of runs that were killed.
             if lock.try_lock().is_ok() {
-                let _ = fs::remove_dir_all(dir.join(RUNS));
+                for files in [RUNS, STARTED] {
+                    let _ = fs::remove_dir_all(dir.join(files));
+                }
                 lock.unlock().map_err(|error| unlockable(dir, &error))?;
             }
             match lock.try_lock_shared() {
@@ -88,7 +93,7 @@ impl Stay {
 
     /// Notes the directory in which a run is started.
     pub(super) fn note(&self, run: uuid::Uuid) -> io::Result<()> {
-        make_dir(&self.dir.join(RUNS)).map_err(io::Error::other)?;
+        make_dir(&self.dir.join(STARTED)).map_err(io::Error::other)?;
         runs::note(&self.dir, run, &std::env::current_dir()?)
     }
 

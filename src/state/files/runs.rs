@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::disk;
 
 /// The directory of the runs' files, in the state directory. Runs empty it when none is left.
-pub const RUNS: &str = "runs";
+pub const STARTED: &str = "started-runs";
 
 /// Bytes of the longest path that is read.
 const MAX_PATH_BYTES: u64 = 64 * 1024;
@@ -37,5 +37,5 @@ pub fn directory(state_dir: &Path, run: &str) -> Option<PathBuf> {
 }
 
 fn file_of(state_dir: &Path, run: Uuid) -> PathBuf {
-    state_dir.join(RUNS).join(format!("{run}.directory"))
+    state_dir.join(STARTED).join(format!("{run}.directory"))
 }
