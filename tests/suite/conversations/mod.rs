@@ -668,7 +668,7 @@ impl Run {
             if !response.broken && parse(&response.raw, stream).is_ok() {
                 return Err(format!("a broken answer looks whole: {text}"));
             }
-            let Some(patched) = (self.profile.patched)(&response.raw) else {
+            let Some(patched) = (self.profile.patched)(before_error(&response.raw)) else {
                 return Ok(Default::default());
             };
             parse(&patched, stream).map_err(|e| format!("{e}\n{text}"))?
@@ -920,4 +920,14 @@ conversations! {
     openai_responses = RESPONSES;
     gemini = GEMINI;
     ollama = OLLAMA;
+}
+
+/// What came before the error with which baton ends a broken answer that it has changed.
+fn before_error(raw: &[u8]) -> &[u8] {
+    let begins: [&[u8]; 3] = [b"event: error\n", b"data: {\"error\":", b"{\"error\":"];
+    let found = begins
+        .iter()
+        .filter_map(|begin| memchr::memmem::rfind(raw, begin));
+    let of_baton = |at: &usize| memchr::memmem::find(&raw[*at..], b"baton: upstream").is_some();
+    &raw[..found.filter(of_baton).min().unwrap_or(raw.len())]
 }
