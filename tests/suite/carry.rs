@@ -10,7 +10,7 @@ use crate::harness::{memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff};
 use crate::matrix::variants::{ANTHROPIC, Answer, Variant, on_every_wire};
 
-on_every_wire!(rules_outlive_five_handoffs dropped_by_number poison_is_no_rule evidence_and_switch;);
+on_every_wire!(rules_outlive_five_handoffs dropped_by_number poison_is_no_rule evidence_and_switch what_was_said_is_carried_by_rank;);
 
 const NEVER: &str = "Never touch migrations/.";
 const ENGLISH: &str = "Keep commit messages in English.";
@@ -94,6 +94,46 @@ async fn dropped_by_number(variant: Variant) {
     hands_over(&stage, &[&now[..], &[stage.user("Go on.")]].concat()).await;
     let pinned = "<pinned>\nThe user pinned this; it holds for every task of this session.\n1. Be brief.\n</pinned>\n\n";
     assert_eq!(stage.sent(), [format!("u: {pinned}{PROMPT}{}", block(&[NEVER]))]);
+    stage.assert_clean();
+}
+
+/// The newest message and what else was said stand behind a prompt that names nothing; the next handoff has what came since.
+async fn what_was_said_is_carried_by_rank(variant: Variant) {
+    let stage = Fixture::with(variant, [], memory(), |config| {
+        config.handoff.carry = CarryScope::All
+    })
+    .await;
+    let message = variant.message;
+    let history = vec![
+        message("user", &format!("Port the importer. {NEVER}")),
+        message("assistant", "Done."),
+        message(
+            "user",
+            "I think the old format should stay, because two customers read it.",
+        ),
+        message("assistant", "So be it. Shall I go on with the exporter?"),
+        message("user", "yes please"),
+    ];
+    let fired = hands_over(&stage, &history).await;
+    let block = format!(
+        "\n\n<carried-over>\nThe user's newest message, quoted. It is still to be answered unless the text above says that it is \
+         done:\n- I think the old format should stay, because two customers read it.\n  (The model asked: Shall I go on with the \
+         exporter?)\n  yes please\nThe user's rules and decisions, quoted word for word. They hold unless the text above says \
+         otherwise:\n- {NEVER}\nWhat else the user said, quoted, newest first. Requests among it may be done:\n- Port the \
+         importer.\n</carried-over>"
+    );
+    assert_eq!(stage.sent(), [format!("{}{block}", carry())]);
+    let history = stage.then(&history, &fired, "Now write the page of the exporter.");
+    hands_over(&stage, &history).await;
+    let sent = stage.sent().concat();
+    assert!(
+        sent.contains("- Now write the page of the exporter.\n") && sent.contains(NEVER),
+        "{sent}"
+    );
+    assert!(
+        !sent.contains("old format") && !sent.contains("Port the importer"),
+        "{sent}"
+    );
     stage.assert_clean();
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_core::handoffs::carry::{PersonTexts, RuleSources, rules};
+use baton_core::handoffs::carry::{CarryScope, PersonTexts, RuleSources, rules};
 use baton_core::handoffs::draft::{self, DraftIndex, DraftIndexSettings, DraftSpec};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
@@ -84,7 +84,10 @@ fn current(text: &str) -> String {
 /// What the model sees after the last of five handoffs, of which the model wrote nothing into the prompt. Between what is
 /// said, the model calls a tool before each handoff.
 async fn after_five_handoffs(variant: Variant, tokens: usize, turns: &[(String, String)]) -> String {
-    let set = |config: &mut Config| config.handoff.carry_tokens = tokens;
+    let set = |config: &mut Config| {
+        config.handoff.carry = CarryScope::All;
+        config.handoff.carry_tokens = tokens;
+    };
     let stage = Fixture::with(variant, [], memory(), set).await;
     let mut history: Vec<Value> = Vec::new();
     let chunk = turns.len().div_ceil(5).next_multiple_of(2);
@@ -272,6 +275,7 @@ fn poison_is_never_taken_for_the_persons_words() {
             let body = (variant.body)(&poisoned(variant, seed), true).to_string();
             let view = wire.read(&body.into(), Operation::Generate).unwrap();
             let found = rules(&RuleSources {
+                since: None,
                 earlier: &[],
                 said: &PersonTexts::of(&Transcript::of(&view), &[], None),
                 without: &[],
@@ -325,7 +329,8 @@ async fn only_what_a_prompt_lacks_is_added() {
 #[tokio::test]
 async fn a_finished_task_that_a_prompt_lists_as_open_is_contradicted() {
     for (_, variant) in WIRES {
-        let stage = Fixture::new(variant, []).await;
+        let all = |config: &mut Config| config.handoff.carry = CarryScope::All;
+        let stage = Fixture::with(variant, [], memory(), all).await;
         let message = variant.message;
         let history = [
             message("user", "Port the exporter."),

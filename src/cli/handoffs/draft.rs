@@ -123,9 +123,10 @@ fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> 
     let transcript = Transcript::of(&work.newest.view);
     let earlier = work.earlier.as_ref();
     let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
-    let rules = carry::rules(&RuleSources {
+    let words = carry::users_words(&RuleSources {
         earlier: &earlier.map(carry::rules_of).unwrap_or_default(),
         said: &PersonTexts::of(&transcript, &config.handoff.preamble_tags, carry_over),
+        since: None,
         without: &work.dropped,
         markers: &config.draft.markers,
         redactor: &config.redactor(),
@@ -133,7 +134,7 @@ fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> 
     let seen = index.seen(&Whereabouts::of(&transcript));
     // It may quote a transcript that contains our marks.
     let prompt = sentinel::normalised(&draft::carried(document));
-    carry::carry(&prompt, &rules, Some(&seen), config.carry_policy())
+    carry::carry(&prompt, &words, Some(&seen), config.carry_policy())
 }
 
 /// The document of a handoff of this work, as it is written.

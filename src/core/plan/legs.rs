@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Active, Planned};
 use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
-use crate::handoffs::carry::{self, PersonTexts, Rule, RuleSources};
+use crate::handoffs::carry::{self, PersonTexts, RuleSources, UsersWords};
 use crate::handoffs::draft::OWN_MODEL;
 use crate::handoffs::recall::CutPart;
 use crate::mark::seal::SealKeys;
@@ -206,8 +206,8 @@ impl<'a> Planned<'a> {
 
 /// What is written.
 impl Planned<'_> {
-    /// The rules of the person that hold, newest first: of the whole history that the agent sends, and of the handoff before.
-    pub fn rules(&self, query: &RuleQuery<'_>) -> Vec<Rule> {
+    /// What the user said in the whole history that the agent sends, with the rules of the handoff before.
+    pub fn users_words(&self, query: &RuleQuery<'_>) -> UsersWords {
         let active = self.pin.active.as_ref();
         let earlier = match query.earlier {
             Some(earlier) => carry::rules_of(earlier),
@@ -225,9 +225,10 @@ impl Planned<'_> {
             }
             false => PersonTexts::default(),
         };
-        carry::rules(&RuleSources {
+        carry::users_words(&RuleSources {
             earlier: &earlier,
             said: &said,
+            since: active.and_then(Active::turn),
             without: query.without,
             markers: query.markers,
             redactor: query.redactor,

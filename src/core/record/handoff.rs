@@ -123,8 +123,12 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum CarriedKind {
+        /// The user's newest message, with what it answers.
+        Newest = "newest",
         /// A rule of the person.
         Rule = "rule",
+        /// Anything else that the user said: what is carried of one message.
+        Said = "said",
         /// An open item of the to-do list.
         Todo = "todo",
         /// A claim of the prompt that the evidence contradicts.

@@ -40,9 +40,11 @@ pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
 fn split(line: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut start = 0;
-    for (at, _) in line.match_indices(['.', '!', '?']) {
-        let end = at + 1;
-        if line[end..].starts_with(' ') && at > start + 2 {
+    for (at, mark) in line.match_indices(['.', '!', '?', '。', '！', '？']) {
+        let end = at + mark.len();
+        // Chinese and Japanese have no blank between sentences.
+        let is_end = mark.len() > 1 || line[end..].starts_with(' ');
+        if is_end && at > start + 2 && end < line.len() {
             out.push(&line[start..end]);
             start = end;
         }

@@ -19,6 +19,7 @@ mod exits;
 mod goal;
 mod literal;
 mod part;
+mod quoted;
 mod request;
 mod said;
 mod texts;

@@ -16,7 +16,7 @@ use crate::state::session::FiredHandoff;
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
-use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule};
+use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule, UsersWords};
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use baton_core::plan::{HandoffSource, NewHandoff, RuleQuery};
@@ -206,32 +206,32 @@ impl Exchange {
         let policy = self.app.config.carry_policy();
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
-            let rules = self.rules(parent);
+            let words = self.users_words(parent);
             let may_see = has_work && policy.scope == CarryScope::All;
             let seen = may_see
                 .then(|| self.of_view(self.plan().first(self.tooled).rope, SeenFacts::of_work))
                 .flatten();
-            carry::carry(prompt, &rules, seen.as_ref(), policy)
+            carry::carry(prompt, &words, seen.as_ref(), policy)
         })
     }
 
     /// The rules that a handoff would carry, newest first.
     pub(super) fn carried_rules(&self) -> Vec<Rule> {
         let weight = self.offered.weight.saturating_mul(READING);
-        heavy::work(weight, || self.rules(None))
+        heavy::work(weight, || self.users_words(None).rules)
     }
 
-    /// The rules of the person that hold, newest first: of the whole history that the agent sends, and of the handoff before.
-    fn rules(&self, parent: Option<HandoffId>) -> Vec<Rule> {
+    /// What the user said in the whole history that the agent sends, with the rules of the handoff before.
+    fn users_words(&self, parent: Option<HandoffId>) -> UsersWords {
         let (config, offered) = (&self.app.config, &self.offered);
         if config.handoff.carry == CarryScope::Off {
-            return Vec::new();
+            return UsersWords::default();
         }
         let without = offered.live.as_ref().map(|live| live.no_rules());
         let without = without.unwrap_or_default();
         let parent = parent.or(self.offered.active_id());
         let earlier = parent.and_then(|id| self.app.sessions.known_handoff(id));
-        self.plan().rules(&RuleQuery {
+        self.plan().users_words(&RuleQuery {
             earlier: earlier.as_deref(),
             // A subagent's user is its parent model.
             by_person: !headers::is_of_subagent(&self.ctx.headers),

@@ -69,7 +69,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             windows: Default::default(),
             save_dir: None,
             carry: CarryScope::All,
-            carry_tokens: 600,
+            carry_tokens: 1200,
             review: ReviewPolicy::Never,
             free: baton_core::plan::FreeCutPolicy::Off,
             routes: Vec::new(),

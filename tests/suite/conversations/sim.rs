@@ -446,7 +446,7 @@ impl Answering<'_> {
             .headers
             .iter()
             .any(|(name, _)| *name == "x-claude-code-agent-id");
-        let rules = self.plan.rules(&RuleQuery {
+        let words = self.plan.users_words(&RuleQuery {
             earlier: earlier.as_deref(),
             by_person: !subagent,
             without: &[],
@@ -457,7 +457,7 @@ impl Answering<'_> {
             scope: self.config.handoff.carry,
             tokens: self.config.handoff.carry_tokens,
         };
-        let carried = carry::carry(&new.prompt, &rules, None, policy);
+        let carried = carry::carry(&new.prompt, &words, None, policy);
         let new = NewHandoff {
             prompt: carried.prompt,
             ..new

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_core::handoffs::carry::CarryScope;
 use baton_core::mark::seal::SealKey;
 use baton_llm::serve::app::App;
 use baton_llm::serve::proxy::server;
@@ -77,6 +78,8 @@ pub fn config(url: &str) -> Config {
     // Tests send the same request twice, and have read the first answer.
     config.limits.waits.unread = Duration::ZERO;
     config.state_dir = memory_dir();
+    // Tests of the cut are about the prompt. What else is put behind it is tested by itself.
+    config.handoff.carry = CarryScope::Rules;
     config
 }
 

@@ -10,12 +10,15 @@ const CLOSES: &str = "</carried-over>";
 const NAME: &str = "carried-over>";
 
 /// Above the lines of each kind.
+const NEWEST: &str = "The user's newest message, quoted. It is still to be answered unless the text above says that it is done:";
+const SAID: &str = "What else the user said, quoted, newest first. Requests among it may be done:";
 const RULES: &str =
     "The user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:";
 const TODOS: &str = "Open in the to-do list as it was last written, unless the text above says otherwise:";
 const CLAIMS: &str = "Said above, and contradicted by what was seen:";
 
 const ITEM: &str = "- ";
+const SET_IN: &str = "\n  ";
 
 /// Chooses the lines of a block within its tokens.
 pub(super) struct BlockWriter {
@@ -42,7 +45,8 @@ impl BlockWriter {
         CarriedItem { kind, state, text }
     }
 
-    fn takes(&mut self, kind: CarriedKind, text: &str) -> bool {
+    /// Takes a line into the block's budget; `false` if it does not fit.
+    pub(super) fn takes(&mut self, kind: CarriedKind, text: &str) -> bool {
         let is_first = !self.kinds.contains(&kind);
         // A line break is part of a token.
         let line = tokens(text) + tokens(ITEM) + 1;
@@ -68,7 +72,8 @@ pub(super) fn text(items: &[CarriedItem]) -> Option<String> {
             if at == 0 {
                 out.extend([heading(kind), "\n"]);
             }
-            out.extend([ITEM, &item.text, "\n"]);
+            // Further lines of a message are set in, so that none of them is taken for a heading or an item.
+            out.extend([ITEM, &item.text.replace('\n', SET_IN), "\n"]);
         }
     }
     (out.len() > OPENS.len()).then(|| out + CLOSES)
@@ -76,6 +81,8 @@ pub(super) fn text(items: &[CarriedItem]) -> Option<String> {
 
 fn heading(kind: CarriedKind) -> &'static str {
     match kind {
+        CarriedKind::Newest => NEWEST,
+        CarriedKind::Said => SAID,
         CarriedKind::Rule => RULES,
         CarriedKind::Todo => TODOS,
         CarriedKind::Claim => CLAIMS,
@@ -93,14 +100,12 @@ pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
     let Some((before, block)) = inside.and_then(|inside| inside.rsplit_once(OPENS)) else {
         return (prompt, Vec::new());
     };
-    let rules = block.strip_prefix(RULES).map(|lines| {
-        lines
-            .trim_start()
-            .lines()
-            .map_while(|line| line.strip_prefix(ITEM))
-            .collect()
-    });
-    (before.trim_end(), rules.unwrap_or_default())
+    let mut lines = block.lines();
+    let has_rules = lines.any(|line| line == RULES);
+    let rules = lines
+        .map_while(|line| line.strip_prefix(ITEM))
+        .take(if has_rules { usize::MAX } else { 0 });
+    (before.trim_end(), rules.collect())
 }
 
 /// A prompt without blocks that its writer copied from the context: what still holds is put behind it anew.

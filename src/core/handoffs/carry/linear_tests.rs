@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, rules};
+use super::{CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, users_words};
 use crate::handoffs::draft::tests::linear::worked;
 use crate::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use crate::limits;
@@ -33,7 +33,8 @@ fn time(texts: &[String]) -> Duration {
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     worked(|| {
         let transcript = Transcript::of(&view);
-        let rules = rules(&RuleSources {
+        let words = users_words(&RuleSources {
+            since: None,
             earlier: &[],
             said: &PersonTexts::of(&transcript, &[], None),
             without: &[],
@@ -47,7 +48,7 @@ fn time(texts: &[String]) -> Duration {
         let mut prompt = texts.join("\n");
         prompt.truncate(floor(&prompt, limits::PROMPT));
         let seen = SeenFacts::of_work(DraftIndexSettings::default(), &transcript);
-        let _ = carry(&prompt, &rules, Some(&seen), policy);
+        let _ = carry(&prompt, &words, Some(&seen), policy);
     })
 }
 

@@ -1,10 +1,10 @@
 //! The checked cut: what a carry-over prompt lacks of what the person said and of what was seen. Pure.
 //!
 //! ```text
-//! transcript ─► the person's own words ─► rules ─► without what a later word replaced
-//! prompt ─► what of rules, to-dos and evidence it lacks ─► one block behind it, and what did not fit
+//! transcript ─► the person's own words ─► newest message, rules, the rest ─► without what a later word replaced
+//! prompt ─► what of these, of to-dos and of evidence it lacks ─► by rank, one block behind it, and what did not fit
 //! ```
-//! Rules come from real user text alone: never from results, pasted files, the harness or the model. No model is asked.
+//! They come from real user text alone: never from results, pasted files, the harness or the model. No model is asked.
 //! The same transcript and prompt make the same bytes. Must not know: stores, clocks, who wrote the prompt.
 
 mod again;
@@ -15,6 +15,7 @@ mod person;
 mod prompt_index;
 mod receipt;
 mod rule;
+mod typed;
 mod words;
 
 #[cfg(test)]
@@ -24,7 +25,7 @@ mod tests;
 
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
-pub use newest::rules;
+pub use newest::{NewestMessage, SaidSentence, UsersWords, rules, users_words};
 pub use person::PersonTexts;
 pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
@@ -32,15 +33,15 @@ pub use rule::{Rule, RuleSources};
 use self::block::BlockWriter;
 use self::prompt_index::PromptIndex;
 use crate::agents::todo::{TodoItem, TodoState};
-use crate::handoffs::draft::{ClaimStatus, SeenFacts, one_line};
+use crate::handoffs::draft::{self, ClaimStatus, SeenFacts, one_line};
 use crate::mark::sentinel;
-use crate::record::{CarriedItem, CarriedKind, Handoff};
+use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
 
 named! {
     /// `handoff.carry`: what is put behind a carry-over prompt where the prompt lacks it.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum CarryScope {
-        /// Rules, open to-dos, and evidence against claims.
+        /// Rules, what else the person said, open to-dos, and evidence against claims.
         #[default]
         All = "all",
         /// Rules of the person.
@@ -93,9 +94,9 @@ pub struct Carried {
     pub items: Vec<CarriedItem>,
 }
 
-/// Puts behind a prompt what it lacks: rules (newest first), open to-dos, claims that the evidence contradicts. `seen`:
-/// the work since the last handoff.
-pub fn carry(prompt: &str, rules: &[Rule], seen: Option<&SeenFacts>, policy: CarryPolicy) -> Carried {
+/// Puts behind a prompt what it lacks, until the budget ends. By rank: claims that the evidence contradicts, the user's newest
+/// message, rules, open to-dos, what else the user said. `seen`: the work since the last handoff.
+pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy: CarryPolicy) -> Carried {
     let prompt = without_blocks(prompt);
     let prompt = prompt.trim_end();
     if policy.scope == CarryScope::Off {
@@ -104,39 +105,114 @@ pub fn carry(prompt: &str, rules: &[Rule], seen: Option<&SeenFacts>, policy: Car
             items: Vec::new(),
         };
     }
-    let index = PromptIndex::of(prompt);
-    let mut block = BlockWriter::within(policy.tokens);
-    let mut items = Vec::new();
-    let seen = seen.filter(|_| policy.scope == CarryScope::All);
-    for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {
-        items.push(block.put(CarriedKind::Claim, claim, false));
-    }
-    // What is forbidden comes first where not all of it fits.
-    let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
-    ranked.sort_by_key(|(at, rule)| (!rule.forbids, *at));
-    let put = |(at, rule): (usize, &Rule)| {
-        let is_there = index.has(&rule.text, rule.forbids);
-        (at, block.put(CarriedKind::Rule, rule.shown(), is_there))
+    let (before_done, has_done) = draft::without_done(prompt);
+    let mut lacking = Lacking {
+        // What a draft lists as done is told as done, and need not hold.
+        index: PromptIndex::of(&before_done),
+        block: BlockWriter::within(policy.tokens),
+        items: Vec::new(),
     };
-    let mut of_rules: Vec<(usize, CarriedItem)> = ranked.into_iter().map(put).collect();
-    of_rules.sort_by_key(|(at, _)| *at);
-    items.extend(of_rules.into_iter().map(|(_, item)| item));
-    let todos = seen.map_or(&[][..], |seen| &seen.todos);
-    for todo in open_todos(todos) {
-        let text = one_line(&todo.text, LINE);
-        let is_there = index.has(&text, false);
-        items.push(block.put(
-            CarriedKind::Todo,
-            format!("[{}] {text}", todo.state.name()),
-            is_there,
-        ));
+    let has_all = policy.scope == CarryScope::All;
+    let seen = seen.filter(|_| has_all);
+    for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {
+        let item = lacking.block.put(CarriedKind::Claim, claim, false);
+        lacking.items.push(item);
     }
+    let finished = seen.map_or(&[][..], |seen| &seen.finished);
+    let newest = words.newest.as_ref().filter(|_| has_all);
+    let newest = newest.and_then(|newest| newest.quoted(finished));
+    if let Some(newest) = &newest {
+        let is_there = lacking.index.has(newest, false);
+        let item = lacking.block.put(CarriedKind::Newest, newest.clone(), is_there);
+        lacking.items.push(item);
+    }
+    lacking.rules(&words.rules);
+    for todo in open_todos(seen.map_or(&[][..], |seen| &seen.todos)) {
+        let text = one_line(&todo.text, LINE);
+        let line = format!("[{}] {text}", todo.state.name());
+        let item = lacking
+            .block
+            .put(CarriedKind::Todo, line, lacking.index.has(&text, false));
+        lacking.items.push(item);
+    }
+    if has_all {
+        // In a draft, what was asked earlier is among what is done.
+        let live: Vec<&SaidSentence> = words.rest.iter().filter(|one| !(has_done && one.asks)).collect();
+        lacking.rest(&live, newest.as_deref());
+    }
+    let items = lacking.items;
     let prompt = match block::text(&items) {
         // What was said may hold what looks like a mark of ours; the prompt's are broken up already.
         Some(block) => format!("{prompt}\n\n{}", sentinel::normalised(&block)),
         None => prompt.to_owned(),
     };
     Carried { prompt, items }
+}
+
+/// What a prompt lacks, as far as it was looked at.
+struct Lacking {
+    index: PromptIndex,
+    block: BlockWriter,
+    items: Vec<CarriedItem>,
+}
+
+impl Lacking {
+    /// Rules, newest first. What is forbidden comes first where not all of it fits.
+    fn rules(&mut self, rules: &[Rule]) {
+        let first = self.items.len();
+        let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
+        ranked.sort_by_key(|(at, rule)| (!rule.forbids, *at));
+        let mut places = Vec::new();
+        for (at, rule) in ranked {
+            let is_there = self.index.has(&rule.text, rule.forbids);
+            let item = self.block.put(CarriedKind::Rule, rule.shown(), is_there);
+            self.items.push(item);
+            places.push(at);
+        }
+        let of_rules = self.items.drain(first..);
+        let mut of_rules: Vec<(usize, CarriedItem)> = places.into_iter().zip(of_rules).collect();
+        of_rules.sort_by_key(|(at, _)| *at);
+        self.items.extend(of_rules.into_iter().map(|(_, item)| item));
+    }
+
+    /// The other sentences: those that decide something first, those that ask last, each newest first. A line for each message.
+    fn rest(&mut self, sentences: &[&SaidSentence], newest: Option<&str>) {
+        let shown = newest.map(PromptIndex::of);
+        let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
+        let rank = |one: &SaidSentence| match (one.asks, one.leans) {
+            (false, true) => 0,
+            (false, false) => 1,
+            (true, _) => 2,
+        };
+        let left = sentences.iter().filter(|one| !is_shown(&one.text));
+        let mut left: Vec<(&SaidSentence, CarriedState)> =
+            left.map(|one| (*one, CarriedState::InPrompt)).collect();
+        for of_rank in 0..=2 {
+            for (sentence, state) in left.iter_mut().filter(|(one, _)| rank(one) == of_rank) {
+                if !self.index.has(&sentence.text, false) {
+                    let fits = self.block.takes(CarriedKind::Said, &sentence.text);
+                    *state = if fits {
+                        CarriedState::Added
+                    } else {
+                        CarriedState::LeftOut
+                    };
+                }
+            }
+        }
+        for message in left.chunk_by(|(one, _), (next, _)| one.message == next.message) {
+            for state in CarriedState::ALL {
+                let of_state = message.iter().rev().filter(|(_, is)| *is == state);
+                let text: Vec<&str> = of_state.map(|(one, _)| &*one.text).collect();
+                if !text.is_empty() {
+                    self.items.push(CarriedItem {
+                        kind: CarriedKind::Said,
+                        state,
+                        text: text.join(" "),
+                    });
+                }
+            }
+        }
+    }
 }
 
 /// The open items of a to-do list, those under way first.

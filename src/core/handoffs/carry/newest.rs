@@ -1,44 +1,90 @@
-//! Of the rules that the person ever said, those that hold.
+//! What the user said that a handoff may carry: the newest message, the rules that hold, and the rest by rank.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::block::has_edge;
+use super::person::UserMessage;
 use super::prompt_index::plain;
 use super::rule::{self, Rule, RuleSources, Saying};
-use crate::handoffs::draft::one_line;
+use super::words::{self, WORDS};
+use crate::handoffs::draft::{SeenStatement, one_line};
 use crate::handoffs::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::redact::Redactor;
+use crate::text::cut::{ceil, floor};
 use crate::text::prose::has_word;
 
-/// Bytes of a rule that are kept.
-const BYTES: usize = 400;
+/// Bytes of a sentence that are kept.
+const MAX_SENTENCE_BYTES: usize = 400;
 
-/// Rules that are looked at, the newest ones.
-const MOST: usize = 200;
+/// Bytes of the newest message that are kept.
+const MAX_MESSAGE_BYTES: usize = 1500;
 
-/// What the person said about later work.
+/// Rules, and other sentences, that are considered: the newest ones.
+const MAX_SENTENCES: usize = 200;
+
+/// What the user said, redacted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsersWords {
+    pub newest: Option<NewestMessage>,
+    /// Rules that hold, newest first.
+    pub rules: Vec<Rule>,
+    /// The other sentences since the last cut, newest message first.
+    pub rest: Vec<SaidSentence>,
+}
+
+/// The newest message. If it only answers the model or lets it go on, the message before and the model's question belong to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewestMessage {
+    request: Option<String>,
+    asked: Option<String>,
+    text: String,
+    is_reply: bool,
+}
+
+/// A sentence of the user's that is not a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaidSentence {
+    /// The number of its message.
+    pub message: usize,
+    pub text: String,
+    /// Whether it decides, wishes or corrects something.
+    pub leans: bool,
+    /// Whether it asks for something, which may be done.
+    pub asks: bool,
+}
+
+/// A sentence as it was said.
 struct Candidate {
     /// The number of its text, and its place in it.
     at: (usize, usize),
-    saying: Saying,
+    saying: Option<Saying>,
     /// As it was said, on a line.
     text: String,
 }
 
-/// The rules that hold, newest first: each once, without what a later word replaced or lifted. What replaced a rule is one.
+/// The rules that hold, newest first.
 pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
+    users_words(sources).rules
+}
+
+/// What the user said: each once, without what a later word replaced or lifted. What replaced a rule is one.
+pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let markers: Vec<String> = sources.markers.iter().map(|word| word.to_lowercase()).collect();
     let carried = sources.earlier.len();
-    let said = sources.said.lines().map(|lines| lines.join("\n"));
+    let messages = &sources.said.0;
+    let said = messages.iter().map(|message| message.lines().join("\n"));
     // What an earlier handoff carried was said before what is left of the history.
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
-        let sayings = text.lines().flat_map(|line| rule::in_line(line, &markers));
-        let mut sayings: Vec<(Saying, String)> = sayings.collect();
-        if turn < carried && sayings.is_empty() {
+        let mut sayings: Vec<_> = text
+            .lines()
+            .flat_map(|line| rule::in_line(line, &markers))
+            .collect();
+        let has_force = sayings.iter().any(|(saying, _)| saying.is_some());
+        if turn < carried && !has_force {
             // A word that replaced a rule.
-            sayings.push((Saying::Holds, text.clone()));
+            sayings = vec![(Some(Saying::Holds), text.clone())];
         }
         let place = move |(n, (saying, text))| Candidate {
             at: (turn, n),
@@ -47,19 +93,107 @@ pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
         };
         sayings.into_iter().enumerate().map(place)
     });
-    let candidates: Vec<Candidate> = found.collect();
-    let spoken = texts
-        .iter()
-        .enumerate()
-        .map(|(turn, text)| SpokenText::new(turn, true, text));
-    let spoken: Vec<SpokenText<'_>> = spoken.collect();
+    let is_quoted = |one: &Candidate| {
+        let message = one.at.0.checked_sub(carried).and_then(|at| messages.get(at));
+        message.is_some_and(|message| message.quoted.contains(&one.text))
+    };
+    let candidates: Vec<Candidate> = found
+        .filter(|one| !has_edge(&one.text) && !is_quoted(one))
+        .collect();
+    let spoken = texts.iter().enumerate();
+    let spoken: Vec<SpokenText<'_>> = spoken
+        .map(|(turn, text)| SpokenText::new(turn, true, text))
+        .collect();
     let statements = Statements::of(&spoken);
-    let candidates = candidates.into_iter().rev().filter(|one| !has_edge(&one.text));
     let mut held = Held::of(sources.redactor);
-    for candidate in candidates.take(MOST) {
+    let with_force = candidates.iter().rev().filter(|one| one.saying.is_some());
+    for candidate in with_force.take(MAX_SENTENCES) {
         held.add(candidate, &statements);
     }
-    held.rules(sources.without)
+    let newest = newest(messages, sources.redactor);
+    let since = carried + since(messages, sources.since);
+    // Of the rest, what a later word may have replaced is not told at all.
+    let is_replaced = |one: &Candidate| {
+        statements
+            .of_whole(&SpokenText::new(one.at.0, true, &one.text))
+            .is_some()
+    };
+    let is_rest = |one: &&Candidate| {
+        let is_other = matches!(one.saying, None | Some(Saying::Lifts)) && !words::is_reply(&one.text);
+        one.at.0 >= since && is_other && !is_replaced(one)
+    };
+    let rest = candidates.iter().rev().filter(is_rest).take(MAX_SENTENCES);
+    let rest = rest.filter_map(|one| held.sentence(one)).collect();
+    UsersWords {
+        newest,
+        rules: held.rules(sources.without),
+        rest,
+    }
+}
+
+/// The first message after the last cut; all count where the newest one was said before it: its work goes on.
+fn since(messages: &[UserMessage], cut: Option<usize>) -> usize {
+    let first = cut.and_then(|cut| messages.iter().position(|message| message.turn > cut));
+    first.unwrap_or_default()
+}
+
+/// The newest message; a reply to the model with what it answers.
+fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage> {
+    let (last, before) = messages.split_last()?;
+    let clean =
+        |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
+    let text = clean(whole(last))?;
+    if !words::is_reply(&last.text) {
+        return Some(NewestMessage {
+            text,
+            ..NewestMessage::default()
+        });
+    }
+    let request = before
+        .iter()
+        .rev()
+        .find(|message| !words::is_reply(&message.text));
+    Some(NewestMessage {
+        request: request.and_then(|message| clean(whole(message))),
+        asked: clean(one_line(&last.asked, MAX_SENTENCE_BYTES)),
+        text,
+        is_reply: true,
+    })
+}
+
+impl NewestMessage {
+    /// As it is quoted, without what is among these finished requests; `None` if nothing is left that says what is asked.
+    pub(super) fn quoted(&self, finished: &[SeenStatement]) -> Option<String> {
+        let is_finished = |text: &str| {
+            finished
+                .iter()
+                .any(|done| done.text == one_line(text, text.len()))
+        };
+        let request = self.request.as_deref().filter(|request| !is_finished(request));
+        let asked = self
+            .asked
+            .as_ref()
+            .map(|asked| format!("(The model asked: {asked})"));
+        let says = match self.is_reply {
+            true => request.is_some() || asked.is_some(),
+            false => !is_finished(&self.text),
+        };
+        let parts = [request, asked.as_deref(), Some(&self.text)];
+        says.then(|| parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// A message without pastes; of a long one its beginning and its end.
+fn whole(message: &UserMessage) -> String {
+    let text = message.lines().join("\n");
+    if text.len() <= MAX_MESSAGE_BYTES {
+        return text;
+    }
+    let (head, tail) = (
+        floor(&text, MAX_MESSAGE_BYTES * 2 / 3),
+        ceil(&text, text.len() - MAX_MESSAGE_BYTES / 3),
+    );
+    format!("{} […] {}", &text[..head], &text[tail..])
 }
 
 /// The rules that hold, as far as they were read: newest first.
@@ -81,17 +215,17 @@ impl<'r> Held<'r> {
         }
     }
 
-    fn add(&mut self, candidate: Candidate, statements: &Statements<'_>) {
+    fn add(&mut self, candidate: &Candidate, statements: &Statements<'_>) {
         let Candidate { at, saying, text } = candidate;
-        if saying == Saying::Lifts {
-            self.lifting.push(Statement::of(&text));
+        if *saying == Some(Saying::Lifts) {
+            self.lifting.push(Statement::of(text));
             return;
         }
-        let statement = Statement::of(&text);
+        let statement = Statement::of(text);
         if self.lifting.iter().any(|later| lifts(later, &statement)) {
             return;
         }
-        let fate = statements.of_whole(&SpokenText::new(at.0, true, &text));
+        let fate = statements.of_whole(&SpokenText::new(at.0, true, text));
         if let Some((_, by)) = fate {
             let by = statements.newest(by);
             let mut rules = self.rules.iter();
@@ -101,12 +235,12 @@ impl<'r> Held<'r> {
             }
         }
         if !matches!(fate, Some((Relation::Surely, _))) {
-            self.hold(at, &text, saying == Saying::Forbids, fate.is_some());
+            self.hold(*at, text, *saying == Some(Saying::Forbids), fate.is_some());
         }
     }
 
     fn hold(&mut self, at: (usize, usize), text: &str, forbids: bool, replaced: bool) {
-        let text = self.redactor.cleaned(&one_line(text, BYTES));
+        let text = self.clean(text);
         if self.known.insert(plain(&text)) {
             let rule = Rule {
                 text,
@@ -115,6 +249,23 @@ impl<'r> Held<'r> {
             };
             self.rules.push((at, rule));
         }
+    }
+
+    /// A sentence that is not a rule, unless it was said again later.
+    fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
+        let text = self.clean(&candidate.text);
+        let leans = WORDS.leans.occur_in(&text.to_lowercase());
+        let asks = words::asks(&text);
+        self.known.insert(plain(&text)).then_some(SaidSentence {
+            message: candidate.at.0,
+            text,
+            leans,
+            asks,
+        })
+    }
+
+    fn clean(&self, text: &str) -> String {
+        self.redactor.cleaned(&one_line(text, MAX_SENTENCE_BYTES))
     }
 
     fn rules(mut self, without: &[String]) -> Vec<Rule> {

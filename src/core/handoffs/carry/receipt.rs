@@ -71,12 +71,21 @@ impl Omissions {
 /// What models leave out, by model.
 pub fn omissions<'h>(handoffs: impl IntoIterator<Item = &'h Handoff>) -> BTreeMap<&'h str, Omissions> {
     let mut models: BTreeMap<&str, Omissions> = BTreeMap::new();
-    for handoff in handoffs.into_iter().filter(|handoff| !handoff.carried.is_empty()) {
+    // What else the user said need not be in a prompt.
+    let is_due = |item: &&CarriedItem| {
+        matches!(
+            item.kind,
+            CarriedKind::Rule | CarriedKind::Todo | CarriedKind::Claim
+        )
+    };
+    let has_due = |handoff: &&Handoff| handoff.carried.iter().any(|item| is_due(&item));
+    for handoff in handoffs.into_iter().filter(has_due) {
         let of_model = models
             .entry(handoff.model.as_deref().unwrap_or("unknown"))
             .or_default();
-        let lacks =
-            |item: &&CarriedItem| item.kind != CarriedKind::Claim && item.state != CarriedState::InPrompt;
+        let lacks = |item: &&CarriedItem| {
+            matches!(item.kind, CarriedKind::Rule | CarriedKind::Todo) && item.state != CarriedState::InPrompt
+        };
         of_model.handoffs += 1;
         of_model.lacked += handoff.carried.iter().filter(lacks).count();
     }

@@ -46,6 +46,8 @@ pub struct RuleSources<'s> {
     /// Rules that an earlier handoff carried, newest first: the history that they were said in may be gone.
     pub earlier: &'s [String],
     pub said: &'s PersonTexts,
+    /// The turn of the last cut: of what was said before it, only rules go on.
+    pub since: Option<usize>,
     /// Rules that the person dropped, and texts that are carried otherwise.
     pub without: &'s [String],
     /// Further words that make a rule.
@@ -53,31 +55,35 @@ pub struct RuleSources<'s> {
     pub redactor: &'s Redactor,
 }
 
-/// What a line says about later work: sentence by sentence, or as a whole where it has the label of a rule.
-pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Saying, String)> {
+/// The sentences of a line, and what each says about later work; a line with the label of a rule is one. A sentence that
+/// announces the next one, or that the next one refers to, stands with it.
+pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<Saying>, String)> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {
         let saying = sentences(line).filter_map(|sentence| saying(sentence, markers));
         let forbids = saying.collect::<Vec<_>>().contains(&Saying::Forbids);
-        return vec![(
-            if forbids { Saying::Forbids } else { Saying::Holds },
-            line.to_owned(),
-        )];
+        let saying = if forbids { Saying::Forbids } else { Saying::Holds };
+        return vec![(Some(saying), line.to_owned())];
     }
-    let mut found: Vec<(Saying, String)> = Vec::new();
+    let mut found: Vec<(Option<Saying>, String)> = Vec::new();
     let mut before: Option<&str> = None;
     for sentence in sentences(line) {
         let announced = before.take().filter(|before| announces(before));
         match (saying(sentence, markers), announced) {
             (Some(_), _) if announces(sentence) => before = Some(sentence),
-            (Some(saying), None) => found.push((saying, sentence.trim().to_owned())),
             (saying, Some(before)) => {
                 let saying = saying.unwrap_or(Saying::Holds);
-                found.push((saying, format!("{} {}", before.trim(), sentence.trim())));
+                found.push((Some(saying), format!("{} {}", before.trim(), sentence.trim())));
             }
-            (None, None) => {}
+            (saying, None) => {
+                let refers = saying.is_some() && words::refers_back(sentence);
+                let context = found.pop_if(|(earlier, _)| refers && earlier.is_none());
+                let text = context.map_or_else(String::new, |(_, context)| context + " ");
+                found.push((saying, text + sentence.trim()));
+            }
         }
     }
+    found.extend(before.map(|before| (None, before.trim().to_owned())));
     found
 }
 
@@ -102,7 +108,7 @@ fn announces(sentence: &str) -> bool {
 /// What a sentence says about later work; `None` for a question, and for what is bound to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
     let small = sentence.trim().to_lowercase();
-    if small.ends_with('?') || WORDS.scoped.occur_in(&small) {
+    if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;
     }
     let has = |all: &Phrases| all.occur_in(&small);
@@ -111,7 +117,8 @@ fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
     }
     let clauses = clauses(&small);
     let begins = |all: &[&str]| clauses.iter().any(|clause| begins_with(clause, all));
-    if has(&WORDS.forbids) || begins(&WORDS.forbids_first) {
+    let within = |all: &[&str]| all.iter().any(|words| small.contains(words));
+    if has(&WORDS.forbids) || begins(&WORDS.forbids_first) || within(&WORDS.forbids_within) {
         return Some(Saying::Forbids);
     }
     let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
@@ -122,7 +129,12 @@ fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
         begins_with(clause, &WORDS.verbs) && (scope || has(&WORDS.with_verb))
     });
     let configured = markers.iter().any(|word| has_word(&small, word));
-    let holds = has(&WORDS.holds) || has_never(&small) || begins(&WORDS.holds_first) || by_verb || configured;
+    let holds = has(&WORDS.holds)
+        || within(&WORDS.holds_within)
+        || has_never(&small)
+        || begins(&WORDS.holds_first)
+        || by_verb
+        || configured;
     holds.then_some(Saying::Holds)
 }
 
@@ -183,10 +195,11 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        let said = PersonTexts(vec![text.to_owned()]);
+        let said = PersonTexts::of_text(text);
         let sources = RuleSources {
             earlier: &[],
             said: &said,
+            since: None,
             without: &[],
             markers: &["wichtig".to_owned()],
             redactor: &Redactor::default(),

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    Carried, CarryPolicy, CarryScope, PersonTexts, REQUESTS, Rule, RuleSources, called_again, carry,
-    looked_up_again, rules, rules_behind, without_blocks,
+    Carried, CarryPolicy, CarryScope, PersonTexts, REQUESTS, Rule, RuleSources, UsersWords, called_again,
+    carry, looked_up_again, rules, rules_behind, users_words, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -38,6 +38,7 @@ fn found(messages: &[Value], earlier: &[&str], without: &[&str]) -> Vec<Rule> {
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let owned = |texts: &[&str]| -> Vec<String> { texts.iter().map(|text| (*text).to_owned()).collect() };
     rules(&RuleSources {
+        since: None,
         earlier: &owned(earlier),
         said: &PersonTexts::of(
             &Transcript::of(&view),
@@ -52,6 +53,14 @@ fn found(messages: &[Value], earlier: &[&str], without: &[&str]) -> Vec<Rule> {
 
 fn texts(rules: &[Rule]) -> Vec<&str> {
     rules.iter().map(|rule| &*rule.text).collect()
+}
+
+/// Nothing but these rules.
+fn words(rules: Vec<Rule>) -> UsersWords {
+    UsersWords {
+        rules,
+        ..UsersWords::default()
+    }
 }
 
 fn states(carried: &Carried, kind: CarriedKind) -> Vec<(CarriedState, &str)> {
@@ -137,7 +146,7 @@ fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
     // The mark is no part of the rule: a later handoff judges anew, and a person may drop it.
     let carried = carry(
         "Go on.",
-        &found(&[user(cap), user(raised)], &[], &[]),
+        &words(found(&[user(cap), user(raised)], &[], &[])),
         None,
         all(600),
     );
@@ -203,7 +212,7 @@ fn two() -> Vec<Rule> {
 #[test]
 fn a_prompt_that_has_everything_stays_as_it_is() {
     let prompt = format!("Goal: the exporter.\n- {NEVER}\n- **{ENGLISH}**");
-    let carried = carry(&prompt, &two(), None, all(600));
+    let carried = carry(&prompt, &words(two()), None, all(600));
     assert_eq!(carried.prompt, prompt);
     assert!(
         carried
@@ -211,13 +220,13 @@ fn a_prompt_that_has_everything_stays_as_it_is() {
             .iter()
             .all(|item| item.state == CarriedState::InPrompt)
     );
-    let off = carry("Go on.", &two(), None, policy(CarryScope::Off, 600));
+    let off = carry("Go on.", &words(two()), None, policy(CarryScope::Off, 600));
     assert_eq!((&*off.prompt, off.items.len()), ("Go on.", 0));
 }
 
 #[test]
 fn what_is_missing_stands_behind_the_prompt_and_is_read_again() {
-    let carried = carry("Go on.\n", &two(), None, all(600));
+    let carried = carry("Go on.\n", &words(two()), None, all(600));
     assert_eq!(
         carried.prompt,
         format!(
@@ -230,7 +239,7 @@ fn what_is_missing_stands_behind_the_prompt_and_is_read_again() {
     // A model that copies the block adds nothing to it, and its edges cannot be forged.
     let copied = format!("Next.\n{}", &carried.prompt);
     assert_eq!(
-        carry(&copied, &two(), None, all(600))
+        carry(&copied, &words(two()), None, all(600))
             .prompt
             .matches("<carried-over>")
             .count(),
@@ -243,14 +252,14 @@ fn what_is_missing_stands_behind_the_prompt_and_is_read_again() {
 #[test]
 fn over_the_bound_what_is_forbidden_comes_first() {
     let said = [user(NEVER), user(ENGLISH)];
-    let carried = carry("Go on.", &found(&said, &[], &[]), None, all(44));
+    let carried = carry("Go on.", &words(found(&said, &[], &[])), None, all(46));
     assert_eq!(
         states(&carried, CarriedKind::Rule),
         [(CarriedState::LeftOut, ENGLISH), (CarriedState::Added, NEVER)]
     );
     let added = &carried.prompt["Go on.\n\n".len()..];
-    assert!(crate::handoffs::draft::tokens(added) <= 44, "{added}");
-    assert_eq!(carry("Go on.", &two(), None, all(0)).prompt, "Go on.");
+    assert!(crate::handoffs::draft::tokens(added) <= 46, "{added}");
+    assert_eq!(carry("Go on.", &words(two()), None, all(0)).prompt, "Go on.");
 }
 
 fn seen() -> SeenFacts {
@@ -276,11 +285,146 @@ fn seen() -> SeenFacts {
     }
 }
 
+/// What is put behind a poor prompt after these messages.
+fn behind(messages: &[Value], tokens: usize) -> String {
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let view = wire::wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap();
+    let words = users_words(&RuleSources {
+        since: None,
+        earlier: &[],
+        said: &PersonTexts::of(&Transcript::of(&view), &[], None),
+        without: &[],
+        markers: &[],
+        redactor: &Redactor::new(&[]),
+    });
+    let carried = carry("Goal: go on with the work.", &words, None, all(tokens));
+    carried.prompt["Goal: go on with the work.".len()..]
+        .trim()
+        .to_owned()
+}
+
+const NEWEST: &str = "The user's newest message, quoted. It is still to be answered unless the text above says that it is done:";
+const SAID: &str = "What else the user said, quoted, newest first. Requests among it may be done:";
+
+#[test]
+fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
+    let port =
+        "Port the importer. The old one reads CSV alone, with all of the quotes and the escapes that it has.";
+    let decision = "I think we should keep the old format for now, because two customers still read it.";
+    let open = "Is the exporter done?\nThen look at the page in `docs/export.md`.";
+    let messages = [
+        user(port),
+        model("Done."),
+        user(decision),
+        model("So be it."),
+        user("Thanks!"),
+        model("Yes?"),
+        user(open),
+    ];
+    assert_eq!(
+        behind(&messages, 600),
+        format!(
+            "<carried-over>\n{NEWEST}\n- Is the exporter done?\n  Then look at the page in `docs/export.md`.\n{SAID}\n- {decision}\n- \
+             {port}\n</carried-over>"
+        )
+    );
+    // What decides something comes before what does not.
+    let few = behind(&messages, 105);
+    assert!(
+        few.contains(decision) && few.contains("docs/export.md") && !few.contains("CSV"),
+        "{few}"
+    );
+}
+
+#[test]
+fn what_the_model_or_a_tool_said_before_is_not_the_users() {
+    let advice = "You should always run the whole suite before each commit.";
+    let log = "The importer must never be called before the exporter.";
+    let result =
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": log}]});
+    let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]});
+    let copied = format!("{advice}\n{log}\nNever touch the migrations of the old importer.");
+    let messages = [
+        model(advice),
+        call,
+        result,
+        user(&copied),
+        model("So be it."),
+        user("Mend the exporter."),
+    ];
+    let said = behind(&messages, 600);
+    assert!(
+        said.contains("Never touch the migrations")
+            && !said.contains("whole suite")
+            && !said.contains("must never"),
+        "{said}"
+    );
+    // The user said it first.
+    let said = behind(&[user(advice), model(advice), user("Mend the exporter.")], 600);
+    assert!(said.contains(advice), "{said}");
+}
+
+#[test]
+fn a_reply_stands_with_what_it_answers() {
+    let port = "Port the exporter to the new interface.";
+    for reply in ["yes please", "2", "Go on.", "ok, try again", "weiter", "继续"] {
+        let block = behind(
+            &[
+                user(port),
+                model("There are two ways.\nShall I take the second one?"),
+                user(reply),
+            ],
+            600,
+        );
+        let expected = format!(
+            "<carried-over>\n{NEWEST}\n- {port}\n  (The model asked: Shall I take the second one?)\n  {reply}\n</carried-over>"
+        );
+        assert_eq!(block, expected);
+    }
+    assert_eq!(behind(&[user("hello")], 600), "");
+}
+
+#[test]
+fn a_rule_in_another_language_is_one() {
+    for rule in [
+        "Ändere niemals die öffentliche Schnittstelle.",
+        "Die Kommentare müssen englisch sein.",
+        "Ne touche pas au dossier des migrations.",
+        "Réponds toujours en français.",
+        "No uses bibliotecas nuevas sin preguntar.",
+        "Los mensajes siempre en inglés.",
+        "不要修改公共接口。",
+        "提交信息必须用英文。",
+        "公開APIは変更しないでください。",
+        "コメントは必ず英語で書いてください。",
+    ] {
+        assert_eq!(texts(&found(&[user(rule)], &[], &[])), [rule]);
+    }
+    for text in [
+        "No idea why it fails.",
+        "There must be a bug in the parser.",
+        "It hands off when that is done.",
+    ] {
+        assert_eq!(texts(&found(&[user(text)], &[], &[])), [""; 0], "{text}");
+    }
+    // In a language that no table has, the words are carried all the same.
+    let other = "Älä koske migraatioihin.";
+    assert!(
+        behind(
+            &[user(other), model("Ok."), user("Jatketaan viejän parissa nyt.")],
+            600
+        )
+        .contains(other)
+    );
+}
+
 #[test]
 fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
     let carried = carry(
         "All tests pass. Next: port the exporter.",
-        &[],
+        &UsersWords::default(),
         Some(&seen()),
         all(600),
     );
@@ -302,7 +446,7 @@ fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
     assert!(!carried.prompt.contains("Write the parser"));
     let rules = carry(
         "All tests pass.",
-        &[],
+        &UsersWords::default(),
         Some(&seen()),
         policy(CarryScope::Rules, 600),
     );
@@ -321,7 +465,7 @@ fn what_is_finished_and_listed_as_open_is_contradicted_in_one_line() {
         turn: 5,
     });
     let claims = |prompt: &str| -> Vec<String> {
-        let carried = carry(prompt, &[], Some(&seen), all(600));
+        let carried = carry(prompt, &UsersWords::default(), Some(&seen), all(600));
         let lines = states(&carried, CarriedKind::Claim).into_iter();
         lines.map(|(_, text)| text.to_owned()).collect()
     };

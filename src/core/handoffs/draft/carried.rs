@@ -34,6 +34,19 @@ pub fn document_of(prompt: &str) -> &str {
     inside.map_or(prompt, |(document, _)| document)
 }
 
+/// Beginning of the heading over earlier requests in a draft that was made without a model.
+const DONE: &str = "Earlier requests. They are done";
+
+/// A prompt without what such a draft lists as done, and whether it lists anything.
+pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {
+    let Some((before, done)) = prompt.split_once(DONE) else {
+        return (prompt.into(), false);
+    };
+    let after = ["\n<", "\n## "].iter().filter_map(|ends| done.find(ends)).min();
+    let after = after.map_or("", |at| &done[at..]);
+    (format!("{before}{after}").into(), true)
+}
+
 /// What leads the person's last message behind a document.
 const OPEN_MESSAGE: &str = "The person's last message, still to be answered:";
 

@@ -9,6 +9,7 @@ use super::markers::SentenceClass;
 use super::message::IndexedResult;
 use super::request::{DraftSection, DraftSpec};
 use super::tokens::tokens;
+use super::turns;
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
@@ -171,13 +172,18 @@ impl DraftBuilder<'_, '_> {
         }
     }
 
-    /// The goal, where the person gives none: the last request.
+    /// The goal, where the person gives none: the newest request, from its first sentence that asks or states something.
     fn stated_goal(&mut self) {
-        let goal = self.facts.of_task().next();
+        let mut requests = self.facts.of_task();
+        let goal = requests.rfind(|turn| turns::is_request(&self.facts.turns, turn));
+        let goal = goal.or_else(|| self.facts.of_task().next());
         let words = goal.map(|turn| self.facts.said(turn)).unwrap_or_default();
+        // `Great!` and `For the exporter:` are no goals.
+        let is_goal = |sentence: &&str| !sentence.trim_end().ends_with(['!', ':']);
         let sentence = sentences(&words)
-            .next()
-            .map_or(String::new(), |sentence| one_line(sentence, 300));
+            .find(is_goal)
+            .or_else(|| sentences(&words).next());
+        let sentence = sentence.map_or(String::new(), |sentence| one_line(sentence, 300));
         let goal_turn = goal.map_or(0, |turn| turn.n);
         let goal = match (sentence.is_empty(), self.facts.all_done) {
             (true, _) => "Goal: none is stated; ask the person.".to_owned(),

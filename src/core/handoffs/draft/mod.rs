@@ -41,7 +41,7 @@ pub(crate) mod tests;
 
 pub use ask::{AcceptedDraft, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, ReviewPolicy};
 pub use carried::open_message;
-pub use carried::{carried, document_of, goal_of, with_open_message};
+pub use carried::{carried, document_of, goal_of, with_open_message, without_done};
 pub use ends::DraftEnd;
 pub use excerpt::one_line;
 pub use fill::BudgetTooSmall;

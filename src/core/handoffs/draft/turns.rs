@@ -170,6 +170,24 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
     }
 }
 
+/// Whether a person's words only let the model go on.
+pub(super) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
+    let words = turn.person_text().to_lowercase();
+    WORDS
+        .go_on
+        .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()))
+}
+
+/// Whether a turn asks for something of its own: its words neither let the model go on nor answer its question.
+pub(super) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
+    /// Words of an answer at most.
+    const ANSWER: usize = 4;
+    let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
+    let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
+    let is_short = turn.person_text().split_whitespace().count() <= ANSWER;
+    !lets_go_on(turn) && !(is_asked && is_short)
+}
+
 /// Start of the current task: the last request, and the earlier requests that it continues. A request continues one
 /// that was stopped or ended with a question, or only lets the model continue.
 pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
@@ -177,10 +195,7 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         return 0;
     };
     while at > 0 {
-        let words = turns[at].person_text().to_lowercase();
-        let goes_on = WORDS
-            .go_on
-            .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
+        let goes_on = lets_go_on(&turns[at]);
         let unfinished = turns[at - 1].ended != TurnEnd::Answered;
         let from_person = turns[at].is_from_person();
         if from_person && !goes_on && !unfinished {

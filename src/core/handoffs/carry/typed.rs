@@ -1,0 +1,258 @@
+//! The lines of a user's text that were typed: what was pasted is left out.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::mark::STEM;
+use crate::text::table;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct PasteWords {
+    own_tags: Vec<&'static str>,
+    introduces: Vec<&'static str>,
+    file_headings: Vec<&'static str>,
+    levels: Vec<&'static str>,
+    printed: Vec<&'static str>,
+}
+
+static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
+
+/// The lines that a person typed: no code, quotation, tagged block, numbered listing, mark of ours, or what follows the
+/// heading of a file or an announcement of one. What is quoted may contain the end of a quotation, so that code ends with
+/// the last fence, and a block with the last closing tag of its name.
+pub(super) fn typed(text: &str) -> Vec<&str> {
+    let pasted = pasted(text);
+    let closed = closed_tags(text);
+    let fences = text.lines().filter(|line| is_fence(line)).count();
+    let mut lines = Vec::new();
+    let (mut fence, mut at) = (0, 0);
+    let mut block_end = 0;
+    for line in text.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        if start < block_end || pasted.iter().any(|paste| paste.contains(&start)) {
+            continue;
+        }
+        let line = line.trim_end_matches(['\n', '\r']);
+        let trimmed = line.trim();
+        if is_fence(trimmed) {
+            fence += 1;
+            continue;
+        }
+        let is_fenced = fence > 0 && (fence < fences || fences % 2 == 1);
+        if is_fenced
+            || trimmed.is_empty()
+            || trimmed.starts_with('>')
+            || is_listing(trimmed)
+            || is_mark(trimmed)
+        {
+            continue;
+        }
+        if let Some(name) = tag(trimmed) {
+            let is_own = WORDS.own_tags.contains(&name);
+            let end = closed.get(name).copied().unwrap_or_default();
+            if !is_own && end > start {
+                block_end = end;
+            }
+            let inside = trimmed.trim_start_matches(|c| c != '>').trim_start_matches('>');
+            let inside = inside
+                .split_once("</")
+                .map_or(inside, |(inside, _)| inside)
+                .trim();
+            if is_own && !inside.is_empty() {
+                lines.push(inside);
+            }
+            continue;
+        }
+        if is_file_heading(trimmed) {
+            break;
+        }
+        let is_code = line.starts_with("    ") || line.starts_with('\t');
+        if !is_code || trimmed.starts_with(['-', '*', '•']) {
+            lines.push(trimmed);
+        }
+        if introduces_paste(trimmed) {
+            break;
+        }
+    }
+    lines
+}
+
+/// Lines of a message from which on it may be a pasted document.
+const MAX_TYPED_LINES: usize = 40;
+
+/// The part of a text that reads as pasted: from the first line that a program printed to the last one. In a long text with
+/// headings, it is all between the first and the last paragraph.
+fn pasted(text: &str) -> Option<Range<usize>> {
+    let mut at = 0;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let start = at;
+        at += line.len();
+        (start..at, line.trim())
+    });
+    let lines: Vec<(Range<usize>, &str)> = lines.collect();
+    let mut printed = lines
+        .iter()
+        .filter(|(_, line)| is_printed(line))
+        .map(|(range, _)| range);
+    if let Some(first) = printed.next() {
+        return Some(first.start..printed.next_back().unwrap_or(first).end);
+    }
+    let headings = lines
+        .iter()
+        .filter(|(_, line)| line.starts_with('#') && line.contains("# "))
+        .count();
+    if lines.len() <= MAX_TYPED_LINES || headings < 2 {
+        return None;
+    }
+    let is_blank = |(_, line): &(Range<usize>, &str)| line.is_empty();
+    let first = lines.iter().position(is_blank)?;
+    let last = lines.iter().rposition(is_blank)?;
+    Some(lines[first].0.start..lines[last].0.end)
+}
+
+/// Whether a line reads as printed by a program: colours, a time or a level in front, a place in a file, a prompt.
+fn is_printed(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let bare = first.trim_matches(['[', ']', '(', ')', ':', ',']);
+    let is_level =
+        || WORDS.levels.contains(&bare) || WORDS.printed.iter().any(|begins| line.starts_with(begins));
+    has_colours(line) || is_time(bare) || is_level() || is_place(bare)
+}
+
+/// Whether a line has codes of colours, as terminals print them; the escape character may be lost.
+fn has_colours(line: &str) -> bool {
+    line.contains('\u{1b}')
+        || line.match_indices('[').any(|(at, _)| {
+            let code = line[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+            code.starts_with('m') && line.as_bytes()[at + 1].is_ascii_digit()
+        })
+}
+
+/// Whether a word is a date or a time of day.
+fn is_time(word: &str) -> bool {
+    let shape: String = word
+        .chars()
+        .take(10)
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    shape == "0000-00-00" || shape.starts_with("00:00:00")
+}
+
+/// Whether a word is a line of a file: `src/a.rs:12`, `src/a.rs:12:5`.
+fn is_place(word: &str) -> bool {
+    let mut parts = word.split(':');
+    let file = parts.next().unwrap_or_default();
+    let line = parts.next().unwrap_or_default();
+    file.contains('.') && !file.contains("//") && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")
+}
+
+/// The names of the tags that are closed anywhere in a text, and where each is closed last.
+fn closed_tags(text: &str) -> HashMap<&str, usize> {
+    let mut pieces = text.split("</");
+    let mut at = pieces.next().map_or(0, str::len);
+    let mut closed = HashMap::new();
+    for piece in pieces {
+        if let Some((name, _)) = piece.split_once('>') {
+            closed.insert(name, at);
+        }
+        at += "</".len() + piece.len();
+    }
+    closed
+}
+
+/// The name of a tag that opens or closes at the start of a line.
+fn tag(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("</").or_else(|| line.strip_prefix('<'))?;
+    let end = name.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | ':')))?;
+    let is_name = end > 0 && name[end..].starts_with(['>', ' ', '/']);
+    is_name.then(|| &name[..end])
+}
+
+/// Whether a line is one of a file with its number: `12→text`, `12 | text`.
+fn is_listing(line: &str) -> bool {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.len() && (rest.starts_with(['→', '\t', '|']) || rest.starts_with(" |"))
+}
+
+/// Whether a line begins with a mark of ours, broken up or not. A seal may begin with `No-`, which would read as a rule.
+fn is_mark(line: &str) -> bool {
+    let inside = line.trim_start_matches(['-', '*', '•', ' ']).strip_prefix("[[");
+    inside.is_some_and(|text| text.trim_start_matches('/').as_bytes().starts_with(STEM))
+}
+
+/// Whether a line names a file and nothing else, or is one of the usual headings over a file's text.
+fn is_file_heading(line: &str) -> bool {
+    let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
+    let is_path = !bare.is_empty()
+        && !bare.contains(char::is_whitespace)
+        && bare.rsplit_once('.').is_some_and(|(stem, ending)| {
+            !stem.is_empty()
+                && (1..=5).contains(&ending.len())
+                && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+                && !ending.bytes().all(|b| b.is_ascii_digit())
+        });
+    let small = line.to_lowercase();
+    is_path || WORDS.file_headings.iter().any(|begins| small.starts_with(begins))
+}
+
+/// Whether a line says that what follows it is pasted.
+fn introduces_paste(line: &str) -> bool {
+    let small = line.to_lowercase();
+    line.ends_with(':') && WORDS.introduces.iter().any(|words| small.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_typed_is_the_persons() {
+        let text = "Port it. Never touch the API.\n\n```\nnever in code\n```\n> never quoted\n<file path=\"a\">\nnever in a \
+                    file\n</file>\n  12→never listed\n    never indented\n    - in a list\nThen stop.";
+        assert_eq!(
+            typed(text),
+            ["Port it. Never touch the API.", "- in a list", "Then stop."]
+        );
+        for (pasted, kept) in [
+            ("Mend it.\n\nREADME.md\nNever do that.", 1),
+            ("Mend it.\n### src/a.rs\nNever do that.", 1),
+            ("Here is the log:\nNever do that.", 1),
+            ("--- a/b.rs\nNever do that.", 0),
+            ("Rules:\nNever do that.", 2),
+            (
+                "<task>\nNever do that.\n</task>\n<environment_details>\nNever.\n</environment_details>",
+                1,
+            ),
+            ("<task>Never do that.</task>", 1),
+            ("<b\nNever do that.", 2),
+            ("Go on.\n- [[/handoff-resume\\:No-Syrljfxp4i5Lhc5Dd6A]]", 1),
+            ("[[/handoff-resume:No-Syrljfxp4i5Lhc5Dd6A]]", 0),
+            (
+                "It fails:\n2026-01-02T03:04:05Z [err] Never mind.\nat all\n[91mNever[0m\nWhy?",
+                2,
+            ),
+            ("Mend it.\nsrc/a.rs:12:5: you must not\nINFO never", 1),
+            ("Use [1] and (2) as in a.b: see 10:30.", 1),
+        ] {
+            assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
+        }
+    }
+
+    #[test]
+    fn of_a_long_document_the_first_and_the_last_paragraph_are_typed() {
+        let document = format!(
+            "Port it.\n\n# A\n\n{}\n## B\nNever.\n\nThen stop.",
+            "- item\n".repeat(50)
+        );
+        assert_eq!(typed(&document), ["Port it.", "Then stop."]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Sentences that a transcript has twice: what the model or a tool said first is quoted where it stands again.
+
+use aho_corasick::AhoCorasick;
+
+use super::Transcript;
+use super::part::TranscriptPartKind;
+use crate::wire::Role;
+
+impl Transcript<'_> {
+    /// For each sentence with its turn, whether the model or a tool has said it, word for word, in an earlier turn.
+    pub fn said_before(&self, sentences: &[(usize, &str)]) -> Vec<bool> {
+        let mut found = vec![false; sentences.len()];
+        let needles = sentences.iter().map(|(_, sentence)| {
+            let literal = serde_json::Value::from(*sentence).to_string();
+            literal[1..literal.len() - 1].to_owned()
+        });
+        let Ok(all) = AhoCorasick::new(needles.collect::<Vec<_>>()) else {
+            return found;
+        };
+        if sentences.is_empty() {
+            return found;
+        }
+        // Most matches are in the sentences' own turns, or in one turn after the other.
+        let mut last: Option<(usize, Vec<std::ops::Range<usize>>)> = None;
+        for place in all.find_overlapping_iter(&self.view.body[..]) {
+            let sentence = place.pattern().as_usize();
+            let Some(turn) = self.view.turn_at(place.start()) else {
+                continue;
+            };
+            if found[sentence] || turn >= sentences[sentence].0 {
+                continue;
+            }
+            if last.as_ref().is_none_or(|(known, _)| *known != turn) {
+                last = Some((turn, self.others_words(turn)));
+            }
+            let spans = last.iter().flat_map(|(_, spans)| spans);
+            found[sentence] = spans.into_iter().any(|span| span.contains(&place.start()));
+        }
+        found
+    }
+
+    /// Where a turn has words of the model's or of tools'.
+    fn others_words(&self, at: usize) -> Vec<std::ops::Range<usize>> {
+        let Some(turn) = self.turn(at) else {
+            return Vec::new();
+        };
+        match turn.role {
+            Role::Assistant | Role::Tool => vec![turn.span.start..turn.span.end],
+            _ => {
+                let results = turn.parts().into_iter();
+                let results = results.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_)));
+                results.map(|part| part.span.start..part.span.end).collect()
+            }
+        }
+    }
+}
