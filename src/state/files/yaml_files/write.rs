@@ -1,4 +1,5 @@
-//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed. Where a session's folder is full, its oldest files go into the archive.
+//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed. If a session's folder is full, its oldest files of the
+//! same kind go into the archive.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -55,7 +56,8 @@ impl HandoffFolder {
         let _lock = FolderLock::of(&dir)?;
         disk::reached("locked");
         disk::sweep(&dir, TEMP.0, TEMP.1);
-        let mut warnings: Vec<_> = rotate(&dir, self.kept).err().into_iter().collect();
+        let automatic = *naming == FileNaming::Automatic;
+        let mut warnings: Vec<_> = rotate(&dir, self.kept, automatic).err().into_iter().collect();
         disk::reached("rotated");
         let stem = match naming {
             FileNaming::Manual(description) => names::manual(now, &names::description(description)),
@@ -63,7 +65,6 @@ impl HandoffFolder {
         };
         let path = place(&dir, &stem, &text)?;
         disk::reached("named");
-        let automatic = *naming == FileNaming::Automatic;
         warnings.extend(self.tell(file, &path, automatic, now).err());
         disk::reached("recorded");
         Ok(WrittenFile { path, warnings })
@@ -158,9 +159,11 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
 }
 
-/// Archives the oldest files of a folder that holds at most `kept`, until one more fits. The caller holds its lock.
-pub(super) fn rotate(dir: &Path, kept: usize) -> Result<usize, FileError> {
-    let files = files_in(dir)?;
+/// Archives the oldest automatic files of a folder, or the oldest that a user wrote, until one more fits among `kept`: automatic
+/// files never displace a user's. The caller holds the folder's lock.
+fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> {
+    let mut files = files_in(dir)?;
+    files.retain(|name| names::is_automatic(name) == automatic);
     let kept = kept.max(1);
     if files.len() < kept {
         return Ok(0);

@@ -172,14 +172,22 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
         write(&folder, "api", &format!("n{n}"), at(n * 60));
     }
     let api = dir.path().join("handoffs/api");
-    assert_eq!(names(&api).len(), 50);
+    assert_eq!(names(&api).len(), 51);
     let archived = names(&api.join(".archive"));
-    assert_eq!(archived.len(), 11);
-    assert!(
-        archived.iter().any(|name| name.starts_with("auto-handoff")),
-        "{archived:?}"
-    );
+    assert_eq!(archived.len(), 10);
     assert!(archived.iter().any(|name| name.ends_with("_n9.yaml")) && names(&api)[0].ends_with("_n10.yaml"));
+    // Automatic files displace each other, and none that a user wrote.
+    for n in 1..=60 {
+        let written = folder.write(&mut automatic, &FileNaming::Automatic, at(n * 60));
+        written.unwrap();
+    }
+    let automatic_files = |dir: &std::path::Path| {
+        let all = names(dir).into_iter();
+        all.filter(|name| name.starts_with("auto-handoff")).count()
+    };
+    assert_eq!((names(&api).len(), automatic_files(&api)), (100, 50));
+    assert_eq!(names(&api.join(".archive")).len(), 21);
+    assert_eq!(automatic_files(&api.join(".archive")), 11);
     // The config sets another number.
     let few = folder.clone().keeping(3);
     write(&few, "web", "a", at(0));
@@ -192,7 +200,7 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     symlink("/tmp", api.join(".archive")).unwrap();
     let written = write(&folder, "api", "still", at(99_999));
     assert_eq!(written.warnings.len(), 1);
-    assert_eq!(names(&api).len(), 51);
+    assert_eq!(names(&api).len(), 101);
 }
 
 #[test]
