@@ -19,7 +19,7 @@ be checked again, and the next step. Call it alone, as the last thing in a turn;
 stuck, in the middle of a derivation, or between steps whose details you still need: what is not in `prompt` ";
 
 /// Its end.
-const DESCRIPTION_END: &str = ". Below 50,000 tokens it costs more than it saves.";
+const DESCRIPTION_END: &str = ". In a context that is still small it costs more than it saves.";
 
 /// The arguments of `session_handoff` as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;
