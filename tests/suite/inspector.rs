@@ -86,6 +86,25 @@ fn failing(status: u16) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handoff_that_the_model_did_not_call_is_described_as_such() {
+    let run = Run::new(ANTHROPIC, []).await;
+    let mut history = run.fixture.history();
+    history.push(
+        run.fixture
+            .user("::handoff --method local --force --no-git the reader"),
+    );
+    run.fixture.ask(&history, false).await;
+    let (row, exchange) = newest(&run.query(1).await);
+    let notes = exchange.notes.join("\n");
+    let wanted = format!(
+        "Handoff {} was written without a call of the model",
+        row.event.fired[0]
+    );
+    assert!(notes.contains(&wanted), "{notes}");
+    assert!(!notes.contains("The model called"), "{notes}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
     for variant in WIRES {
         for stream in [true, false] {

@@ -16,6 +16,18 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
         |texts: fn(&Fact) -> TextsOf<ExchangeFacts>| FACTS.iter().flat_map(move |fact| texts(fact)(event));
     let mut out: Vec<_> = of_facts(|fact| fact.before).collect();
     let mut fired = event.fired.as_slice();
+    // A draft has legs of its own, or none.
+    let is_models = |leg: Option<&LegDetail>, id: &str| {
+        leg.is_some_and(|leg| {
+            !event.draft_legs.contains(&leg.n) && cut_at(exchange, leg).as_deref() != Some(id)
+        })
+    };
+    let handed_over = |leg, id: &String| match is_models(leg, id) {
+        true => format!(
+            "The model called {TOOL_NAME}; handoff {id} was written, its sentinel shown in place of the call."
+        ),
+        false => format!("Handoff {id} was written without a call of the model, and its sentinel shown."),
+    };
     let mut failed = false;
     for (i, leg) in exchange.legs.iter().enumerate() {
         let next = exchange.legs.get(i + 1);
@@ -34,11 +46,11 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
         if let Some((first, rest)) = fired.split_first()
             && next.is_some_and(|next| cut_at(exchange, next).as_deref() == Some(first))
         {
-            out.push(format!("{label}{}", handed_over(first)));
+            out.push(format!("{label}{}", handed_over(Some(leg), first)));
             fired = rest;
         }
     }
-    out.extend(fired.iter().map(|id| handed_over(id)));
+    out.extend(fired.iter().map(|id| handed_over(exchange.legs.last(), id)));
     out.extend(of_facts(|fact| fact.after));
     if event.retries > 0 && !failed {
         let times = plural(event.retries.into(), "time");
@@ -48,12 +60,6 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
         out.push("Part of this exchange is missing here: it was faster than the journal could write, or the process ended.".to_owned());
     }
     out
-}
-
-fn handed_over(id: &str) -> String {
-    format!(
-        "The model called session_handoff; handoff {id} was written, its sentinel shown in place of the call."
-    )
 }
 
 /// The handoff at which a leg was cut.
