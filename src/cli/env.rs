@@ -22,7 +22,8 @@ const FOLDER: &str = "agents";
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Prints the URL of the proxy that serves from the state directory, or the configured one. If an agent needs arguments, a \
-shell function with its name adds them; if it needs a file, the file is written to the state directory.
+shell function with its name adds them; if it needs a file, the file is written to the state directory, or \
+what to put into yours is printed to standard error.
 
 Examples:
   baton env claude

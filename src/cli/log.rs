@@ -15,7 +15,7 @@ use super::state_args::{self, ListFormat, StateArgs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::text::date;
+use baton_core::text::date::{self, PeriodStart};
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
 const LOOK: Duration = Duration::from_millis(400);
@@ -35,7 +35,7 @@ has lost its sentinel. The column KEY has the beginning of the conversation's ke
 Terms of FILTER, each of which must hold (! before a term negates it):
   words    {words}
   texts    tool:Bash, model:opus*, …: {texts}
-  time     since:30m, since:12h, since:7d
+  time     since:30m, since:12h, since:7d, since:2026-11-23
   numbers  cost>0.5, input<20k, …: {numbers}
 
 Examples:
@@ -59,6 +59,9 @@ pub(super) struct LogArgs {
     /// Keep running, and list each exchange as it ends
     #[arg(long, short)]
     follow: bool,
+    /// Only exchanges since then: an age (90m, 12h, 7d) or a date (2026-11-23)
+    #[arg(long, value_name = "TIME", value_parser = state_args::period_start)]
+    since: Option<PeriodStart>,
     /// Only this conversation's exchanges: its key, or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     conversation: Option<String>,
@@ -73,7 +76,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let dir = config.state_dir.clone();
     let (filter, prices) = (
-        filter(&args.filter)?,
+        filter(&args.filter)?.since(args.since),
         super::prices(config.bill.prices.as_deref())?,
     );
     let mut wanted = RowQuery {

@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
@@ -112,7 +112,7 @@ enum CliCommand {
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => return help_or_usage(&error),
+        Err(error) => return help_or_usage(error),
     };
     let mut out = Out::stdout();
     let done = match args.command {
@@ -143,12 +143,24 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Handles clap's errors, which include `--help` and `--version`.
-fn help_or_usage(error: &clap::Error) -> ExitCode {
+fn help_or_usage(mut error: clap::Error) -> ExitCode {
+    drop_escape_tip(&mut error);
     // A closed pipe is not reported.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
         _ => Exit::USAGE.into(),
+    }
+}
+
+/// Removes clap's tip to pass an unknown option as a value: no command takes a value that begins with a dash.
+fn drop_escape_tip(error: &mut clap::Error) {
+    let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) else {
+        return;
+    };
+    tips.retain(|tip| !tip.to_string().contains("as a value, use"));
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
 }
 

@@ -107,12 +107,28 @@ pub(super) fn report(failure: &CommandFailure) -> ExitCode {
     let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
     if !failure.message.is_empty() {
         // Standard error may be closed.
-        let _ = out.line(format_args!("{red}error{red:#}: {}", failure.message));
+        let _ = out.line(format_args!(
+            "{red}error{red:#}: {}",
+            without_os_codes(&failure.message)
+        ));
         if let Some(help) = &failure.help {
             let _ = out.line(format_args!("  help: {help}"));
         }
     }
     failure.exit.into()
+}
+
+/// Removes the numbers that the standard library appends to messages of the operating system.
+fn without_os_codes(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((code, rest)) if code.bytes().all(|b| b.is_ascii_digit()) => text.push_str(rest),
+            _ => text.extend([" (os error ", part]),
+        }
+    }
+    text
 }
 
 /// Width from `COLUMNS`, else from the terminal.
@@ -212,6 +228,14 @@ mod tests {
         assert_eq!(first_line("\n\n  one\u{1b}\ttwo\nthree", None), "one\\u{1b} two");
         assert_eq!(first_line("abcdef", Some(4)), "abc…");
         assert_eq!(first_line("", Some(4)), "");
+    }
+
+    #[test]
+    fn numbers_of_the_operating_system_are_left_out() {
+        let error = io::Error::from_raw_os_error(2);
+        let message = format!("a: {error}\nb: {error}, c (os error x)");
+        let text = "a: No such file or directory\nb: No such file or directory, c (os error x)";
+        assert_eq!(without_os_codes(&message), text);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::running::{self, Process};
 use super::sharing::{self, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
-use crate::state::config::Config;
+use crate::state::config::{Config, closest_name};
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
 use baton_core::plan::FreeCutPolicy;
@@ -65,6 +65,9 @@ pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
     let [program, own @ ..] = args.agent.as_slice() else {
         return Err(Exit::USAGE.with_help("which agent?", "such as `baton run claude`"));
     };
+    if let Some(option) = program.to_str().filter(|word| word.starts_with('-')) {
+        return Err(unknown_option(option));
+    }
     let start = AgentStart {
         named: program,
         first: &[],
@@ -74,6 +77,18 @@ pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
         at_exit,
     };
     agent(&start, &args.state)
+}
+
+/// The failure of a word that begins with a dash in place of the agent.
+fn unknown_option(option: &str) -> CommandFailure {
+    let command = RunArgs::augment_args(clap::Command::new("run"));
+    let known: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_long()).collect();
+    let meant = closest_name(option.trim_start_matches('-'), known);
+    let help = match meant {
+        Some(name) => format!("did you mean `--{name}`?"),
+        None => "`baton run --help` lists the options; an agent's own options come after its name".to_owned(),
+    };
+    Exit::USAGE.with_help(format!("there is no option {}", visible(option)), help)
 }
 
 /// What is called when an agent has exited, with the id of its run.
@@ -357,14 +372,14 @@ fn agent_program<'a>(agent: &'static AgentSetup, named: &'a OsStr) -> &'a OsStr 
 }
 
 /// Whether there is certainly no such program, so that no proxy need be started for it.
-fn is_missing(program: &OsStr) -> bool {
+pub(super) fn is_missing(program: &OsStr) -> bool {
     match program.to_string_lossy().contains('/') {
         true => !Path::new(program).exists(),
         false => std::env::var_os("PATH").is_some() && !agents::on_path(program).any(|file| file.exists()),
     }
 }
 
-fn unfound(program: &OsStr) -> CommandFailure {
+pub(super) fn unfound(program: &OsStr) -> CommandFailure {
     let message = format!("{} is not found", visible(&program.to_string_lossy()));
     let help = "install it, or give the path to it: baton run ./path/to/it";
     Exit::NOT_FOUND.with_help(message, help)

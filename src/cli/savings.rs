@@ -3,7 +3,6 @@
 use clap::Args as ClapArgs;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
@@ -11,13 +10,14 @@ use super::exit::CliResult;
 use super::journal::{FIRST_RUN, full_key};
 use super::load_state;
 use super::output::{Out, first_line, plural, short};
-use super::state_args::{StateArgs, duration, named};
-use crate::state::clock::ago_ms;
+use super::state_args::{StateArgs, named, period_start};
+use crate::state::clock::now_ms;
 use crate::state::journal::{
-    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, KeptVerdict, SavingsReport,
+    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, KeptVerdict, NO_GROUP, SavingsReport,
 };
 use baton_core::bill::{Arm, PriceTable, TokenCounts};
-use baton_core::text::date::rfc3339;
+use baton_core::text::date::{PeriodStart, rfc3339};
+use baton_core::trial::ArmSum;
 
 /// Width of the longest bar.
 const BAR: f64 = 24.0;
@@ -43,9 +43,9 @@ Examples:
 pub(super) struct SavingsArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// Only exchanges of this last period: 90m, 12h, 7d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    since: Option<Duration>,
+    /// Only exchanges since then: an age (90m, 12h, 7d) or a date (2026-11-23)
+    #[arg(long, value_name = "TIME", value_parser = period_start)]
+    since: Option<PeriodStart>,
     /// Only this conversation's exchanges: its key (`--by conversation` lists them), or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     conversation: Option<String>,
@@ -55,6 +55,9 @@ pub(super) struct SavingsArgs {
     /// Another price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
+    /// Print what other rules for a handoff would have saved in these conversations
+    #[arg(long)]
+    rules: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -91,9 +94,23 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
             format!("  help: {help}"),
         ])?;
     } else {
-        out.lines(lines(&report, args.by))?;
+        let shown = ReportLines {
+            report: &report,
+            by: args.by,
+            is_short: entries.iter().all(is_short),
+            rules: args.rules,
+        };
+        out.lines(shown.lines())?;
     }
     Ok(())
+}
+
+/// Tokens of input below which a handoff costs more than it saves (docs/savings.md).
+const SHORT_TOKENS: u64 = 50_000;
+
+/// Whether the agent sent little enough that no handoff could save anything.
+fn is_short(entry: &BillEntry) -> bool {
+    entry.without_tokens.unwrap_or(entry.tokens).whole_input() < SHORT_TOKENS
 }
 
 fn entries(args: &SavingsArgs, dir: &std::path::Path, prices: &PriceTable) -> CliResult<Vec<BillEntry>> {
@@ -103,7 +120,7 @@ fn entries(args: &SavingsArgs, dir: &std::path::Path, prices: &PriceTable) -> Cl
     let conversation = args.conversation.as_deref();
     let filter = BillFilter {
         conversation: conversation.map(|key| full_key(&query, key)).transpose()?,
-        since_ms: args.since.map_or(0, ago_ms),
+        since_ms: args.since.map_or(0, |since| since.at_ms(now_ms())),
     };
     Ok(query.bill(&filter, prices)?)
 }
@@ -136,46 +153,70 @@ fn csv(groups: &[BillSum]) -> String {
     text
 }
 
-fn lines(report: &SavingsReport, by: BillGroup) -> Vec<String> {
-    let total = &report.total;
-    let mut lines = vec![
-        format!(
-            "{}, at the prices of {} ({})",
-            plural(total.exchanges, "exchange"),
-            report.prices.date,
-            first_line(&report.prices.source, None)
-        ),
-        String::new(),
-        row("with baton", dollars(total.cost), tokens(&total.tokens)),
-        row(
-            "without baton",
-            dollars(total.without_cost),
-            tokens(&total.without_tokens),
-        ),
-        row("saved", signed_dollars(total.saved), certainty(total)),
-    ];
-    lines.extend(notes(report));
-    lines.extend(tried(report));
-    lines.push(String::new());
-    lines.push(format!(
-        "  {:<NAME$} {:>9} {:>10} {:>10} {:>10}",
-        by.name(),
-        "exchanges",
-        "cost",
-        "without",
-        "saved"
-    ));
-    let most = report
-        .groups
-        .iter()
-        .map(|sum| sum.saved.abs())
-        .fold(0.0, f64::max);
-    lines.extend(report.groups.iter().map(|sum| group_line(sum, most)));
-    lines
+/// Report for a terminal.
+struct ReportLines<'a> {
+    report: &'a SavingsReport,
+    by: BillGroup,
+    /// Whether every request is too short for a handoff to pay.
+    is_short: bool,
+    /// Whether to print what other rules would have saved.
+    rules: bool,
 }
 
-fn group_line(sum: &BillSum, most: f64) -> String {
-    let name = first_line(&sum.key, Some(NAME));
+impl ReportLines<'_> {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = self.totals();
+        lines.extend(notes(self.report));
+        lines.extend(tried(self.report, self.rules));
+        lines.extend(self.groups());
+        lines
+    }
+
+    fn totals(&self) -> Vec<String> {
+        let (report, total) = (self.report, &self.report.total);
+        let certainty = match self.is_short && total.saved <= 0.0 {
+            true => format!("too short to save anything; baton cost {}", cents(-total.saved)),
+            false => certainty(total),
+        };
+        vec![
+            format!(
+                "{}, at the prices of {}, from {}",
+                plural(total.exchanges, "exchange"),
+                report.prices.date,
+                first_line(&report.prices.source, None)
+            ),
+            String::new(),
+            row("with baton", dollars(total.cost), tokens(&total.tokens)),
+            row(
+                "without baton",
+                dollars(total.without_cost),
+                tokens(&total.without_tokens),
+            ),
+            row("saved", signed_dollars(total.saved), certainty),
+        ]
+    }
+
+    fn groups(&self) -> Vec<String> {
+        let groups = &self.report.groups;
+        let heading = format!(
+            "  {:<NAME$} {:>9} {:>10} {:>10} {:>10}",
+            self.by.name(),
+            "exchanges",
+            "cost",
+            "without",
+            "saved"
+        );
+        let most = groups.iter().map(|sum| sum.saved.abs()).fold(0.0, f64::max);
+        let rows = groups.iter().map(|sum| group_line(sum, self.by, most));
+        [String::new(), heading].into_iter().chain(rows).collect()
+    }
+}
+
+fn group_line(sum: &BillSum, by: BillGroup, most: f64) -> String {
+    let name = match sum.key == NO_GROUP {
+        true => format!("(no {})", by.name()),
+        false => first_line(&sum.key, Some(NAME)),
+    };
     format!(
         "  {name:<NAME$} {:>9} {:>10} {:>10} {:>10}  {}",
         sum.exchanges,
@@ -209,7 +250,7 @@ fn row(name: &str, amount: String, more: String) -> String {
 }
 
 /// What `baton try` had said, and what its rules and a shadow would have saved in these conversations.
-fn tried(report: &SavingsReport) -> Vec<String> {
+fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
     let line = |name: &str, saved: f64, error: f64, about: &str| {
         row(
             name,
@@ -225,7 +266,8 @@ fn tried(report: &SavingsReport) -> Vec<String> {
         let about = format!("{share:.0} % of {paid}, by `{arm}` on {}", &day[..10]);
         lines.push(line("try had said", sum.saved, sum.error, &about));
     }
-    for sum in &report.tried {
+    let is_shown = |sum: &&ArmSum| rules || sum.arm == Arm::Model.name();
+    for sum in report.tried.iter().filter(is_shown) {
         let cuts = plural(sum.cuts as u64, "cut");
         let (name, about) = match sum.arm == Arm::Model.name() {
             true => ("in its shadow", format!("with {cuts} at its moments")),
@@ -287,15 +329,28 @@ fn tokens(counts: &TokenCounts) -> String {
 
 /// `$12.40`; below ten cents with four decimals.
 pub(super) fn dollars(amount: f64) -> String {
-    if amount != 0.0 && amount.abs() < 0.1 {
-        return format!("${amount:.4}");
+    match amount.abs() {
+        0.000_05..0.1 => format!("${amount:.4}"),
+        0.1.. => format!("${amount:.2}"),
+        _ => "$0.00".to_owned(),
     }
-    format!("${amount:.2}")
 }
 
 pub(super) fn signed_dollars(amount: f64) -> String {
-    let sign = if amount < 0.0 { "-" } else { "+" };
+    let sign = match dollars(amount.abs()).as_str() {
+        "$0.00" => "",
+        _ if amount < 0.0 => "-",
+        _ => "+",
+    };
     format!("{sign}{}", dollars(amount.abs()))
+}
+
+/// `1.5 cents`, or dollars from one dollar on.
+fn cents(amount: f64) -> String {
+    match amount < 1.0 {
+        true => format!("{:.1} cents", amount * 100.0),
+        false => dollars(amount),
+    }
 }
 
 #[cfg(test)]
@@ -350,9 +405,44 @@ mod tests {
         assert_eq!((report.total.unpriced, report.unpriced_models.len()), (1, 1));
     }
 
+    fn printed(report: &SavingsReport, is_short: bool) -> String {
+        let (by, rules) = (BillGroup::Day, false);
+        let shown = ReportLines {
+            report,
+            by,
+            is_short,
+            rules,
+        };
+        shown.lines().join("\n")
+    }
+
+    #[test]
+    fn a_short_session_says_what_baton_cost() {
+        let entries = [entry("a", 0, Some(0.045), 0.03)];
+        let report = SavingsReport::of(&entries, BillGroup::Day, &PriceTable::default());
+        assert!(is_short(&entries[0]));
+        let text = printed(&report, true);
+        assert!(
+            text.contains("too short to save anything; baton cost 1.5 cents"),
+            "{text}"
+        );
+        assert!(!text.contains("of what it would have cost"), "{text}");
+    }
+
+    #[test]
+    fn nothing_has_no_sign_and_no_group_has_a_name() {
+        assert_eq!([-0.000_01, 0.0, -0.0].map(signed_dollars), ["$0.00"; 3]);
+        assert_eq!([-0.02, 0.25].map(signed_dollars), ["-$0.0200", "+$0.25"]);
+        let sum = BillSum {
+            key: NO_GROUP.to_owned(),
+            ..BillSum::default()
+        };
+        assert!(group_line(&sum, BillGroup::Handoff, 1.0).contains("(no handoff)"));
+    }
+
     #[test]
     fn a_loss_is_printed_as_a_loss() {
-        let text = lines(&report(BillGroup::Day), BillGroup::Day).join("\n");
+        let text = printed(&report(BillGroup::Day), false);
         for part in [
             "saved              +$1.50",
             "+$2.00",

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use baton_core::text::date::PeriodStart;
 
 /// The help of `--config`, with the place of [`super::config_file`].
 pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
@@ -58,14 +59,9 @@ pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     PossibleValuesParser::new(all.map(name)).try_map(move |given| of(given).ok_or("unknown"))
 }
 
-/// `90s`, `15m`, `12h`, `30d`, `8w`.
-pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
-    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
-    let mut units = UNITS.iter();
-    let unit = units.find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, seconds)));
-    unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(*seconds))
-        .map(Duration::from_secs)
-        .ok_or("write a number with a unit: 90s, 15m, 12h, 30d, 8w")
+/// The start of a period.
+pub(super) fn period_start(text: &str) -> Result<PeriodStart, String> {
+    PeriodStart::parse(text).ok_or_else(|| format!("write {}", PeriodStart::SPELLINGS))
 }
 
 /// The number of a leg.
@@ -87,24 +83,5 @@ mod tests {
         assert_eq!(leg("2"), Ok(2));
         assert_eq!(leg("0"), Err("legs count from 1"));
         assert_eq!(leg("x"), Err("not a number from 0"));
-    }
-
-    #[test]
-    fn durations_have_a_unit() {
-        for (text, seconds) in [("90m", 5400), ("30d", 2_592_000), ("8w", 4_838_400)] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
-        }
-        for wrong in [
-            "",
-            "7",
-            "d",
-            "-1h",
-            "1y",
-            "99999999999999999999w",
-            "18446744073709551615w",
-            "é",
-        ] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -1,11 +1,11 @@
 //! Raw arguments of `baton try`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args as ClapArgs;
 
-use super::state_args::{StateArgs, duration};
+use super::state_args::{StateArgs, period_start};
+use baton_core::text::date::PeriodStart;
 use baton_core::transcript::AgentKind;
 
 #[derive(Debug, ClapArgs)]
@@ -26,9 +26,9 @@ pub(super) struct TryArgs {
     /// A session file, or a folder of them, in place of the agents' own
     #[arg(long, value_name = "PATH")]
     pub(super) from: Option<PathBuf>,
-    /// Only sessions of this last period: 12h, 30d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(super) since: Option<Duration>,
+    /// Only sessions since then: an age (12h, 30d) or a date (2026-11-23)
+    #[arg(long, value_name = "TIME", value_parser = period_start)]
+    pub(super) since: Option<PeriodStart>,
     /// Only this agent's sessions
     #[arg(long, value_name = "AGENT", value_parser = clap::builder::PossibleValuesParser::new(AgentKind::ALL.map(AgentKind::name)))]
     pub(super) agent: Option<String>,

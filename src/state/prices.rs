@@ -67,13 +67,20 @@ pub fn table(file: Option<&Path>) -> Result<Prices, String> {
         return Ok(Prices::default());
     };
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let table = parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let table = parse(&text).map_err(|error| format!("{}{error}", file.display()))?;
     Ok(Prices(Some(Arc::new(table))))
 }
 
+/// Parses a table; the error begins with the line, if it has one.
 fn parse(text: &str) -> Result<PriceTable, String> {
-    let table: PriceTable = toml::from_str(text).map_err(|error| error.to_string())?;
-    table.check().map_err(|error| error.to_string())?;
+    let table: PriceTable = toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(String::new(), |before| {
+            format!(":{}", before.matches('\n').count() + 1)
+        });
+        format!("{line}: not a price table: {}", error.message())
+    })?;
+    table.check().map_err(|error| format!(": {error}"))?;
     Ok(table)
 }
 

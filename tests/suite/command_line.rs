@@ -254,7 +254,7 @@ fn a_filter_is_checked_before_there_is_a_journal() {
     let (code, said) = failed(dir.path(), &["log", "error since:1x"]);
     assert_eq!(code, Some(64), "{said}");
     assert!(
-        said.contains("\"1x\" is not a duration") && said.contains("log --help"),
+        said.contains("\"1x\" is not an age such as 90s") && said.contains("log --help"),
         "{said}"
     );
     let (code, said) = failed(dir.path(), &["log", "error since:1h"]);
@@ -262,6 +262,85 @@ fn a_filter_is_checked_before_there_is_a_journal() {
         code == Some(0) && said.contains("nothing in the journal yet"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_time_span_is_spelled_the_same_everywhere() {
+    let dir = used().await;
+    for start in ["1h", "2w", "2026-01-01"] {
+        assert_eq!(
+            printed(dir.path(), &["log", "--since", start, "--jsonl"])
+                .lines()
+                .count(),
+            2
+        );
+        let words = ["log", &format!("since:{start}"), "--jsonl"];
+        assert_eq!(printed(dir.path(), &words).lines().count(), 2, "{start}");
+        printed(dir.path(), &["savings", "--since", start]);
+    }
+    assert_eq!(
+        printed(dir.path(), &["log", "--since", "2100-01-01", "--jsonl"]),
+        ""
+    );
+    for words in [
+        &["log", "--since", "1y"][..],
+        &["savings", "--since", "1y"],
+        &["try", "--since", "1y"],
+        &["handoffs", "delete", "--older-than", "1y"],
+    ] {
+        let (code, said) = failed(dir.path(), words);
+        assert_eq!(code, Some(64), "{said}");
+        assert!(
+            said.contains("write an age such as 90s, 30m, 12h, 7d or 8w, or a date"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_option_is_named_with_a_guess_and_without_a_wrong_tip() {
+    let dir = temp();
+    let (code, said) = failed(dir.path(), &["run", "--shadw", "claude"]);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(
+        said.contains("there is no option --shadw") && said.contains("did you mean `--shadow`?"),
+        "{said}"
+    );
+    let (code, said) = failed(dir.path(), &["savings", "--last", "7d"]);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("'--last'") && !said.contains("-- --last"), "{said}");
+}
+
+#[tokio::test]
+async fn an_unknown_agent_that_is_not_installed_is_not_found() {
+    let dir = used().await;
+    let ids = printed(dir.path(), &["handoffs", "list", "--jsonl"]);
+    let id = serde_json::from_str::<Value>(&ids).unwrap()["id"].clone();
+    let mut command = baton(
+        dir.path(),
+        &["handoffs", "resume", id.as_str().unwrap(), "--with", "nosuch"],
+    );
+    let out = command
+        .env("PATH", "/nowhere")
+        .arg("--state-dir")
+        .arg(dir.path().join("state"))
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(127), "{out:?}");
+}
+
+#[test]
+fn a_file_that_is_not_a_price_table_is_named_with_what_it_lacks() {
+    let dir = temp();
+    let file = dir.path().join("prices.toml");
+    std::fs::write(&file, "date = \"2026-01-01\"\n").unwrap();
+    let (code, said) = failed(dir.path(), &["savings", "--prices", file.to_str().unwrap()]);
+    assert_eq!(code, Some(78), "{said}");
+    assert!(
+        said.contains("not a price table: missing field `source`"),
+        "{said}"
+    );
+    assert!(!said.contains("TOML parse error"), "{said}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(super) fn print(story: &DemoRun, out: &mut Out) -> CliResult {
     if let Some(example) = &story.example {
         out.lines(before_and_after(example, columns))?;
     }
-    out.line("\nTry it with an agent: `baton serve`, then set the agent's base URL to it.")
+    out.line("\nTry it with an agent: `baton run claude`")
 }
 
 fn chart(story: &DemoRun, columns: usize) -> Vec<String> {

@@ -9,14 +9,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use serde::Serialize;
 
 use super::finding::Finding;
-use crate::cli::output::{age, first_line, plural, unsent};
+use crate::cli::output::{age, plural, short};
 use crate::cli::running::{self, Process, RunState};
 use crate::cli::runtime;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::{Upstream, Upstreams};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, StoreKind};
-use crate::state::files::yaml_files::HandoffFolder;
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
 use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
@@ -137,33 +136,17 @@ impl StateSummary {
         }
     }
 
-    /// A short line of fixed form, for prompts.
-    pub(super) fn line(&self, config: &Config) -> String {
-        let last = self
-            .last_exchange
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |row| age(row.at_ms, now_ms()));
-        let running = match &self.running {
-            Some(process) => format!("running at {}", first_line(&process.data, None)),
-            None => "not running".to_owned(),
+    /// One line of at most 40 characters, for a prompt or a status bar.
+    pub(super) fn line(&self) -> String {
+        let running = if self.running.is_some() { "on" } else { "off" };
+        let last = self.last_exchange.as_ref();
+        let last = last.map_or(String::new(), |row| format!(", {}", ago(row.at_ms, now_ms())));
+        let handoffs = plural(self.handoffs as u64, "handoff");
+        let saved = match self.unsent_tokens {
+            1.. => format!(", {} saved", short(self.unsent_tokens.unsigned_abs())),
+            _ => String::new(),
         };
-        format!(
-            "baton: {running}, {}, {}, {} saved, last {last}{}",
-            plural(self.journal.exchanges, "exchange"),
-            plural(self.handoffs as u64, "handoff"),
-            unsent(self.unsent_tokens),
-            handed_over(config)
-        )
-    }
-}
-
-/// Goal and next step of the newest handoff file, if there is one. A prompt shows no errors of that file.
-fn handed_over(config: &Config) -> String {
-    let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
-    let line = folder.and_then(|folder| folder.line(None).ok()?);
-    match line.map(|line| line.line()) {
-        Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),
-        _ => String::new(),
+        format!("baton {running}, {handoffs}{saved}{last}")
     }
 }
 

@@ -67,11 +67,18 @@ pub(super) fn clock(installation: &Installation) -> Vec<Finding> {
     let offsets = installation.probes.iter().filter_map(|probe| probe.clock_offset);
     let newest = installation.journal.as_ref().ok().and_then(Option::as_ref);
     let newest = newest.and_then(|summary| Some(summary.newest.as_ref()?.at_ms));
-    vec![clock_finding(installation.now, offsets.collect(), newest)]
+    clock_finding(installation.now, offsets.collect(), newest)
+        .into_iter()
+        .collect()
 }
 
-/// `offsets`: how far each answering clock is from ours; `newest_ms`: when the newest exchange began.
-pub(super) fn clock_finding(now: SystemTime, mut offsets: Vec<Duration>, newest_ms: Option<u64>) -> Finding {
+/// Compares the clock with those of the upstreams that responded, and with the start of the newest exchange. `None` if there is
+/// nothing to compare with.
+pub(super) fn clock_finding(
+    now: SystemTime,
+    mut offsets: Vec<Duration>,
+    newest_ms: Option<u64>,
+) -> Option<Finding> {
     let subject = "system time";
     let now_ms = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let ahead = newest_ms.map_or(0, |newest| u128::from(newest).saturating_sub(now_ms));
@@ -80,24 +87,21 @@ pub(super) fn clock_finding(now: SystemTime, mut offsets: Vec<Duration>, newest_
             "the newest exchange in the journal is {} s in the future",
             ahead / 1000
         );
-        return Finding::warning(
-            subject,
-            message,
-            "set the clock (timedatectl set-ntp true); retention counts by it",
-        );
+        let help = "set the clock (timedatectl set-ntp true); retention counts by it";
+        return Some(Finding::warning(subject, message, help));
     }
     offsets.sort_unstable();
     // The median: one upstream may have a wrong clock, too.
-    match offsets.get(offsets.len() / 2) {
-        None => Finding::ok(subject, "no upstream's clock to compare with"),
-        Some(offset) if *offset > SKEW => Finding::warning(
+    let offset = offsets.get(offsets.len() / 2)?.as_secs();
+    Some(match offset > SKEW.as_secs() {
+        true => Finding::warning(
             subject,
-            format!("{} s off the upstreams' clocks", offset.as_secs()),
+            format!("{offset} s off the upstreams' clocks"),
             "set the clock (timedatectl set-ntp true); TLS certificates and retention depend on it",
         ),
-        Some(offset) => Finding::ok(
+        false => Finding::ok(
             subject,
-            format!("within {} s of the upstreams' clocks", offset.as_secs() + 1),
+            format!("within {} s of the upstreams' clocks", offset + 1),
         ),
-    }
+    })
 }

@@ -47,7 +47,7 @@ pub(super) struct DoctorArgs {
     /// Ask no upstream
     #[arg(long)]
     offline: bool,
-    /// One line on what runs and what is stored, for a prompt or a status bar
+    /// Print one line of at most 40 characters, for a prompt or a status bar
     #[arg(long, group = "short")]
     line: bool,
     /// Only whether the proxy serves requests: the health check of a container
@@ -126,8 +126,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
             return running::report_ready(&config.state_dir, out);
         }
         let installation = Installation::of(config, false);
-        let line = StateSummary::of(&installation).line(&installation.config);
-        return out.line(line);
+        return out.line(StateSummary::of(&installation).line());
     }
     let flags = Flags {
         state_dir: args.state.state_dir.clone(),

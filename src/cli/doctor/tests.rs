@@ -50,11 +50,19 @@ fn a_refusal_counts_as_reachable_and_names_its_protocol() {
 
 #[test]
 fn an_unreachable_upstream_is_an_error_where_it_is_used() {
-    let probes = [probe("a", Err("no route")), probe("b", Err("no route"))];
+    let probes = [
+        probe("a", Err("no route")),
+        probe("b", Err("no route")),
+        probe("c", Ok((401, Version::HTTP_11))),
+    ];
     let found = findings(&probes, &BTreeSet::from(["b".to_owned()]));
     assert_eq!(
         severities(&found),
-        [FindingSeverity::Warning, FindingSeverity::Error]
+        [
+            FindingSeverity::Warning,
+            FindingSeverity::Error,
+            FindingSeverity::Ok
+        ]
     );
     let help = |finding: &Finding| finding.help.clone().unwrap();
     assert!(
@@ -94,14 +102,31 @@ fn a_question_is_turned_into_something_to_do() {
 fn the_clock_is_compared_with_most_upstreams_and_with_the_journal() {
     let now = UNIX_EPOCH + Duration::from_secs(2_000_000_000);
     let secs = |all: &[u64]| all.iter().map(|secs| Duration::from_secs(*secs)).collect();
-    let severity = |offsets: &[u64], newest| clock_finding(now, secs(offsets), newest).severity;
-    assert_eq!(severity(&[], None), FindingSeverity::Ok);
+    let severity = |offsets: &[u64], newest| Some(clock_finding(now, secs(offsets), newest)?.severity);
+    assert_eq!(severity(&[], None), None);
     assert_eq!(
         severity(&[0, 2, 9_000], Some(2_000_000_000_000)),
-        FindingSeverity::Ok
+        Some(FindingSeverity::Ok)
     );
-    assert_eq!(severity(&[0, 7_200, 7_201], None), FindingSeverity::Warning);
-    assert_eq!(severity(&[0], Some(2_000_000_301_000)), FindingSeverity::Warning);
+    assert_eq!(severity(&[0, 7_200, 7_201], None), Some(FindingSeverity::Warning));
+    assert_eq!(
+        severity(&[0], Some(2_000_000_301_000)),
+        Some(FindingSeverity::Warning)
+    );
+}
+
+#[test]
+fn without_a_network_there_is_one_finding() {
+    let probes = ["a", "b"].map(|name| probe(name, Err("no such host")));
+    let found = findings(&probes, &BTreeSet::new());
+    assert_eq!(severities(&found), [FindingSeverity::Warning]);
+    assert_eq!(
+        found[0].message,
+        "none of 2 upstreams can be reached; https://a.example: no such host"
+    );
+    let used = BTreeSet::from(["b".to_owned()]);
+    assert_eq!(severities(&findings(&probes, &used)), [FindingSeverity::Error]);
+    assert_eq!(findings(&probes[..1], &BTreeSet::new())[0].subject, "a");
 }
 
 #[test]

@@ -61,7 +61,29 @@ pub(super) fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec
             }
         }
     };
-    probes.iter().map(finding).collect()
+    match no_network(probes, used) {
+        Some(finding) => vec![finding],
+        None => probes.iter().map(finding).collect(),
+    }
+}
+
+/// One finding for all, if no upstream of several can be reached.
+fn no_network(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Option<Finding> {
+    let (first, others) = probes.split_first()?;
+    let why = first.answer.as_ref().err()?;
+    if others.is_empty() || others.iter().any(|probe| probe.answer.is_ok()) {
+        return None;
+    }
+    let (subject, help) = ("network", "check network, DNS and firewall, or the base URLs");
+    let message = format!(
+        "none of {} upstreams can be reached; {}: {why}",
+        probes.len(),
+        first.base_url
+    );
+    Some(match probes.iter().any(|probe| used.contains(&probe.name)) {
+        true => Finding::error(subject, message, help),
+        false => Finding::warning(subject, message, help),
+    })
 }
 
 fn protocol(version: Version, base_url: &str) -> String {

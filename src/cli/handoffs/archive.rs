@@ -6,8 +6,8 @@ use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_document};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::output::{Out, shown};
 use crate::cli::stored::wanted;
+use crate::state::clock::now_ms;
 use crate::state::files::documents;
-use crate::state::files::yaml_files::now;
 use baton_core::record::{HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> CliResult {
@@ -51,7 +51,7 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> CliResult {
     let file = match (&args.file, args.older_than) {
         (Some(file), _) => file,
         (None, Some(older_than)) => {
-            let before = now().seconds.saturating_sub_unsigned(older_than.as_secs());
+            let before = i64::try_from(older_than.at_ms(now_ms()) / 1000).unwrap_or(i64::MAX);
             return files::clean(before, args, &lookup, out);
         }
         (None, None) => {

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use crate::cli::state_args::{ListFormat, StateArgs, duration, named, number};
+use crate::cli::state_args::{ListFormat, StateArgs, named, number, period_start};
 use baton_core::handoffs::draft::Preset;
 use baton_core::handoffs::yaml::RecoveryPurpose;
 use baton_core::record::HandoffStatus;
+use baton_core::text::date::PeriodStart;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -18,8 +18,8 @@ A handoff is a record in the store, made by the model, a command or `draft`. A h
 
 Examples:
   baton handoffs list
-  baton handoffs show 0199a3c2
-  baton handoffs resume 0199a3c2 --with codex --run
+  baton handoffs show 0199a3c2-7d1e
+  baton handoffs resume 0199a3c2-7d1e --with codex --run
   baton handoffs create api --goal 'Login works' --now 'Write the logout'
   baton handoffs show api --for fresh     # the newest handoff file of the session `api`")]
 pub(in crate::cli) struct HandoffsArgs {
@@ -391,9 +391,9 @@ pub(super) struct DeleteArgs {
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
-    /// All files of this age by the time in their names, but the newest of each session: 90s, 15m, 12h, 30d, 8w
-    #[arg(long, value_name = "AGE", value_parser = duration)]
-    pub(super) older_than: Option<Duration>,
+    /// All files older than this by the time in their names, but the newest of each session: an age (12h, 30d) or a date
+    #[arg(long, value_name = "AGE", value_parser = period_start)]
+    pub(super) older_than: Option<PeriodStart>,
     /// Of these, archived files alone
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) archived: bool,

@@ -88,10 +88,10 @@ async fn list_stored(
             "none of {all}: baton handoffs list --all lists them"
         ))?,
     }
-    if let Some(files) = lookup.files_hint() {
-        hints.line(files)?;
+    match lookup.files_hint() {
+        Some(files) if rows.is_empty() || out.width().is_some() => hints.line(files),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) -> bool {

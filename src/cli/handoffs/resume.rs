@@ -53,6 +53,9 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
         };
         return run::agent(&start, &args.state);
     }
+    if !agent.is_known() && run::is_missing(OsStr::new(&args.with)) {
+        return Err(run::unfound(OsStr::new(&args.with)));
+    }
     let mut command = vec!["baton".to_owned(), "run".to_owned()];
     command.extend(env::options(&args.state));
     command.extend(["--".to_owned(), args.with.clone()]);

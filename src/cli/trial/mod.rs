@@ -23,7 +23,7 @@ use super::load_state;
 use super::output::{Out, visible};
 use super::stored::only;
 use super::trial_args::TryArgs;
-use crate::state::clock::{ago_ms, now_ms};
+use crate::state::clock::now_ms;
 use crate::state::journal::KeptVerdict;
 use baton_core::bill::PriceTable;
 use baton_core::text::date::rfc3339_millis;
@@ -107,7 +107,7 @@ fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
 
 /// The sessions that are asked for, each call counted once.
 fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> CliResult<Vec<Reckoned>> {
-    let from = args.since.map_or(0, ago_ms);
+    let from = args.since.map_or(0, |since| since.at_ms(now_ms()));
     let mut sessions = trial::counted_once(std::mem::take(&mut gathered.sessions));
     let agent = args.agent.as_deref();
     sessions.retain(|session| agent.is_none_or(|name| session.agent() == name));

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
+use baton_core::text::date::PeriodStart;
 use baton_core::text::table;
 use serde::Deserialize;
+
+use crate::state::clock::now_ms;
 
 /// Folders below a place that are searched.
 const DEPTH: usize = 8;
@@ -41,7 +44,7 @@ pub(super) fn folders(agent: Option<&str>) -> Vec<PathBuf> {
 }
 
 /// The files of all agents, or of one; those that were not written since a time are left out.
-pub(super) fn files(agent: Option<&str>, since: Option<Duration>) -> Vec<SessionFile> {
+pub(super) fn files(agent: Option<&str>, since: Option<PeriodStart>) -> Vec<SessionFile> {
     let mut found = Vec::new();
     for place in places(agent) {
         for folder in place.folders() {
@@ -52,7 +55,7 @@ pub(super) fn files(agent: Option<&str>, since: Option<Duration>) -> Vec<Session
 }
 
 /// The file at a path of the person's own, or all below it that may have sessions.
-pub(super) fn given(path: &Path, since: Option<Duration>) -> std::io::Result<Vec<SessionFile>> {
+pub(super) fn given(path: &Path, since: Option<PeriodStart>) -> std::io::Result<Vec<SessionFile>> {
     let about = std::fs::metadata(path)?;
     if about.is_file() {
         let (path, bytes, old) = (path.to_owned(), about.len(), false);
@@ -103,9 +106,9 @@ fn walk(folder: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<Sessi
 }
 
 /// The largest first: they take longest to read.
-fn newer(mut found: Vec<SessionFile>, since: Option<Duration>) -> Vec<SessionFile> {
-    let from = since.and_then(|since| SystemTime::now().checked_sub(since));
-    if let Some(from) = from {
+fn newer(mut found: Vec<SessionFile>, since: Option<PeriodStart>) -> Vec<SessionFile> {
+    if let Some(since) = since {
+        let from = UNIX_EPOCH + Duration::from_millis(since.at_ms(now_ms()));
         let is_old = |file: &SessionFile| {
             let written = std::fs::metadata(&file.path).and_then(|about| about.modified());
             // What is still in a database's log is newer than the database.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, OffsetDateTime, UtcDateTime};
 
+const MS_PER_DAY: u64 = 86_400_000;
+
 /// Date and time of day of seconds since the Unix epoch; the calendar's bounds for a time beyond them.
 pub fn utc(seconds: i64) -> UtcDateTime {
     let bound = match seconds {
@@ -62,9 +64,79 @@ pub fn date(at: UtcDateTime) -> String {
     format!("{:04}-{:02}-{:02}", at.year(), u8::from(at.month()), at.day())
 }
 
+/// Start of a period that a user names: an age (`90s`, `30m`, `12h`, `7d`, `8w`) or a date (`2026-11-23`, midnight UTC).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeriodStart {
+    /// Milliseconds before now.
+    Age(u64),
+    /// Milliseconds since the Unix epoch.
+    Date(u64),
+}
+
+impl PeriodStart {
+    /// Accepted spellings, for error messages.
+    pub const SPELLINGS: &str = "an age such as 90s, 30m, 12h, 7d or 8w, or a date such as 2026-11-23";
+
+    /// Parses an age or a date; `None` if the text is neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        const UNITS: [(char, u64); 5] = [
+            ('s', 1000),
+            ('m', 60_000),
+            ('h', 3_600_000),
+            ('d', MS_PER_DAY),
+            ('w', 7 * MS_PER_DAY),
+        ];
+        let age = UNITS.iter().find_map(|(unit, ms)| {
+            let count: u64 = text.strip_suffix(*unit)?.parse().ok()?;
+            count.checked_mul(*ms).map(Self::Age)
+        });
+        age.or_else(|| day_number(text)?.checked_mul(MS_PER_DAY).map(Self::Date))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn at_ms(self, now_ms: u64) -> u64 {
+        match self {
+            Self::Age(age) => now_ms.saturating_sub(age),
+            Self::Date(at) => at,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_period_starts_at_an_age_or_a_date() {
+        let now = 1_795_478_400_000;
+        for (text, at) in [
+            ("90s", now - 90_000),
+            ("90m", now - 5_400_000),
+            ("30d", now - 30 * MS_PER_DAY),
+            ("8w", now - 56 * MS_PER_DAY),
+            ("99999d", 0),
+            ("2026-11-23", 20_780 * MS_PER_DAY),
+        ] {
+            assert_eq!(
+                PeriodStart::parse(text).map(|start| start.at_ms(now)),
+                Some(at),
+                "{text}"
+            );
+        }
+        for wrong in [
+            "",
+            "7",
+            "d",
+            "-1h",
+            "1y",
+            "2026-02-29",
+            "99999999999999999999w",
+            "18446744073709551615w",
+            "é",
+        ] {
+            assert_eq!(PeriodStart::parse(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn milliseconds_and_days_are_those_of_the_calendar() {

@@ -11,9 +11,10 @@ use super::{AdminState, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
     BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, KeptVerdict, RowFilter,
-    RowQuery, SavingsReport, age_ms,
+    RowQuery, SavingsReport,
 };
 use baton_core::nudge::WindowQuery;
+use baton_core::text::date::PeriodStart;
 
 /// Answers `/api/{path}?{query}`.
 pub(super) async fn answer(state: &AdminState, path: &str, query: Option<&str>) -> ApiResult {
@@ -210,14 +211,14 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
             "by: {by:?} is not one of day, model, conversation, handoff, client"
         ))
     })?;
-    let age = |text: String| {
-        let why = format!("since: {text:?} is not a duration such as 30m, 12h or 7d");
-        age_ms(&text).ok_or_else(|| ApiError::bad(why))
+    let start = |text: String| {
+        let why = format!("since: {text:?} is not {}", PeriodStart::SPELLINGS);
+        PeriodStart::parse(&text).ok_or_else(|| ApiError::bad(why))
     };
-    let since = params.text("since").map(age).transpose()?;
+    let since = params.text("since").map(start).transpose()?;
     let filter = BillFilter {
         conversation: params.text("conversation"),
-        since_ms: since.map_or(0, |age| now_ms().saturating_sub(age)),
+        since_ms: since.map_or(0, |start| start.at_ms(now_ms())),
     };
     let prices = state.prices.clone();
     let report = read(state, move |q| {

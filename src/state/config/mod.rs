@@ -24,7 +24,7 @@ pub use keys::{
     TranscriptDetail, UpstreamConfig,
 };
 pub use load::{DEFAULT_TEXT, Flags};
-pub use problem::{KeyOrigin, Problem, ProblemKind};
+pub use problem::{KeyOrigin, Problem, ProblemKind, closest_name};
 pub use raw::Environment;
 pub use secrets::Secret;
 pub use store_address::{StoreAddress, Topology};

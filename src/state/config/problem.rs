@@ -83,7 +83,7 @@ impl fmt::Display for Problem {
 }
 
 /// The closest candidate, if one is close enough to have been meant.
-pub(super) fn closest_name<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong: enough for a slip, too little to suggest something unrelated.
     let allowed = (word.chars().count() / 3).max(1);
     let word = word.to_lowercase();

@@ -128,9 +128,16 @@ impl LocatedValue {
         }
     }
 
-    /// `"pays"`, which is no number.
-    pub(super) fn is_pays(&self) -> bool {
-        matches!(&self.raw, Raw::Word(text) | Raw::Text(text) if text == "pays")
+    /// `"pays"` as `None`, or the number that `read` accepts.
+    pub(super) fn pays_or<T>(&self, read: impl FnOnce(&Self) -> ValueResult<T>) -> ValueResult<Option<T>> {
+        match &self.raw {
+            Raw::Word(text) | Raw::Text(text) if text == "pays" => Ok(None),
+            Raw::Word(text) | Raw::Text(text) if closest_name(text, ["pays"]).is_some() => value_error(
+                format!("{text:?} is not known here"),
+                "did you mean \"pays\"? (or a number, without quotes)",
+            ),
+            _ => read(self).map(Some),
+        }
     }
 
     /// Prefixes of model names, each with a number of tokens from 1 to `max`.

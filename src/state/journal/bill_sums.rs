@@ -98,9 +98,12 @@ impl BillSum {
     }
 }
 
+/// Key of the entries that belong to no group.
+pub const NO_GROUP: &str = "-";
+
 impl BillGroup {
     fn key(self, entry: &BillEntry) -> String {
-        let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+        let named = |name: &Option<String>| name.clone().unwrap_or_else(|| NO_GROUP.to_owned());
         match self {
             Self::Day => date::rfc3339(entry.at_ms / 1000).chars().take(10).collect(),
             Self::Model => named(&entry.model),

@@ -2,6 +2,8 @@
 //! must hold; `!` before a term negates it. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use baton_core::text::date::PeriodStart;
+
 use super::filter_terms::{self, FilterTest, FilteredRow};
 
 /// Characters of a filter.
@@ -58,6 +60,15 @@ impl RowFilter {
         filter_terms::all_names()
     }
 
+    /// Adds the term `since:START`.
+    #[must_use]
+    pub fn since(mut self, start: Option<PeriodStart>) -> Self {
+        let test = start.map(FilterTest::Since);
+        self.0
+            .extend(test.map(|test| FilterTerm { test, negated: false }));
+        self
+    }
+
     /// Whether it holds for all exchanges.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -82,7 +93,7 @@ impl RowFilter {
             .iter()
             .filter(|term| !term.negated)
             .filter_map(|term| match term.test {
-                FilterTest::Since(age) => Some(now_ms.saturating_sub(age)),
+                FilterTest::Since(start) => Some(start.at_ms(now_ms)),
                 _ => None,
             });
         ages.max().unwrap_or(0)
@@ -232,7 +243,7 @@ mod tests {
             ("  eror", 3, "\"eror\" is not a term; there are error, command"),
             ("cost>much", 1, "\"much\" is not a number"),
             ("price>1", 1, "there are cost, input"),
-            ("handoff since:1w", 9, "\"1w\" is not a duration"),
+            ("handoff since:1y", 9, "\"1y\" is not an age such as 90s"),
             ("tool:", 1, "has no value"),
             ("error tool:\"a b", 12, "no end"),
         ] {

@@ -5,6 +5,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::row::ExchangeRow;
 use crate::telemetry::{ExchangeFacts, ExchangeOutcome, FACTS, FilterKind, ValueOf};
+use baton_core::text::date::PeriodStart;
 
 /// An exchange as a filter sees it.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +26,7 @@ pub(super) enum FilterTest {
     Flag(FilterName<FlagTest>),
     Text(FilterName<TextValues>, Regex),
     /// Only those that began so long ago or later, in milliseconds.
-    Since(u64),
+    Since(PeriodStart),
     Number(FilterName<NumberValue>, Comparison, f64),
 }
 
@@ -111,9 +112,6 @@ pub(super) enum Comparison {
     Below,
 }
 
-/// Units of time, in milliseconds.
-const TIMES: [(char, u64); 4] = [('s', 1000), ('m', 60_000), ('h', 3_600_000), ('d', 86_400_000)];
-
 /// Suffixes of numbers.
 const FACTORS: [(char, f64); 2] = [('k', 1e3), ('M', 1e6)];
 
@@ -164,9 +162,9 @@ impl FilterTest {
             return Err(format!("{name}: has no value"));
         }
         if name == "since" {
-            let age =
-                age_ms(value).ok_or_else(|| format!("{value:?} is not a duration such as 30m, 12h or 7d"))?;
-            return Ok(Self::Since(age));
+            let start = PeriodStart::parse(value);
+            let start = start.ok_or_else(|| format!("{value:?} is not {}", PeriodStart::SPELLINGS))?;
+            return Ok(Self::Since(start));
         }
         let field = find(&TEXTS, FilterKind::Text, name).ok_or_else(|| {
             format!(
@@ -191,7 +189,7 @@ impl FilterTest {
                     values.iter().any(|value| pattern.is_match(value))
                 }
             },
-            Self::Since(age) => exchange.row.at_ms >= exchange.now_ms.saturating_sub(*age),
+            Self::Since(start) => exchange.row.at_ms >= start.at_ms(exchange.now_ms),
             Self::Number(field, comparison, limit) => {
                 let value = match field.value {
                     FilterValue::Fact(value) => value(facts).number(),
@@ -243,14 +241,6 @@ fn pattern(value: &str) -> Result<Regex, String> {
         .case_insensitive(true)
         .build()
         .map_err(|error| error.to_string())
-}
-
-/// `90s`, `30m`, `12h`, `7d` in milliseconds.
-pub fn age_ms(text: &str) -> Option<u64> {
-    let unit = text.chars().last()?;
-    let (_, factor) = TIMES.iter().find(|(known, _)| *known == unit)?;
-    let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
-    count.checked_mul(*factor)
 }
 
 /// `0.5`, `20k`, `1.5M`.

@@ -41,14 +41,16 @@ pub(super) const HANDOFF: KeySection = KeySection {
         &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),
         &wide("nudge_at", |c, v| {
             let thresholds = &mut c.handoff.thresholds;
-            thresholds.nudge_pays |= v.is_pays();
-            thresholds.nudge_at = if v.is_pays() { 0.0 } else { v.share()? };
+            let share = v.pays_or(LocatedValue::share)?;
+            thresholds.nudge_pays |= share.is_none();
+            thresholds.nudge_at = share.unwrap_or_default();
             Ok(())
         }),
         &wide("nudge_tokens", |c, v| {
             let thresholds = &mut c.handoff.thresholds;
-            thresholds.nudge_pays |= v.is_pays();
-            thresholds.nudge_tokens = if v.is_pays() { 0 } else { v.count(0, TOKENS)? };
+            let tokens = v.pays_or(|v| v.count(0, TOKENS))?;
+            thresholds.nudge_pays |= tokens.is_none();
+            thresholds.nudge_tokens = tokens.unwrap_or_default();
             Ok(())
         }),
         &key("nudge_limit", |c| &mut c.handoff.nudge_limit, |v, _| v.flag()),

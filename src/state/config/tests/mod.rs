@@ -123,6 +123,20 @@ fn all_problems_come_at_once_with_their_places() {
 }
 
 #[test]
+fn a_slip_in_a_word_among_numbers_is_guessed() {
+    for key in ["nudge_at", "nudge_tokens"] {
+        let found = problems(&format!("[handoff]\n{key} = \"pay\"\n"));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(
+            found[0].contains("did you mean \"pays\"? (or a number"),
+            "{found:#?}"
+        );
+    }
+    let found = problems("[handoff]\nnudge_at = \"half\"\n");
+    assert!(found[0].contains("expected a number, found text"), "{found:#?}");
+}
+
+#[test]
 fn a_syntax_error_does_not_hide_the_rest() {
     let found = problems(
         "[server]\nlisten = \"x\"\nlisten = \"127.0.0.1:1\"\n[log]\nlevel = \n[store]\nkind = \"sqlit\"\n",
