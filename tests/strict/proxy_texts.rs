@@ -7,8 +7,8 @@ use super::transcript::Role;
 /// The words of commands in the chat, after their usual prefix.
 const COMMANDS: [&str; 4] = ["::handoff", "::pin", "::pins", "::unpin"];
 
-/// Length of an id in a note's line.
-const ID: usize = 36;
+/// Lengths of what a note's line has for an id: nothing, a short id, a whole one.
+const IDS: [usize; 3] = [0, 22, 36];
 
 /// Finds notes in the model's texts, and commands in the user's.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
@@ -41,7 +41,8 @@ fn has_note(text: &str) -> bool {
         let rest = line.trim().strip_prefix("[[handoff-note:")?;
         rest.strip_suffix("]]").map(str::len)
     };
-    text.lines().any(|line| id(line) == Some(ID))
+    text.lines()
+        .any(|line| id(line).is_some_and(|chars| IDS.contains(&chars)))
 }
 
 #[cfg(test)]
@@ -61,6 +62,7 @@ mod tests {
         let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
         for (text, found) in [
             (format!("baton: so.\n\n[[handoff-note:{id}]]"), true),
+            ("baton: so.\n\n[[handoff-note:]]".to_owned(), true),
             (format!("see [[handoff-note:{id}]]"), false),
             (format!("[[handoff-resume:{id}]]"), false),
         ] {

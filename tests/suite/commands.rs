@@ -23,7 +23,7 @@ on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers p
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
     look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over told_that_it_waits
     accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins sent_again never_answered review_by_the_config enough_to_hand_off
-    only_a_smaller_one;);
+    only_a_smaller_one reported_sizes;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -109,6 +109,7 @@ async fn answered_and_taken_out(variant: Variant) {
     for (asked, said) in [
         ("::handoff status", "the model sees the whole history"),
         ("::handoff help", "::unpin N"),
+        ("::help", "::unpin N"),
         ("::pins", "nothing is pinned"),
         ("::unpin 99", "`::pin TEXT` pins a text"),
         ("::pin Never touch the schema.", "pinned as number 1"),
@@ -148,6 +149,42 @@ async fn answered_and_taken_out(variant: Variant) {
     stage.assert_clean();
 }
 
+/// Agents read a response's usage as their context, and compact by it: no answer of baton's reports more than what the model
+/// would see.
+async fn reported_sizes(variant: Variant) {
+    const FINISHED: usize = 40_000;
+    let stage = Fixture::new(variant, []).await;
+    let history = [&stage.history()[..], &[stage.user(&"Old. ".repeat(FINISHED / 5))]].concat();
+    stage.push(handoff());
+    stage.push(fresh());
+    let fired = stage.ask(&history, true).await;
+    let mut now = [&history[..], &fired.keep].concat();
+    for (asked, stream) in [
+        ("::handoff status", true),
+        ("::handoff status", false),
+        ("::pin Never touch the schema.", true),
+        ("::handoff --method local --force --no-git the reader", true),
+        ("::handoff --method local --force --no-git the writer", false),
+        ("::help", true),
+    ] {
+        now = and(&stage, &now, asked);
+        let answer = stage.ask(&now, stream).await;
+        assert!(answer.text.starts_with("baton: "), "{asked}: {}", answer.text);
+        assert!(answer.input > 0, "{asked}");
+        assert!(
+            answer.input * 4 < FINISHED as u64 / 2,
+            "{asked}: {} tokens",
+            answer.input
+        );
+        now.extend(answer.keep);
+    }
+    let (text, _) = command(&stage, &now, "::handoff status").await;
+    assert!(
+        text.contains("Conversation: ") && text.contains("always sent."),
+        "{text}"
+    );
+}
+
 async fn whole_answers(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let (text, now) = command_by(&stage, &stage.history(), "::handoff status", false).await;
@@ -163,7 +200,10 @@ async fn unknown_words(variant: Variant) {
     for asked in ["::hadnoff", "::pni x"] {
         let (text, now) = command(&stage, &history, asked).await;
         assert!(text.contains("there is no command `::"), "{text}");
-        assert!(text.contains("::handoff undo"), "{text}");
+        assert!(
+            text.contains("Did you mean `::") && text.lines().count() == 3,
+            "{text}"
+        );
         says(&stage, &and(&stage, &now, "More."), Reply::text("So.")).await;
         assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
     }

@@ -3,7 +3,7 @@
 /// The commands, each with what it does.
 const COMMANDS: [(&str, &str); 13] = [
     (
-        "handoff [FOCUS]",
+        "handoff [GOAL]",
         "hand over now: the model writes what the next context has to know",
     ),
     ("handoff accept", "accept the pending draft: it takes effect now"),
@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str); 13] = [
         "handoff topic [NAME]",
         "the topic of this session's handoffs; with NAME, a new one",
     ),
-    ("handoff help", "this list"),
+    ("help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),
     (
         "pins",
@@ -29,15 +29,18 @@ const COMMANDS: [(&str, &str); 13] = [
     ("unpin N", "no longer carry number N of them"),
 ];
 
-/// All commands, under this prefix; `unknown`: a word that is none.
-pub fn help(prefix: &str, unknown: Option<&str>) -> String {
-    let mut all = match unknown {
-        Some(word) => format!(
-            "there is no command `{prefix}{word}`, so nothing was sent to the model. To send such a text, begin it with \
-             another character. The commands:\n"
-        ),
-        None => "the commands, none of which the model ever sees:\n".to_owned(),
+/// Replies to a word that is not a command. `meant`: the command that it resembles.
+pub fn unknown(prefix: &str, word: &str, meant: Option<&str>) -> String {
+    let tip = match meant {
+        Some(meant) => format!("Did you mean `{prefix}{meant}`?"),
+        None => format!("`{prefix}help` lists the commands."),
     };
+    format!("there is no command `{prefix}{word}`, so nothing was sent to the model. {tip}")
+}
+
+/// Lists all commands, under this prefix.
+pub fn help(prefix: &str) -> String {
+    let mut all = "the commands, none of which the model ever sees:\n".to_owned();
     let flags = format!("\n\n    {prefix}handoff takes {}", crate::handoffs::draft::FLAGS);
     for (command, does) in COMMANDS {
         let command = format!("{prefix}{command}");

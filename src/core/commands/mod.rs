@@ -8,7 +8,7 @@ mod reply;
 mod status;
 mod topic;
 
-pub use help::help;
+pub use help::{help, unknown};
 pub use pins::{CarriedTexts, pin, pinned_text, pins_listed, unpin};
 pub use reply::{CommandReply, ReplySentinel, UndoOutcome};
 pub use status::Status;
@@ -49,7 +49,7 @@ pub enum ChatCommand<'a> {
 const WORD_CHARS: usize = 16;
 
 /// The words that commands begin with.
-const WORDS: [&str; 4] = ["handoff", "pin", "pins", "unpin"];
+pub const WORDS: [&str; 5] = ["handoff", "pin", "pins", "unpin", "help"];
 
 /// Longest run of other characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
@@ -62,7 +62,9 @@ pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
         Some(&"handoff") => handoff(rest),
         Some(&"pin") => ChatCommand::Pin(rest),
         Some(&"pins") => ChatCommand::Pins,
-        Some(_) => ChatCommand::Unpin(rest),
+        Some(&"help") if rest.is_empty() => ChatCommand::Help,
+        Some(&"unpin") => ChatCommand::Unpin(rest),
+        Some(_) => return None,
         None => ChatCommand::Unknown(word),
     })
 }

@@ -122,8 +122,8 @@ pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
                 unpinned: None,
             }),
             ..CommandReply::new(format!(
-                "pinned as number {}. Every later handoff carries it, word for word.",
-                pins.len() + 1
+                "pinned as number {n}. Every later handoff carries it, word for word; `{prefix}unpin {n}` ends that.",
+                n = pins.len() + 1
             ))
         },
         Err(PinRejection::Empty) => {

@@ -1,7 +1,6 @@
 //! The reply to a command: its text, and what it changes.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::mark::note;
 use crate::record::{HandoffId, RecordChange};
@@ -10,7 +9,7 @@ use crate::record::{HandoffId, RecordChange};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandReply {
     pub text: String,
-    /// What its note names, where that is not the reply alone: the handoff that is undone.
+    /// The handoff that it undoes, which its note names.
     pub note: Option<HandoffId>,
     /// The handoff that the model knows from here on.
     pub sentinel: Option<ReplySentinel>,
@@ -48,10 +47,14 @@ impl CommandReply {
         }
     }
 
-    /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays. `id`:
-    /// of a note that names nothing else.
-    pub fn shown(&self, id: Uuid) -> String {
-        let mut text = note::answer(&self.text, self.note.unwrap_or(id));
+    /// The handoff that the model knows from here on.
+    pub fn handoff(&self) -> Option<HandoffId> {
+        self.sentinel.as_ref().map(|sentinel| sentinel.handoff)
+    }
+
+    /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays.
+    pub fn shown(&self) -> String {
+        let mut text = note::answer(&self.text, self.note.unwrap_or_default());
         if let Some(sentinel) = &self.sentinel {
             text.push_str("\n\n");
             text.push_str(sentinel.text.trim());
@@ -77,11 +80,13 @@ named! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
+
     use crate::mark::sentinel;
 
     #[test]
     fn a_sentinel_stands_after_the_note_that_takes_the_reply_out() {
-        let (handoff, id) = (Uuid::from_u128(9), Uuid::from_u128(7));
+        let handoff = Uuid::from_u128(9);
         let reply = CommandReply {
             sentinel: Some(ReplySentinel {
                 handoff,
@@ -89,11 +94,11 @@ mod tests {
             }),
             ..CommandReply::new("done.")
         };
-        let shown = reply.shown(id);
+        let shown = reply.shown();
         let parts = [
             note::BEGINS,
             "done.",
-            &note::line(id),
+            &note::line(Uuid::nil()),
             &sentinel::short(handoff, None),
         ];
         let places = parts.map(|part| shown.find(part));

@@ -3,39 +3,53 @@
 use uuid::Uuid;
 
 use crate::record::HandoffId;
+use crate::text::units::short;
+
+/// Characters of a handoff's id that commands accept for the whole.
+const ID_CHARS: usize = 13;
 
 /// Things that were looked up again, as many as the status names.
 const SHOWN_LOOKUPS: usize = 5;
 
-/// What is known of a conversation.
+/// State of a conversation.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// The tokens that the agent sends, about.
+    /// Estimated tokens of the conversation that the agent sends.
     pub tokens: u64,
-    /// The handoff that the model sees, what it is about, and the tokens of its view.
+    /// Estimated tokens of the system prompt and the tools, which every request has.
+    pub fixed_tokens: u64,
+    /// The handoff that the model sees: its id, its subject, and the tokens of the conversation from it on.
     pub sees: Option<(HandoffId, String, u64)>,
     /// Why the model cannot hand over by itself.
     pub untooled: Option<&'static str>,
     pub pins: usize,
-    /// What the active handoff carried.
+    /// Receipt of the active handoff.
     pub carried: Option<String>,
-    /// What was looked up again since.
+    /// Results that the model looked up again since.
     pub again: Vec<String>,
-    /// The open draft: how far it is, and its id.
+    /// The open draft: its state in words, and its id.
     pub draft: Option<(&'static str, Uuid)>,
 }
 
 impl Status {
-    /// The reply to the person.
+    /// The reply to the user.
     pub fn text(&self) -> String {
-        let tokens = self.tokens;
-        let sees = match &self.sees {
-            Some((id, about, sent)) => format!(
-                "the model sees the handoff {id}{about} and what came after it, about {sent} tokens of the {tokens} that the \
-                 agent sends."
+        let (all, fixed) = (short(self.tokens), short(self.fixed_tokens));
+        let (sees, conversation) = match &self.sees {
+            Some((id, about, sent)) => {
+                let id = id.to_string();
+                let sees = format!(
+                    "the model sees the handoff {}{about} and what came after it.",
+                    &id[..ID_CHARS]
+                );
+                (sees, format!("{} of {all} tokens", short(*sent)))
+            }
+            None => (
+                "the model sees the whole history.".to_owned(),
+                format!("{all} tokens"),
             ),
-            None => format!("the model sees the whole history, about {tokens} tokens."),
         };
+        let sizes = format!("Conversation: {conversation}. System prompt and tools: {fixed}, always sent.");
         let tool = match self.untooled {
             None => "It may hand over by itself.".to_owned(),
             Some(why) => format!("It cannot hand over by itself here: {why}."),
@@ -46,11 +60,11 @@ impl Status {
             many => format!("{many} texts are pinned."),
         };
         let carried = self.carried.as_ref();
-        let carried = carried.map(|receipt| format!("\n    Your rules, and open to-dos: {receipt}."));
+        let carried = carried.map(|receipt| format!("\n- Your rules, and open to-dos: {receipt}."));
         let (carried, again) = (carried.unwrap_or_default(), self.looked_up_again());
-        let draft = self.draft.map(|(state, id)| format!("\n    {state} ({id})."));
+        let draft = self.draft.map(|(state, id)| format!("\n- {state} ({id})."));
         let draft = draft.unwrap_or_default();
-        format!("{sees}\n\n    {tool}\n    {pins}{carried}{again}{draft}")
+        format!("{sees}\n\n- {sizes}\n- {tool}\n- {pins}{carried}{again}{draft}")
     }
 
     /// A line with the first things that were looked up again; nothing where there are none.
@@ -61,7 +75,7 @@ impl Status {
             more => format!(" and {more} more"),
         };
         let first = &self.again[..self.again.len().min(SHOWN_LOOKUPS)];
-        format!("\n    Looked up again since: {}{more}.", first.join(", "))
+        format!("\n- Looked up again since: {}{more}.", first.join(", "))
     }
 }
 
@@ -72,14 +86,17 @@ mod tests {
     #[test]
     fn a_status_has_a_line_for_what_there_is() {
         let none = Status {
-            tokens: 9,
+            tokens: 9_800,
+            fixed_tokens: 33_000,
             ..Status::default()
         };
         assert_eq!(
             none.text(),
-            "the model sees the whole history, about 9 tokens.\n\n    It may hand over by itself.\n    Nothing is pinned."
+            "the model sees the whole history.\n\n- Conversation: 9.8 k tokens. System prompt and tools: 33.0 k, always sent.\n\
+             - It may hand over by itself.\n- Nothing is pinned."
         );
         let all = Status {
+            sees: Some((Uuid::nil(), " (the exporter)".to_owned(), 2_100)),
             pins: 1,
             untooled: Some("off"),
             carried: Some("2 kept".to_owned()),
@@ -88,10 +105,12 @@ mod tests {
             ..none
         };
         let lines = [
+            "the handoff 00000000-0000 (the exporter) and what came after it.",
+            "Conversation: 2.1 k of 9.8 k tokens. ",
             "here: off.",
-            "One text is pinned.\n    Your rules, and open to-dos: 2 kept.",
-            "\n    Looked up again since: 0, 1, 2, 3, 4 and 2 more.",
-            "\n    A handoff is being written (00000000-",
+            "One text is pinned.\n- Your rules, and open to-dos: 2 kept.",
+            "\n- Looked up again since: 0, 1, 2, 3, 4 and 2 more.",
+            "\n- A handoff is being written (00000000-",
         ];
         let text = all.text();
         let places = lines.map(|line| text.find(line));

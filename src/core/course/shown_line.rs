@@ -37,8 +37,8 @@ impl ShownLine {
         }
     }
 
-    /// Shows the line with this note. `false`: it is shown already.
-    pub fn begin(&mut self, id: Uuid) -> bool {
+    /// Shows the line. `false`: it is shown already.
+    pub fn begin(&mut self) -> bool {
         let ShowPhase::Quiet(opening) = &self.phase else {
             return false;
         };
@@ -46,7 +46,7 @@ impl ShownLine {
             merge.begin(opening, &mut self.out);
         }
         self.phase = ShowPhase::Line;
-        self.say(&format!("{}\n\n", note::answer(LINE, id)));
+        self.say(&format!("{}\n\n", note::answer(LINE, Uuid::nil())));
         true
     }
 
@@ -55,10 +55,10 @@ impl ShownLine {
         !matches!(self.phase, ShowPhase::Quiet(_))
     }
 
-    /// Shows the draft's result with this note, and `rest`.
-    pub fn end(&mut self, result: &str, rest: &str, id: Uuid) {
+    /// Shows the draft's result, and `rest`.
+    pub fn end(&mut self, result: &str, rest: &str) {
         if matches!(self.phase, ShowPhase::Line) {
-            self.say(&format!("{}\n\n{rest}", note::answer(result, id)));
+            self.say(&format!("{}\n\n{rest}", note::answer(result, Uuid::nil())));
             self.phase = ShowPhase::Ended;
         }
     }

@@ -4,6 +4,7 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use super::gap::escaped;
+use super::note;
 use super::seal::{SEAL_CHARS, is_seal};
 use crate::text::Span;
 use crate::text::cost;
@@ -27,7 +28,7 @@ pub enum MarkKind {
     Close(Span),
     /// An aside's line.
     Aside(Uuid),
-    /// A note's line.
+    /// A note's line, with the handoff that it undoes or nil.
     Note(Uuid),
     /// Escaped text of a model; the span is the backslash to remove.
     Broken(Span),
@@ -90,7 +91,10 @@ fn mark_at(text: &[u8], stem: usize) -> Option<RawMark> {
         }
         (RESUME, false) => (MarkKind::Open(id()?), colon + 1 + ID_CHARS),
         (ASIDE, false) => (MarkKind::Aside(id()?), colon + 1 + ID_CHARS),
-        (NOTE, false) => (MarkKind::Note(id()?), colon + 1 + ID_CHARS),
+        (NOTE, false) => {
+            let (id, end) = note::id_at(text, colon + 1)?;
+            (MarkKind::Note(id), end)
+        }
         _ => return None,
     };
     let span = Span::new(start, end + 2);

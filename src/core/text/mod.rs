@@ -17,6 +17,7 @@ mod span;
 pub mod splice;
 pub mod stem;
 pub mod table;
+pub mod units;
 pub mod visible;
 pub mod vocabulary;
 pub mod words;

@@ -138,8 +138,8 @@ pub struct LocalAnswer<'a> {
     pub text: &'a str,
     /// The handoff whose sentinel is in it.
     pub handoff: Option<Uuid>,
-    /// Bytes of the request, for its size in tokens.
-    pub request_bytes: usize,
+    /// Bytes of what the model would see, which the response reports as its input.
+    pub view_bytes: usize,
 }
 
 /// The form of the answer.
@@ -156,9 +156,9 @@ impl LocalAnswer<'_> {
         u64::try_from(self.id.as_u128() >> 80).unwrap_or_default() / 1000
     }
 
-    /// Estimated tokens of the request.
+    /// Estimated tokens of what the model would see.
     pub(super) fn input(&self) -> u64 {
-        (self.request_bytes as u64).div_ceil(BYTES_PER_TOKEN)
+        (self.view_bytes as u64).div_ceil(BYTES_PER_TOKEN)
     }
 
     /// Estimated tokens of the answer.

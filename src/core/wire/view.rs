@@ -68,6 +68,13 @@ pub struct View {
 }
 
 impl View {
+    /// Bytes of the request outside of the conversation: the system prompt, the tools, the parameters.
+    pub fn fixed_bytes(&self) -> usize {
+        let spoken = self.turns.iter().filter(|turn| turn.role != Role::System);
+        let spoken: usize = spoken.map(|turn| turn.span.len()).sum();
+        self.body.len().saturating_sub(spoken)
+    }
+
     /// No request, to this API.
     pub fn empty(wire: WireId) -> Self {
         Self {

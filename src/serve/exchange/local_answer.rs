@@ -17,7 +17,8 @@ use baton_core::commands::CommandReply;
 use baton_core::course::ShownLine;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Unresolved, is_model_call};
-use baton_core::record::HandoffId;
+use baton_core::record::{Handoff, HandoffId};
+use baton_core::text::splice;
 use baton_core::wire::LocalAnswer;
 
 impl Exchange {
@@ -45,8 +46,10 @@ impl Exchange {
     }
 
     /// Ends an answer after the draft that it shows: the rest of it was sent already.
-    pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
-        shown.line().close(self.offered.len() as u64 / BYTES_PER_TOKEN);
+    pub(super) fn end_shown(&self, shown: &ShownDraft, handoff: Option<&Handoff>) -> Response<ResponseBody> {
+        shown
+            .line()
+            .close(self.view_bytes(handoff) as u64 / BYTES_PER_TOKEN);
         self.ctx.recorder.note(|e| e.streamed = true);
         self.ctx.recorder.decide(ExchangeOutcome::Complete);
         Response::new(ResponseBody::whole(Bytes::new()))
@@ -69,6 +72,7 @@ impl Exchange {
         handoff: Option<HandoffId>,
     ) -> Response<ResponseBody> {
         let id = Uuid::now_v7();
+        let known = self.handoff_of(handoff).await;
         let (ctx, offered, store) = (&self.ctx, &self.offered, self.app.sessions.store());
         // A later request may continue the answer by its id alone.
         if let Some(origin) = self.plan().answer_origin(handoff) {
@@ -83,7 +87,7 @@ impl Exchange {
         let (shape, kind) = self.form().own_shape();
         let body = offered
             .wire()
-            .compose(offered.view(), &self.own(id, text, handoff), shape);
+            .compose(offered.view(), &self.own(id, text, known.as_deref()), shape);
         answer_form::own_response(kind, ResponseBody::whole(body))
     }
 
@@ -92,20 +96,42 @@ impl Exchange {
         if let Some(shown) = self.begun_draft() {
             let sentinel = reply.sentinel.as_ref().map_or("", |sentinel| &sentinel.text);
             shown.end(&reply.text, sentinel.trim());
-            return self.end_shown(shown);
+            return self.end_shown(shown, self.handoff_of(reply.handoff()).await.as_deref());
         }
-        let handoff = reply.sentinel.as_ref().map(|sentinel| sentinel.handoff);
-        self.local_answer(&reply.shown(Uuid::now_v7()), handoff).await
+        let handoff = reply.handoff();
+        self.local_answer(&reply.shown(), handoff).await
     }
 
-    fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<HandoffId>) -> LocalAnswer<'a> {
+    /// The handoff with this id, if the store can be read.
+    async fn handoff_of(&self, id: Option<HandoffId>) -> Option<Arc<Handoff>> {
+        let read = self.app.sessions.handoff(&self.ctx.principal, id?).await;
+        read.ok().flatten()
+    }
+
+    /// Bytes of what the model sees of this transcript, or from `handoff` on: agents read a response's usage as their context,
+    /// and compact by it.
+    pub(super) fn view_bytes(&self, handoff: Option<&Handoff>) -> usize {
+        let plan = self.plan();
+        let request = match handoff {
+            Some(handoff) => plan.fresh(handoff),
+            None => plan.first(self.offered.offer.tooled),
+        };
+        splice::len(&request.rope)
+    }
+
+    /// Estimated tokens of a request of this size, without the system prompt and the tools.
+    pub(super) fn conversation_tokens(&self, bytes: usize) -> u64 {
+        bytes.saturating_sub(self.offered.view().fixed_bytes()) as u64 / BYTES_PER_TOKEN
+    }
+
+    fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<&Handoff>) -> LocalAnswer<'a> {
         let offered = &self.offered;
         LocalAnswer {
             id,
             model: offered.view().facts.model.as_deref().unwrap_or_default(),
             text,
-            handoff,
-            request_bytes: offered.len(),
+            handoff: handoff.map(|handoff| handoff.id),
+            view_bytes: self.view_bytes(handoff),
         }
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::sync::Notify;
-use uuid::Uuid;
 
 use super::download::PolledFrame;
 use super::fault::Fault;
@@ -39,7 +38,7 @@ impl ShownDraft {
 
     /// Shows the line, where it is not shown yet.
     pub(crate) fn begin(&self) {
-        if self.line().begin(Uuid::now_v7()) {
+        if self.line().begin() {
             self.begun.notify_one();
         }
     }
@@ -51,7 +50,7 @@ impl ShownDraft {
 
     /// Shows the draft's result, its note, and `rest`.
     pub(crate) fn end(&self, result: &str, rest: &str) {
-        self.line().end(result, rest, Uuid::now_v7());
+        self.line().end(result, rest);
     }
 }
 

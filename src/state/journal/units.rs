@@ -1,20 +1,7 @@
 //! Counts as a person reads them. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-/// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
-pub fn short(n: u64) -> String {
-    const UNITS: [&str; 4] = ["k", "M", "G", "T"];
-    if n < 1000 {
-        return n.to_string();
-    }
-    let mut amount = n as f64 / 1000.0;
-    let mut unit = 0;
-    while amount >= 999.95 && unit + 1 < UNITS.len() {
-        amount /= 1000.0;
-        unit += 1;
-    }
-    format!("{amount:.1} {}", UNITS[unit])
-}
+pub use baton_core::text::units::short;
 
 /// Input that was not sent on: `about 1.2 k tokens`, with a minus where more was sent than received.
 pub fn unsent(tokens: i64) -> String {

@@ -48,7 +48,7 @@ fn behind_told(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("baton: handed over (by a threshold), ")?;
     let (line, rest) = rest.split_once("To undo it: `::handoff undo`.")?;
     let rest = match rest.strip_prefix("\n\n[[handoff-note:") {
-        Some(note) => note.split_at_checked(36)?.1.strip_prefix("]]\n\n")?,
+        Some(note) => note.strip_prefix("]]\n\n")?,
         None => rest,
     };
     (!line.contains('\n')).then_some(rest)

@@ -12,13 +12,12 @@ use crate::harness::{self, Baton, RawResponse, memory};
 
 pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
 
-/// What a streamed answer begins with while a model writes a draft, up to the id of its note.
-const LINE: &str = "baton: a handoff is being written.\n\n[[handoff-note:";
+/// Beginning of a streamed answer while a model writes a draft.
+const LINE: &str = "baton: a handoff is being written.\n\n[[handoff-note:]]";
 
 /// What follows that line; `None`: the answer does not begin with it.
 pub fn behind_line(text: &str) -> Option<&str> {
-    let (id, rest) = text.strip_prefix(LINE)?.split_once("]]")?;
-    (id.len() == 36).then(|| rest.trim_start_matches('\n'))
+    text.strip_prefix(LINE).map(|rest| rest.trim_start_matches('\n'))
 }
 
 pub struct Fixture {

@@ -50,7 +50,7 @@ pub use markers::assumptions;
 pub use model_answer::draft_of;
 pub use prompts::Prompts;
 pub use reader::DraftIndexSettings;
-pub use report::{handoff_report, not_made, still_waits, waits_for_approval};
+pub use report::{frees_little, handoff_report, not_made, still_waits, waits_for_approval};
 pub use request::{DraftSpec, Preset};
 pub use seen::{
     ClaimStatus, SeenChange, SeenFacts, SeenFailure, SeenStatement, SeenVerification, Whereabouts,

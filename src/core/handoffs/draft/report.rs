@@ -1,17 +1,36 @@
 //! The report of a handoff to a person.
 
 use super::DraftEnd;
-use crate::record::{HandoffId, HandoffOrigin};
+use crate::record::HandoffOrigin;
+use crate::text::units::short;
 
-/// Tells a person that a handoff was made. `sizes`: of the request before its cut, and of the next one. `prefix`: of chat
-/// commands; empty where there are none.
-pub fn handoff_report(id: HandoffId, origin: HandoffOrigin, sizes: &[String; 2], prefix: &str) -> String {
+/// A handoff frees little if the conversation is less than this part of the request.
+const LEAST_SHARE: u64 = 20;
+
+/// Tells a user that a handoff was made. `tokens`: estimates of the conversation before the cut and after it. `prefix`: of chat
+/// commands; empty if they are off.
+pub fn handoff_report(origin: HandoffOrigin, tokens: [u64; 2], prefix: &str) -> String {
     let undo = match prefix {
         "" => "To undo it, go back in your agent to before this answer.".to_owned(),
         prefix => format!("To undo it: `{prefix}handoff undo`."),
     };
-    let ([before, after], how) = (sizes, how(origin));
-    format!("handed over ({how}), {before} before, {after} now, {id}. {undo}")
+    let ([before, after], how) = (tokens.map(short), how(origin));
+    format!("handed over ({how}), conversation: {before} tokens before, {after} now. {undo}")
+}
+
+/// Tells a user, before anything is drafted, that a handoff would free almost nothing. `conversation`, `fixed`: estimated tokens
+/// of the conversation, and of the system prompt and the tools. `None` if it frees more.
+pub fn frees_little(conversation: u64, fixed: u64, prefix: &str) -> Option<String> {
+    let whole = conversation.saturating_add(fixed);
+    (conversation.saturating_mul(LEAST_SHARE) < whole).then(|| {
+        format!(
+            "no handoff was made: it would free less than {} % of the context. Conversation: {} tokens. System prompt and tools: {}, \
+             always sent. `{prefix}handoff --force` makes it.",
+            100 / LEAST_SHARE,
+            short(conversation),
+            short(fixed)
+        )
+    })
 }
 
 /// Tells a person who asked for a handoff why none was made.
@@ -66,15 +85,22 @@ mod tests {
 
     #[test]
     fn a_report_names_sizes_origin_and_the_way_back_that_exists() {
-        let id = HandoffId::from_u128(7);
-        let sizes = ["1.5 MiB".to_owned(), "1023 B".to_owned()];
         assert_eq!(
-            handoff_report(id, HandoffOrigin::Auto, &sizes, "::"),
-            "handed over (by a threshold), 1.5 MiB before, 1023 B now, 00000000-0000-0000-0000-000000000007. To undo it: \
-             `::handoff undo`."
+            handoff_report(HandoffOrigin::Auto, [98_000, 2_100], "::"),
+            "handed over (by a threshold), conversation: 98.0 k tokens before, 2.1 k now. To undo it: `::handoff undo`."
         );
-        let without = handoff_report(id, HandoffOrigin::Auto, &sizes, "");
+        let without = handoff_report(HandoffOrigin::Auto, [98_000, 2_100], "");
         assert!(without.ends_with("To undo it, go back in your agent to before this answer."));
+    }
+
+    #[test]
+    fn a_handoff_of_a_short_conversation_frees_little() {
+        assert_eq!(frees_little(2_000, 33_000, "::"), None);
+        let text = frees_little(1_200, 33_000, "::").unwrap();
+        assert!(
+            text.contains("less than 5 %") && text.contains("`::handoff --force`"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn undo(script: &Script, shown: &[String], id: Option<&str>, window: Option<u64>
 
 /// An answer that undid a handoff, or reverted its undo.
 fn noted(reply: &CommandReply) -> String {
-    reply.shown(Uuid::nil())
+    reply.shown()
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Takes out of a transcript what is never in the model's view: commands that baton itself answered, its answers,
 //! and the sentinels of handoffs that were undone.
 //!
-//! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo
-//! has the handoff's id: the handoff does not count after an odd number of them. So forks and rewinds follow by
+//! An answer has the line `[[handoff-note:]]`, and answers the user's turn directly before it. The note of an undo
+//! has the handoff's id, `[[handoff-note:ID]]`: the handoff does not count after an odd number of them. So forks and rewinds follow by
 //! themselves, and nothing of it has to be stored.
 
 mod removed_texts;

@@ -11,7 +11,7 @@ use crate::rewrite::chat_marks::{ChatMark, MarkPlace};
 /// The handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]
 pub struct UndoneHandoffs {
-    /// Ids of the notes that occur an odd number of times: handoffs that do not count, and notes of other answers.
+    /// Handoffs whose notes occur an odd number of times: they do not count.
     pub(super) now: HashSet<Uuid>,
     /// Handoffs that were undone at any time.
     pub(super) ever: HashSet<Uuid>,
@@ -79,6 +79,8 @@ impl UndoneHandoffs {
                 undone.now.remove(&mark.id);
                 counted.remove(&mark.id);
                 undone.last = None;
+            } else if mark.id.is_nil() {
+                continue;
             } else {
                 // An answer that an agent resends twice answers one turn.
                 let turns_of_users = turns_of_users[mark.turn];

@@ -63,7 +63,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     exchange.fresh = true;
     if exchange.stops() {
         return match exchange.begun_draft() {
-            Some(shown) => exchange.end_shown(shown),
+            Some(shown) => exchange.end_shown(shown, Some(handoff)),
             None => {
                 let text = exchange.opening.with_sentinel(&exchange.sentinel(handoff));
                 exchange.local_answer(&text, Some(handoff.id)).await

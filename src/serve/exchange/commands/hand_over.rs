@@ -11,7 +11,8 @@ use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;
-use baton_core::handoffs::draft::{DraftEnd, DraftRequest, not_made, waits_for_approval};
+use baton_core::handoffs::draft::{DraftEnd, DraftRequest, frees_little, not_made, waits_for_approval};
+use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -68,6 +69,16 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         ));
     }
     restored_draft(exchange).await?;
+    if let HandoffTrigger::Draft(ask) = &trigger
+        && !ask.force
+        && ask.focus.trim().is_empty()
+    {
+        let fixed = before.offered.view().fixed_bytes() as u64 / BYTES_PER_TOKEN;
+        let conversation = before.conversation_tokens(before.view_bytes(None));
+        if let Some(why) = frees_little(conversation, fixed, &app.config.commands.prefix) {
+            return Ok(CommandReply::new(why));
+        }
+    }
     let (drafting, key) = (&app.drafting, live.key());
     let job = match trigger {
         HandoffTrigger::Draft(ask) => {

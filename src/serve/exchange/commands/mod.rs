@@ -11,12 +11,14 @@ use super::local_answer::unanswered;
 use super::resumed::drift;
 use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
+use crate::state::config::closest_name;
 use crate::state::files::documents;
 use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreError;
 use baton_core::commands::{
-    CarriedTexts, ChatCommand, CommandReply, Status, UndoOutcome, help, parse, pin, pins_listed, topic, unpin,
+    self as commands, CarriedTexts, ChatCommand, CommandReply, Status, UndoOutcome, help, parse, pin,
+    pins_listed, topic, unknown, unpin,
 };
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
@@ -24,7 +26,6 @@ use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Needs, Records, UndoQuery, handoff_to_resume, resumed_text};
 use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::text::splice;
 
 /// The outcome of a command.
 enum CommandStep {
@@ -68,8 +69,10 @@ async fn step(
             let trigger = HandoffTrigger::Approval(edited.map(str::to_owned));
             return Ok(CommandStep::HandOver(trigger));
         }
-        ChatCommand::Help => CommandReply::new(help(prefix, None)),
-        ChatCommand::Unknown(word) => CommandReply::new(help(prefix, Some(word))),
+        ChatCommand::Help => CommandReply::new(help(prefix)),
+        ChatCommand::Unknown(word) => {
+            CommandReply::new(unknown(prefix, word, closest_name(word, commands::WORDS)))
+        }
         ChatCommand::Status => status(exchange, live()?).await?,
         ChatCommand::Pins => CommandReply::new(pins_listed(&carried_texts(exchange, live()?), prefix)),
         ChatCommand::Pin(text) => pin(&live()?.pins(), text, prefix),
@@ -187,7 +190,8 @@ fn carried_texts(exchange: &Exchange, live: &LiveConversation) -> CarriedTexts {
 async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandReply, StoreError> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let mut status = Status {
-        tokens: offered.len() as u64 / BYTES_PER_TOKEN,
+        tokens: exchange.conversation_tokens(offered.len()),
+        fixed_tokens: offered.view().fixed_bytes() as u64 / BYTES_PER_TOKEN,
         untooled: offered.offer.untooled.map(ToolOmission::name),
         pins: live.pins().len(),
         ..Status::default()
@@ -195,8 +199,8 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
     if let Some(id) = offered.active_id() {
         let handoff = app.sessions.handoff(&exchange.ctx.principal, id).await?;
         let about = handoff.as_ref().map(|handoff| handoff.about());
-        let sent = splice::len(&exchange.plan().first(offered.offer.tooled).rope) as u64;
-        status.sees = Some((id, about.unwrap_or_default(), sent / BYTES_PER_TOKEN));
+        let sent = exchange.conversation_tokens(exchange.view_bytes(None));
+        status.sees = Some((id, about.unwrap_or_default(), sent));
         if let Some(active) = handoff {
             status.carried = Receipt::of(&active.carried).line();
             let pairs = app.sessions.pairs_of(live, app.clock.now_ms()).await?;

@@ -10,7 +10,7 @@ use crate::state::files::repository;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
-use crate::state::telemetry::{DraftEvent, size};
+use crate::state::telemetry::DraftEvent;
 use baton_core::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftIndex, DraftMethod, DraftRequest};
 use baton_core::record::Handoff;
 use baton_core::rewrite::RewriteOutcome;
@@ -250,7 +250,6 @@ pub(in crate::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff
         let after = splice::len(&exchange.plan().fresh(handoff).rope) as u64;
         (handoff.history_bytes, after)
     });
-    let sizes = [size(before), size(after)];
-    let prefix = &exchange.app.config.commands.prefix;
-    draft::handoff_report(handoff.id, handoff.origin, &sizes, prefix)
+    let tokens = [before, after].map(|bytes| exchange.conversation_tokens(bytes as usize));
+    draft::handoff_report(handoff.origin, tokens, &exchange.app.config.commands.prefix)
 }

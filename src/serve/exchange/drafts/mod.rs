@@ -86,6 +86,6 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let draft = app.drafting.pending_once(live.key())?;
     tracing::info!(exchange = exchange.ctx.id, %draft, "a draft waits for approval; the conversation continues");
     let text = still_waits(&app.config.commands.prefix);
-    let notice = note::answer(&text, Uuid::now_v7()) + "\n\n";
+    let notice = note::answer(&text, Uuid::nil()) + "\n\n";
     Some(AnswerOpening::Notice(notice.into()))
 }

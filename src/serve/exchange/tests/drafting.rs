@@ -7,8 +7,8 @@ use crate::exchange::value::Exchange;
 use crate::exchange::{App, drafts};
 use crate::proxy::testing;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
+use crate::state::journal::short;
 use crate::state::store::sqlite::SqliteStore;
-use crate::state::telemetry::size;
 use baton_core::handoffs::draft::{DraftEnd, DraftMethod, DraftRequest, Prompts, ReviewPolicy};
 use baton_core::mark::seal::SealKey;
 use baton_core::plan::{AnsweredBy, DueHandoff};
@@ -192,17 +192,20 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
         .read(|e| e.handoffs.last().map(|h| h.before_bytes));
     assert_eq!(event, Some(before as u64));
     let report = drafts::handoff_report(&exchange, &handoff);
+    let tokens = |bytes: usize| short(exchange.conversation_tokens(bytes));
     assert!(
-        report.contains(&format!("{} before", size(before as u64))),
+        report.contains(&format!("conversation: {} tokens before", tokens(before))),
         "{report}"
     );
-    assert!(report.contains(&handoff.id.to_string()), "{report}");
     // Another answer that reports the handoff has no event of it: the agent's own bytes are the size then.
     let again = stage.request(claude(&work())).exchange().await;
     let report = drafts::handoff_report(&again, &handoff);
     assert!(handoff.history_bytes < 1024, "{}", handoff.history_bytes);
     assert!(
-        report.contains(&format!("{} B before", handoff.history_bytes)),
+        report.contains(&format!(
+            "conversation: {} tokens before",
+            tokens(handoff.history_bytes as usize)
+        )),
         "{report}"
     );
 }

@@ -139,7 +139,7 @@ fn composed(body: &Value) -> Vec<Value> {
         model: "m",
         text: "baton: nothing is pinned.",
         handoff: None,
-        request_bytes: 400,
+        view_bytes: 400,
     };
     let answer = |shape| OpenaiResponses.compose(&reading.view, &local, shape);
     let whole: Value = serde_json::from_slice(&answer(AnswerShape::Whole)).unwrap();

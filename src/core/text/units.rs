@@ -1,0 +1,16 @@
+//! Counts as a person reads them.
+
+/// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
+pub fn short(n: u64) -> String {
+    const UNITS: [&str; 4] = ["k", "M", "G", "T"];
+    if n < 1000 {
+        return n.to_string();
+    }
+    let mut amount = n as f64 / 1000.0;
+    let mut unit = 0;
+    while amount >= 999.95 && unit + 1 < UNITS.len() {
+        amount /= 1000.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}
