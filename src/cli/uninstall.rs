@@ -36,11 +36,12 @@ const STATE_FILES: &[&str] = &[
     "starting.lock",
     "serve.log",
     "serve.log.old",
+    "tried.json",
     service::LOG,
 ];
 
 /// The folders of the state directory. `ledgers` is next to the documents of handoffs.
-const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "ledgers"];
+const STATE_FOLDERS: &[&str] = &["agents", "runs", "started-runs", "handoffs", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
 const STOP_TIME: Duration = Duration::from_secs(60);
@@ -53,7 +54,7 @@ installed.
 
 Examples:
   baton uninstall
-  baton uninstall --purge
+  baton uninstall --purge --dry-run
   baton uninstall --purge --yes")]
 pub(super) struct UninstallArgs {
     #[command(flatten)]
@@ -64,6 +65,9 @@ pub(super) struct UninstallArgs {
     /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
+    /// Remove nothing, and list what would be removed
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
 }
 
 /// What is removed, in order.
@@ -118,7 +122,7 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
         refuse_running(&config, Duration::ZERO)?;
     }
     print(&plan, out)?;
-    if plan.items.is_empty() {
+    if plan.items.is_empty() || args.dry_run {
         return Ok(());
     }
     if !args.yes {

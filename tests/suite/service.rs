@@ -190,6 +190,11 @@ fn uninstall_lists_and_removes_nothing_without_a_yes() {
         "{text}"
     );
     assert!(home.unit().exists());
+    assert!(
+        home.printed(&["uninstall", "--purge", "--dry-run"])
+            .contains(&unit)
+    );
+    assert!(home.unit().exists());
     home.printed(&["uninstall", "--yes"]);
     assert!(!home.unit().exists());
     assert!(

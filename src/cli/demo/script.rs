@@ -119,11 +119,11 @@ fn thinking(words: &str) -> Value {
     json!({"type": "thinking", "thinking": words, "signature": "c2lnbmVk".repeat(8)})
 }
 
-/// The task that a user's message asks for.
+/// Task that a user message asks for. A carry-over prompt comes before what baton appends to it.
 fn task_of(message: &Value) -> Option<usize> {
     let texts = blocks(message, "text").filter_map(|block| block["text"].as_str());
     let number = texts.filter_map(|text| {
-        text[text.rfind(NEXT)? + NEXT.len()..]
+        text[text.find(NEXT)? + NEXT.len()..]
             .split(' ')
             .next()?
             .parse()
