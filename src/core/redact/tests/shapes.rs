@@ -33,6 +33,7 @@ const SHAPES: &[SecretShape] = &[
     ("azure devops", "the key is {}AZDOab1C here", "", "a76"),
     ("entra refresh", "the key is {} here", "1|.A", "w300"),
     ("paseto", "the key is {} here", "v4|.local.", "w120"),
+    ("discord bot, alone", "the value is {} here", "M|TAx", "a22.a6.a38"),
     ("digest", "Authorization: Digest username=\"u\", realm=\"r\", response=\"{}\"", "", "h32"),
     ("signature v4", "AWS4-HMAC|-SHA256 Credential=x/20260101/r/s/aws4_request, SignedHeaders=host, Signature={}", "", "h64"),
     ("fish", "set -gx OPENAI_API_KEY {}", "", "a40"),
