@@ -1,5 +1,6 @@
 //! Stores chunks of bodies, each once. Known chunks are found by hash; new ones are redacted, compressed and written.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
@@ -33,21 +34,26 @@ pub(super) enum TextKind {
     Json,
     /// Pieces of JSON: server-sent events, lines, or an array whose elements come one by one.
     Stream,
-    /// Anything else.
-    Raw,
+    /// Anything else, such as a page of HTML, or pieces of JSON in an unknown framing.
+    Unknown,
 }
 
+/// The byte order mark that may precede a text.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
 impl TextKind {
-    /// The kind of a response, by its framing: one object is an answer in one piece, and all other JSON is framed as pieces.
-    /// So is an object that breaks off, which may be the first of several.
+    /// The kind of a response, by its framing: one whole object is an answer in one piece, and all other JSON is framed
+    /// as pieces. So is an object that breaks off, which may be the first of several. A stream of one whole object has no
+    /// second piece that a credential could continue in. What begins otherwise is searched in both ways.
     pub(super) fn of(text: &[u8]) -> Self {
+        let text = text.strip_prefix(BOM).unwrap_or(text);
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
             Some(b'{') if json::whole(text).is_ok() => Self::Json,
             Some(b'{' | b'[') => Self::Stream,
             Some(b'd' | b'e' | b':' | b'i' | b'r') if memchr::memmem::find(text, b"data:").is_some() => {
                 Self::Stream
             }
-            _ => Self::Raw,
+            _ => Self::Unknown,
         }
     }
 }
@@ -143,11 +149,14 @@ impl ChunkStore {
         let clean = match kind {
             TextKind::Json => self.redactor.json(text),
             TextKind::Stream => self.redactor.stream(text),
-            TextKind::Raw => self.redactor.raw(text),
+            TextKind::Unknown => match self.redactor.stream(text) {
+                Cow::Borrowed(text) => self.redactor.raw(text),
+                Cow::Owned(clean) => Cow::Owned(self.redactor.raw(&clean).into_owned()),
+            },
         };
         let clean = match clean {
-            std::borrow::Cow::Borrowed(_) => text.clone(),
-            std::borrow::Cow::Owned(clean) => clean.into(),
+            Cow::Borrowed(_) => text.clone(),
+            Cow::Owned(clean) => clean.into(),
         };
         let id = self.write(conn, &clean, seen, short)?;
         self.chunks.insert(raw, id);
@@ -336,7 +345,7 @@ mod tests {
         fn chunk(&mut self, text: &str) -> i64 {
             let text = Bytes::copy_from_slice(text.as_bytes());
             self.store
-                .chunk(&self.conn, &text, TextKind::Raw, SEEN, |_| None)
+                .chunk(&self.conn, &text, TextKind::Unknown, SEEN, |_| None)
                 .unwrap()
         }
 
@@ -373,10 +382,65 @@ mod tests {
             (r#"{"a":"#, TextKind::Stream),
             (r#"[{"a":1},{"a":2}]"#, TextKind::Stream),
             ("data: {}\n\n", TextKind::Stream),
-            ("<html>", TextKind::Raw),
+            ("\u{feff}{\"a\":1}", TextKind::Json),
+            ("\u{feff}\n[{\"a\":1}]", TextKind::Stream),
+            ("\u{feff}data: {}\n\n", TextKind::Stream),
+            ("<html>", TextKind::Unknown),
         ] {
             assert_eq!(TextKind::of(body.as_bytes()), kind, "{body}");
         }
+    }
+
+    /// A body that is stored, as the journal would for a response.
+    fn stored(body: &str) -> String {
+        let mut fixture = Fixture::new();
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let kind = TextKind::of(&body);
+        let id = fixture.store.blob(&fixture.conn, &body, kind, SEEN).unwrap();
+        let row = "SELECT body, packed, size FROM pieces WHERE id = ?1";
+        let (body, packed, size) = fixture
+            .conn
+            .query_row(row, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .unwrap();
+        String::from_utf8(unpack(body, packed, size)).unwrap()
+    }
+
+    #[test]
+    fn a_credential_in_pieces_is_found_in_every_framing() {
+        let secret = format!("{}{}", "ghp", "_q7Rt2LmX9vB4nK8sW3zYc5Hd6Jf1Gp0TaEuR");
+        let pieces = secret.as_bytes().chunks(3).map(|piece| {
+            let piece = std::str::from_utf8(piece).unwrap();
+            serde_json::json!({"message": {"content": piece}}).to_string()
+        });
+        let pieces: Vec<String> = pieces.collect();
+        for [front, before, between, after] in [
+            ["", "", "\n", "\n"],
+            ["", "[", ",\r\n", "]"],
+            ["", "data: ", "\n\ndata: ", "\n\n"],
+            ["\u{feff}", "", "\n", "\n"],
+            ["\u{feff}", "data: ", "\n\ndata: ", "\n\n"],
+            [" \r\n", "[", ",\r\n", "]"],
+            [")]}'\n", "[", ",\n", "]"],
+            ["x-first: 1\n", "data: ", "\n\ndata: ", "\n\n"],
+            ["\u{1e}", "", "\n\u{1e}", "\n"],
+        ] {
+            let body = [front, before, &pieces.join(between), after].concat();
+            // Whole, and broken off in the middle of the last piece.
+            for end in [body.len(), body.len() - after.len() - 4] {
+                let clean = stored(&body[..end]);
+                let left = clean.split(between).filter_map(|piece| {
+                    let text = piece.split("\"content\":\"").nth(1)?;
+                    text.split('"').next()
+                });
+                let left: String = left.collect();
+                assert!(!left.contains(&secret[10..20]), "{front:?} {before:?}: {clean}");
+                assert!(left.contains("[redacted:"), "{front:?} {before:?}: {clean}");
+            }
+        }
+        let page = format!("<pre title=\"a\">\npassword = \"{}\"\n</pre>", &secret[4..20]);
+        assert!(!stored(&page).contains(&secret[4..20]), "{}", stored(&page));
+        let line = format!("{}\n", serde_json::json!({"message": {"content": secret}}));
+        assert!(!stored(&line).contains(&secret), "{}", stored(&line));
     }
 
     #[test]
