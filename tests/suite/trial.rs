@@ -240,6 +240,27 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
     );
 }
 
+/// An agent's model may write into the directory of its sessions.
+#[cfg(unix)]
+#[test]
+fn links_devices_and_fifos_are_not_read() {
+    use std::os::unix::fs::symlink;
+    let home = home(&["pi"]);
+    let folder = home.path().join(".claude/projects/x");
+    fs::create_dir_all(&folder).unwrap();
+    symlink("/dev/zero", folder.join("zero.jsonl")).unwrap();
+    symlink("/etc/passwd", folder.join("file.jsonl")).unwrap();
+    symlink(&folder, folder.join("again")).unwrap();
+    let fifo = folder.join("fifo.jsonl");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let screen = printed(home.path(), &[]);
+    assert!(screen.contains("  pi "), "{screen}");
+    assert!(!screen.contains(".jsonl"), "{screen}");
+    for path in [&fifo, Path::new("/dev/zero")] {
+        run(home.path(), &["--from", path.to_str().unwrap()]);
+    }
+}
+
 /// A copied file, a file in two parts, and another order of files say the same.
 #[test]
 fn copies_parts_and_order_change_nothing() {

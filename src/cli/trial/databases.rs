@@ -14,6 +14,12 @@ const MAX_TIME: Duration = Duration::from_secs(60);
 /// Memory of all databases that are open. Ids are sorted in it; rows are read one by one.
 const MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 
+/// Bytes of an entry, with all its parts; what is beyond is left out.
+const MAX_ENTRY_BYTES: usize = 32 << 20;
+
+/// Bytes that a part takes besides its text.
+const PART: usize = 32;
+
 /// Takes one entry.
 pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 
@@ -31,9 +37,10 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
             interrupt.interrupt();
         }
     });
-    // A view or a virtual table could compute anything.
+    // A view, a virtual table or a column could compute anything, and one call of a function is not interrupted.
     let has = |table: &str| {
-        let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
+        let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0
+            AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(?1) WHERE hidden > 0)";
         connection.query_row(query, [table], |_| Ok(())).is_ok()
     };
     match () {
@@ -72,9 +79,12 @@ fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     Ok((connection, unread))
 }
 
-/// The values of a row as JSON; what is none is null.
-fn parsed(text: &str) -> Json {
-    serde_json::from_str(text).unwrap_or_default()
+/// The values of a row as JSON; what is none, or has no room, is null.
+fn parsed(text: &str, room: &mut usize) -> Json {
+    let left = room.checked_sub(text.len() + PART);
+    *room = left.unwrap_or(0);
+    left.and_then(|_| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 fn opencode(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
@@ -85,14 +95,17 @@ fn opencode(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()
     let mut rows = ids.query([])?;
     while let Some(row) = rows.next()? {
         let (id, session): (String, String) = (row.get(0)?, row.get(1)?);
+        let mut room = MAX_ENTRY_BYTES;
         let data: String = message.query_row(params![id], |row| row.get(0))?;
-        let parts = parts.query_map(params![id], |row| row.get::<_, String>(0))?;
-        let parts: Vec<Json> = parts
-            .map(|part| Ok(parsed(&part?)))
-            .collect::<rusqlite::Result<_>>()?;
-        take(
-            &json!({"type": "opencode", "id": id, "sessionId": session, "message": parsed(&data), "parts": parts}),
-        );
+        let data = parsed(&data, &mut room);
+        let mut of_message = parts.query(params![id])?;
+        let mut parts = Vec::new();
+        while room > 0
+            && let Some(part) = of_message.next()?
+        {
+            parts.push(parsed(part.get_ref(0)?.as_str()?, &mut room));
+        }
+        take(&json!({"type": "opencode", "id": id, "sessionId": session, "message": data, "parts": parts}));
     }
     Ok(())
 }
@@ -111,14 +124,18 @@ fn goose(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
         while let Some(row) = all.next()? {
             let (id, role): (Option<String>, String) = (row.get(0)?, row.get(1)?);
             let (content, seconds): (String, i64) = (row.get(2)?, row.get(3)?);
+            let mut room = MAX_ENTRY_BYTES;
             take(
                 &json!({"type": "goose", "id": id, "sessionId": session, "cwd": folder, "role": role,
-                "content": parsed(&content), "ts": seconds.saturating_mul(1000)}),
+                "content": parsed(&content, &mut room), "ts": seconds.saturating_mul(1000)}),
             );
         }
         let number = |at: usize| row.get::<_, Option<i64>>(at);
         let model: Option<String> = row.get(5)?;
-        let model = model.map_or(Json::Null, |config| parsed(&config)["model_name"].clone());
+        let mut room = MAX_ENTRY_BYTES;
+        let model = model.map_or(Json::Null, |config| {
+            parsed(&config, &mut room)["model_name"].clone()
+        });
         take(
             &json!({"type": "goose_sums", "sessionId": session, "model": model, "all_input": number(2)?,
             "all_output": number(3)?, "last_input": number(4)?}),
@@ -138,6 +155,8 @@ mod tests {
         for (name, tables) in [
             ("view", format!("CREATE TABLE part (id, message_id, data); CREATE VIEW message AS {endless};")),
             ("views", format!("CREATE VIEW messages AS {endless}; CREATE VIEW sessions AS {endless};")),
+            ("computed", "CREATE TABLE part (id, message_id, data); CREATE TABLE message (id, session_id, time_created,
+                data AS (instr(hex(zeroblob(60000000)), hex(zeroblob(30000000)) || '1')));".to_owned()),
             ("virtual", "CREATE TABLE part (id); CREATE VIRTUAL TABLE message USING fts5(id, session_id, time_created, data);".to_owned()),
         ] {
             let path = dir.path().join(name);
@@ -145,5 +164,22 @@ mod tests {
             let unread = read(&path, &mut |_| panic!("{name}")).unwrap();
             assert_eq!(unread.as_deref(), Some("it is a database of another program"), "{name}");
         }
+    }
+
+    #[test]
+    fn an_entry_has_a_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("large.db");
+        let rows = "CREATE TABLE message (id, session_id, time_created, data); CREATE TABLE part (id, message_id, data);
+            INSERT INTO message VALUES ('m', 's', 1, '{}');
+            WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 18)
+            INSERT INTO part SELECT CAST(i AS TEXT), 'm', '\"' || hex(zeroblob(4000000)) || '\"' FROM n;";
+        Connection::open(&path).unwrap().execute_batch(rows).unwrap();
+        let mut parts = 0;
+        read(&path, &mut |entry| {
+            parts = entry["parts"].as_array().map_or(0, Vec::len)
+        })
+        .unwrap();
+        assert_eq!(parts, 5, "four of 8 MB, and one that has no room");
     }
 }
