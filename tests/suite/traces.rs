@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baton_llm::state::telemetry::{ExchangeEvent, Metrics, Traces};
-use baton_strict::{Autopilot, Options, Strict};
+use baton_strict::{Autopilot, Options, Queue, Reply, Strict};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
@@ -122,12 +122,15 @@ impl Served {
     }
 
     async fn ask(&self, history: &[serde_json::Value], stream: bool) -> RawResponse {
+        self.send(Anthropic.body(history, stream)).await
+    }
+
+    async fn send(&self, body: serde_json::Value) -> RawResponse {
         let url = format!("{}{}", self.0.data, Anthropic.path());
         let mut headers = Anthropic.headers().to_vec();
         headers.retain(|(name, _)| *name != "x-api-key");
         headers.push(("x-api-key", KEY));
-        let body = Anthropic.body(history, stream).to_string();
-        harness::post(&url, &headers, body.into()).await
+        harness::post(&url, &headers, body.to_string().into()).await
     }
 
     /// Ends it as a service manager does; it sends what it has not sent yet.
@@ -232,6 +235,41 @@ async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
                 "{secret}"
             );
         }
+    }
+}
+
+/// A slip in a config puts a key in the model's place, which upstream gets, and repeats in its answer.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_in_the_models_place_is_in_no_span() {
+    let script = Queue::new([Reply::text("Fine."), Reply::text("Fine.")]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let (url, got) = collector().await;
+    let dir = harness::temp();
+    let served = Served::start(dir.path(), &provider.url(), &url);
+    let key = format!("sk-{}-api03-{}", "ant", "x1Y_".repeat(12));
+    for stream in [false, true] {
+        let mut body = Anthropic.body(&[json!({"role": "user", "content": "Hello."})], stream);
+        body["model"] = json!(key);
+        let response = served.send(body).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        assert!(response.text().contains(&key), "{}", response.text());
+    }
+    served.stop().await;
+    let spans = spans(&got);
+    let legs: Vec<_> = spans
+        .iter()
+        .filter(|span| !span.parent_span_id.is_empty())
+        .collect();
+    assert_eq!(legs.len(), 2);
+    for leg in legs {
+        let attributes = attributes(leg);
+        for name in ["gen_ai.request.model", "gen_ai.response.model"] {
+            assert!(attributes[name].starts_with("[redacted:"), "{attributes:?}");
+        }
+    }
+    for (_, body) in got.lock().unwrap().iter() {
+        assert!(memchr::memmem::find(body, key.as_bytes()).is_none());
     }
 }
 
