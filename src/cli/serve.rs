@@ -286,22 +286,31 @@ fn holder(address: SocketAddr, config: &Config) -> String {
 }
 
 /// Becomes true at the first stop signal. The second one ends the process at once, and so does a shutdown that hangs.
+///
+/// Signals are waited for on a thread of their own, which nothing that hangs in the proxy can hold up.
 fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
-    let mut signals = Signals::listen()?;
+    let cannot = |error: io::Error| Exit::SOFTWARE.failure(error.to_string());
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().map_err(cannot)?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::listen()?
+    };
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(async move {
+    let wait = async move {
         signals.next().await;
         tracing::info!(target: "baton", "stopping: waiting for open streams to end; another signal stops at once");
         let _ = stop.send(true);
-        // A thread of its own, which no task can hold up.
-        thread::spawn(move || {
-            thread::sleep(drain + MAX_FLUSH);
+        if tokio::time::timeout(drain + MAX_FLUSH, signals.next())
+            .await
+            .is_err()
+        {
             tracing::error!(target: "baton", "stopping hangs: ending without what is not yet written");
-            std::process::exit(INTERRUPTED);
-        });
-        signals.next().await;
+        }
         std::process::exit(INTERRUPTED);
-    });
+    };
+    let thread = thread::Builder::new().name("signals".to_owned());
+    thread.spawn(move || runtime.block_on(wait)).map_err(cannot)?;
     Ok(stopped)
 }
 

@@ -52,6 +52,7 @@ mod network;
 mod nudges;
 mod oneshot;
 mod prefix_mismatch;
+mod promises;
 mod quality;
 mod quota;
 mod recall;
