@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 3] = ["docs/dev/invariants.md", "docs/dev/tested.md", "docs/agents.md"];
+const PAGES: [&str; 4] = [
+    "docs/dev/invariants.md",
+    "docs/dev/tested.md",
+    "docs/agents.md",
+    "docs/security.md",
+];
 
 /// Every Rust file below `folder`.
 fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
