@@ -30,6 +30,8 @@ pub struct ShellCommand<'a> {
     pub rewrites: bool,
     /// What the line prints is the output of this command: the others prepare, filter or are quiet.
     pub is_alone: bool,
+    /// The line ends with a `tail` of its output.
+    pub is_tailed: bool,
 }
 
 /// What joins a command to the next one.
@@ -83,6 +85,9 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             folder,
             in_front: at > 0,
             rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
+            is_tailed: steps.len() == at + 2
+                && steps[at].1 == CommandJoint::Pipe
+                && name_of_program(plain[at + 1]) == "tail",
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
             changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
@@ -124,6 +129,19 @@ pub fn prints_stored_text(line: &str) -> bool {
         stored && !is_piped_into(&steps, at)
     };
     steps.iter().enumerate().any(prints)
+}
+
+/// The program of each command of a line with its first argument, which is empty if there is none.
+pub fn programs(line: &str) -> Vec<[&str; 2]> {
+    let steps = steps(line);
+    let plain = steps.into_iter().map(|(text, _)| bare(unparenthesised(text)));
+    let named = plain.map(|plain| {
+        [
+            name_of_program(plain),
+            plain.split_whitespace().nth(1).unwrap_or_default(),
+        ]
+    });
+    named.collect()
 }
 
 /// Whether a line surely prints nothing but the words of its own programs: of builds and tests, or of programs that print

@@ -190,7 +190,7 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
     let zero = match silent {
         MissingCode::Unknown => false,
         MissingCode::Zero => result.error == Some(false),
-        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
+        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call, text),
         MissingCode::ZeroAfter(words) => {
             text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "])
         }
@@ -199,9 +199,9 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
 }
 
 /// Whether one of the commands is one whose exit code the agent judges for itself; an unknown one may be.
-fn is_judged(call: &ToolCall<'_>) -> bool {
+fn is_judged(call: &ToolCall<'_>, text: &str) -> bool {
     let command = call.arguments.and_then(|all| all.named("command"));
-    command.is_none_or(|command| ending::is_judged(&command))
+    command.is_none_or(|command| ending::is_judged(&command, text))
 }
 
 /// Lines in front of the output, as Codex writes them.

@@ -189,9 +189,14 @@ impl ShellCommand<'_> {
         self.end(line).passed().or(flagged)
     }
 
-    /// Whether its closing line alone proves success: nothing else mentions it, and nothing is cut off.
+    /// Whether its closing line alone proves success: nothing else mentions it, and nothing is cut off. `tail` shows the end
+    /// of the output, and its own exit code says nothing.
     fn may_pass(&self, line: &LineEnd) -> bool {
-        self.is_alone && self.good_if_zero && line.code.is_none() && !line.reads_failed
+        let ends = match self.is_tailed {
+            true => matches!(line.code, None | Some(0)),
+            false => self.good_if_zero && line.code.is_none(),
+        };
+        self.is_alone && ends && !line.reads_failed
     }
 }
 
@@ -205,26 +210,56 @@ const STILL_RUNNING: [&str; 5] = [
 ];
 
 /// Commands for which Claude Code does not treat exit code 1 as a failure.
-const JUDGED: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git"];
+const JUDGED: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "["];
 
-/// Commands whose `test` is one of their own.
-const WITH_A_TEST: [&str; 15] = [
-    "cargo", "npm", "yarn", "pnpm", "bun", "deno", "go", "make", "just", "mvn", "gradle", "gradlew",
-    "dotnet", "swift", "run",
-];
+/// Commands of git that change something. That one of them went well is in its output; of the others, exit code 1 is an
+/// answer.
+const GIT_CHANGES: [GitChange; 9] = {
+    const fn says(name: &'static str, says: &'static [&'static str]) -> GitChange {
+        GitChange { name, says }
+    }
+    [
+        says("commit", &[" changed, ", " changed\n", "create mode "]),
+        says("push", &[" -> ", "Everything up-to-date"]),
+        says("pull", &["Already up to date", "Fast-forward", " changed"]),
+        says("merge", &["Already up to date", "Fast-forward", " changed"]),
+        says("checkout", &["Switched to ", "Already on ", "Updated "]),
+        says("switch", &["Switched to ", "Already on "]),
+        says("stash", &["Saved working directory", "Dropped "]),
+        says("rebase", &["Successfully rebased", "is up to date"]),
+        // It prints nothing, and ends with 128 where it fails.
+        says("add", &[]),
+    ]
+};
+
+struct GitChange {
+    name: &'static str,
+    /// Words of its output that say that it went well; none if it prints nothing.
+    says: &'static [&'static str],
+}
 
 /// Whether the text of a result says that its command still runs.
 pub fn is_still_running(text: &str) -> bool {
     STILL_RUNNING.iter().any(|words| text.starts_with(words))
 }
 
-/// Whether one of the commands is one whose exit code the agent judges for itself.
-pub fn is_judged(command: &str) -> bool {
-    let words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
-    let before = std::iter::once("").chain(words.clone());
-    // `cargo test` is not the command `test`.
-    let mut judged = words.zip(before).filter(|(word, _)| JUDGED.contains(word));
-    judged.any(|(word, before)| word != "test" || !WITH_A_TEST.contains(&before))
+/// Whether one of the commands of a line is one whose exit code the agent judges for itself, so that the absence of a flag
+/// says nothing. `text`: what the line printed.
+pub fn is_judged(line: &str, text: &str) -> bool {
+    if commands::may_hide(line) {
+        return commands::hidden_words(line).any(|word| JUDGED.contains(&word) || word == "git");
+    }
+    let mut programs = commands::programs(line).into_iter();
+    programs.any(|words| match words {
+        ["git", name] => {
+            let change = GIT_CHANGES.iter().find(|change| change.name == name);
+            let says = |change: &GitChange| {
+                change.says.is_empty() || change.says.iter().any(|words| text.contains(words))
+            };
+            !change.is_some_and(says)
+        }
+        [program, _] => JUDGED.contains(&program),
+    })
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             assert_eq!(end(&evidence(command, &written)), RunEnd::Unknown, "{name}");
         }
         // Output that is piped elsewhere or cut off is no evidence.
-        for line in [format!("{command} | tail -3"), format!("{command} || true")] {
+        for line in [format!("{command} | grep -v x"), format!("{command} || true")] {
             assert_eq!(end(&evidence(&line, passed)), RunEnd::Unknown, "{name}");
         }
         let early = format!("{passed}\n{}", "more output of the run\n".repeat(40));
@@ -250,4 +250,61 @@ fn plain_exit_codes_are_evidence_of_any_tool() {
     // A tool that flags every failure did not flag this one.
     let end = silent("./deploy.sh", "x\nexit status 3").decide();
     assert_eq!((end.code, end.failed, end.reads_failed), (None, None, true));
+}
+
+#[test]
+fn only_commands_that_the_agent_judges_hide_their_exit_code() {
+    let committed = "[main 99b497c] feat: a\n 12 files changed, 794 insertions(+)";
+    for (line, text, judged) in [
+        ("grep x y", "", true),
+        ("make && grep x y", "", true),
+        ("cd a && rg x", "", true),
+        ("[ -f a ]", "", true),
+        ("mix test --seed 0", "", false),
+        ("mise run test", "", false),
+        ("npm run find", "", false),
+        ("bash -c 'grep x y'", "", true),
+        ("git diff --exit-code", "", true),
+        ("git status", "nothing to commit", true),
+        ("git add -A && git commit -m 'find and test it'", committed, false),
+        (
+            "git commit -m x",
+            "On branch main\nnothing to commit, working tree clean",
+            true,
+        ),
+        ("git push", "   1..2  main -> main", false),
+        ("git push", "", true),
+        ("git checkout -b a", "Switched to a new branch 'a'", false),
+    ] {
+        assert_eq!(is_judged(line, text), judged, "{line}");
+    }
+}
+
+#[test]
+fn behind_a_tail_the_closing_lines_decide() {
+    let ended = |line: &str, text: &str| {
+        let end = Evidence {
+            command: Some(line),
+            flag: Some(false),
+            code: None,
+            silence_is_zero: true,
+            text,
+        }
+        .decide();
+        commands::runs(line)[0].end(&end)
+    };
+    let passed = "ok  \texample.com/a\t0.012s";
+    let failed = "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/a\t0.012s\nFAIL";
+    assert_eq!(ended("go test ./... 2>&1 | tail -5", passed), RunEnd::Passed);
+    assert_eq!(
+        ended("go test ./... 2>&1 | tail -5", failed),
+        RunEnd::Failed(None)
+    );
+    assert_eq!(ended("go test ./... 2>&1 | tail -5", "PASS"), RunEnd::Unknown);
+    // What was filtered out may have failed.
+    assert_eq!(ended("go test ./... 2>&1 | grep ok", passed), RunEnd::Unknown);
+    assert_eq!(
+        ended("go test ./... | tail -5; git status", passed),
+        RunEnd::Unknown
+    );
 }
