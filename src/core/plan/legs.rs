@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Active, Planned};
 use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
-use crate::handoffs::carry::{self, PersonTexts, RuleSources, UsersWords};
+use crate::handoffs::carry::{self, LeftOut, PersonTexts, RuleSources, UsersWords};
 use crate::handoffs::draft::OWN_MODEL;
 use crate::handoffs::recall::CutPart;
 use crate::mark::seal::SealKeys;
@@ -225,14 +225,23 @@ impl Planned<'_> {
             }
             false => PersonTexts::default(),
         };
-        carry::users_words(&RuleSources {
+        let words = carry::users_words(&RuleSources {
             earlier: &earlier,
             said: &said,
             since: active.and_then(Active::turn),
             without: query.without,
             markers: query.markers,
             redactor: query.redactor,
-        })
+        });
+        let transcript = Transcript::of(&self.reading.view);
+        let left_out = self
+            .offer
+            .recall_next
+            .then(|| LeftOut::from_transcript(&transcript));
+        UsersWords {
+            left_out: left_out.flatten(),
+            ..words
+        }
     }
 
     /// A handoff of this request, which is yet to be written.

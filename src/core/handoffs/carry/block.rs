@@ -63,8 +63,8 @@ impl BlockWriter {
     }
 }
 
-/// The block of what was added; `None` where nothing was.
-pub(super) fn text(items: &[CarriedItem]) -> Option<String> {
+/// The block of what was added; `None` where nothing was. `left_out`: its last line.
+pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>) -> Option<String> {
     let mut out = OPENS.to_owned();
     for kind in CarriedKind::ALL {
         let added = |item: &&CarriedItem| item.kind == kind && item.state == CarriedState::Added;
@@ -76,6 +76,7 @@ pub(super) fn text(items: &[CarriedItem]) -> Option<String> {
             out.extend([ITEM, &item.text.replace('\n', SET_IN), "\n"]);
         }
     }
+    out.extend(left_out.into_iter().flat_map(|line| [line, "\n"]));
     (out.len() > OPENS.len()).then(|| out + CLOSES)
 }
 

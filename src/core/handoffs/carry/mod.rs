@@ -25,7 +25,7 @@ mod tests;
 
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
-pub use newest::{NewestMessage, SaidSentence, UsersWords, rules, users_words};
+pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, users_words};
 pub use person::PersonTexts;
 pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
@@ -105,14 +105,23 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
             items: Vec::new(),
         };
     }
+    let has_all = policy.scope == CarryScope::All;
+    let left_out = words
+        .left_out
+        .as_ref()
+        .filter(|_| has_all && policy.tokens > 0)
+        .map(LeftOut::line);
     let (before_done, has_done) = draft::without_done(prompt);
     let mut lacking = Lacking {
         // What a draft lists as done is told as done, and need not hold.
         index: PromptIndex::of(&before_done),
-        block: BlockWriter::within(policy.tokens),
+        block: BlockWriter::within(
+            policy
+                .tokens
+                .saturating_sub(left_out.as_deref().map_or(0, draft::tokens)),
+        ),
         items: Vec::new(),
     };
-    let has_all = policy.scope == CarryScope::All;
     let seen = seen.filter(|_| has_all);
     for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {
         let item = lacking.block.put(CarriedKind::Claim, claim, false);
@@ -141,7 +150,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         lacking.rest(&live, newest.as_deref());
     }
     let items = lacking.items;
-    let prompt = match block::text(&items) {
+    let prompt = match block::text(&items, left_out.as_deref()) {
         // What was said may hold what looks like a mark of ours; the prompt's are broken up already.
         Some(block) => format!("{prompt}\n\n{}", sentinel::normalised(&block)),
         None => prompt.to_owned(),

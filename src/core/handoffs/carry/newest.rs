@@ -13,6 +13,9 @@ use crate::handoffs::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::text::prose::has_word;
+use crate::text::words::plural;
+use crate::tools::RECALL_NAME;
+use crate::transcript::Transcript;
 
 /// Bytes of a sentence that are kept.
 const MAX_SENTENCE_BYTES: usize = 400;
@@ -31,6 +34,37 @@ pub struct UsersWords {
     pub rules: Vec<Rule>,
     /// The other sentences since the last cut, newest message first.
     pub rest: Vec<SaidSentence>,
+    /// What recall finds of the work that the cut leaves out, if recall is offered.
+    pub left_out: Option<LeftOut>,
+}
+
+/// Results of tools that a cut leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    pub results: usize,
+    /// Different tools.
+    pub tools: usize,
+}
+
+impl LeftOut {
+    /// The results in a transcript; `None` if it has none.
+    pub fn from_transcript(transcript: &Transcript<'_>) -> Option<Self> {
+        let uses = transcript.tool_uses().into_iter();
+        let names: Vec<String> = uses
+            .filter(|used| used.answer.is_some())
+            .map(|used| used.call.named())
+            .collect();
+        let results = names.len();
+        let tools = names.into_iter().collect::<HashSet<_>>().len();
+        (results > 0).then_some(Self { results, tools })
+    }
+
+    /// The line that says what recall finds.
+    pub(super) fn line(&self) -> String {
+        let results = plural(self.results as u64, "result");
+        let tools = plural(self.tools as u64, "tool");
+        format!("Left out: {results} of {tools}; {RECALL_NAME} finds them.")
+    }
 }
 
 /// The newest message. If it only answers the model or lets it go on, the message before and the model's question belong to it.
@@ -126,6 +160,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let rest = rest.filter_map(|one| held.sentence(one)).collect();
     UsersWords {
         newest,
+        left_out: None,
         rules: held.rules(sources.without),
         rest,
     }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    Carried, CarryPolicy, CarryScope, PersonTexts, REQUESTS, Rule, RuleSources, UsersWords, called_again,
-    carry, looked_up_again, rules, rules_behind, users_words, without_blocks,
+    Carried, CarryPolicy, CarryScope, LeftOut, PersonTexts, REQUESTS, Rule, RuleSources, UsersWords,
+    called_again, carry, looked_up_again, rules, rules_behind, users_words, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -364,6 +364,57 @@ fn what_the_model_or_a_tool_said_before_is_not_the_users() {
     // The user said it first.
     let said = behind(&[user(advice), model(advice), user("Mend the exporter.")], 600);
     assert!(said.contains(advice), "{said}");
+}
+
+#[test]
+fn what_recall_finds_is_said_in_the_last_line() {
+    let words = UsersWords {
+        left_out: Some(LeftOut {
+            results: 41,
+            tools: 6,
+        }),
+        ..words(two())
+    };
+    let line = "\nLeft out: 41 results of 6 tools; session_recall finds them.\n</carried-over>";
+    let carried = carry("Go on.", &words, None, all(600));
+    assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
+    assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
+    assert!(
+        !carry("Go on.", &words, None, policy(CarryScope::Rules, 600))
+            .prompt
+            .contains("Left out")
+    );
+}
+
+#[test]
+fn in_a_draft_what_was_asked_is_done_and_what_was_decided_holds() {
+    let messages = [
+        user("Can you add a test of the reader? Commit this."),
+        model("Done."),
+        user("I thought we wanted the small format instead of the large one?"),
+        model("Yes."),
+        user("Port the exporter."),
+    ];
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let view = wire::wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap();
+    let words = users_words(&RuleSources {
+        since: None,
+        earlier: &[],
+        said: &PersonTexts::of(&Transcript::of(&view), &[], None),
+        without: &[],
+        markers: &[],
+        redactor: &Redactor::new(&[]),
+    });
+    let draft = "Goal: Port the exporter.\n\nEarlier requests. They are done; do not run them again:\n- Can you add a test of the reader? \
+                 Commit this. (turn 1)\n- I thought we wanted the small format instead of the large one? (turn 2)\n\n<read-files>\n</read-files>";
+    let carried = carry(draft, &words, None, all(600)).prompt;
+    let block = &carried[draft.len()..];
+    assert!(
+        block.contains("small format") && !block.contains("Commit") && !block.contains("add a test"),
+        "{block}"
+    );
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub(super) struct RuleWords {
     pub(super) replies: Vec<&'static str>,
     pub(super) refers: Vec<&'static str>,
     pub(super) asks: Vec<&'static str>,
+    pub(super) corrects: Vec<&'static str>,
     pub(super) open: Phrases,
     pub(super) not_open: Phrases,
 }
@@ -78,6 +79,10 @@ pub(super) fn asks(sentence: &str) -> bool {
         let after = rest.strip_prefix(words);
         after.is_some_and(|after| !after.starts_with(char::is_alphanumeric))
     };
+    // "I thought we wanted the other one?" corrects what was done.
+    if WORDS.corrects.iter().any(|words| begins(&words)) {
+        return false;
+    }
     small.trim_end().ends_with(['?', '？']) || WORDS.asks.iter().any(|words| begins(&words))
 }
 
