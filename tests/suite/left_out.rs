@@ -16,7 +16,8 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 const SECOND: &str = "Goal: the second one.";
 
-on_every_wire!(streamed whole restarted rewound rewound_after_a_restart older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder;);
+on_every_wire!(streamed whole restarted rewound rewound_after_a_restart older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder
+    moved;);
 
 /// A leg that is slower than the test.
 fn slow() -> Reply {
@@ -178,6 +179,47 @@ async fn placeholder(variant: Variant) {
     let own = [&history[..], &[(variant.message)("assistant", "Looking again.")]].concat();
     says(&fixture, &and(&fixture, &own, "Go on, please."), "Well.").await;
     assert_eq!(fixture.sent()[0], "u: Mend the importer.");
+    fixture.assert_clean();
+}
+
+/// goose moves a text of its own from request to request: in front of the model's last message.
+async fn moved(variant: Variant) {
+    let dir = temp();
+    let mut fixture = fixture(variant, sqlite(dir.path())).await;
+    let history = fixture.history();
+    let told = |history: &[Value], at: usize, time: &str| {
+        let info = format!("<info-msg>\nIt is currently {time}.\n</info-msg>");
+        let info = (variant.message)("user", &info);
+        [&history[..at], &[info], &history[at..]].concat()
+    };
+    let first = told(&history, 1, "09:00");
+    let next = and(&fixture, &history, "Go on, please.");
+    let asked = told(&next, 1, "09:00");
+    stop(&fixture, &first, true).await;
+    let answer = says(&fixture, &asked, "Next.").await;
+    assert_eq!(fixture.sent(), [format!("{}Go on, please.", carry())]);
+    let after = fixture.then(&next, &answer, "More.");
+    let (moved, moved_again) = (
+        told(&after, next.len(), "09:01"),
+        told(&after, next.len(), "09:02"),
+    );
+    for (restarted, asked) in [(false, &moved), (true, &moved_again)] {
+        if restarted {
+            fixture.restart(sqlite(dir.path()));
+        }
+        says(&fixture, asked, "More of it.").await;
+        let sent = fixture.sent();
+        assert!(
+            sent[0].starts_with(&format!("{}Go on, please.", carry())),
+            "{sent:?}"
+        );
+        assert_eq!(sent[sent.len() - 2..], ["a: Next.", "u: More."]);
+        assert!(!sent.concat().contains("Mend the importer."), "{sent:?}");
+    }
+    // Rewound to before that place, the history counts.
+    let rewound = told(&and(&fixture, &history[..2], "Something else."), 1, "09:03");
+    says(&fixture, &rewound, "Well.").await;
+    assert!(fixture.sent()[0].starts_with("u: Mend the importer."));
     fixture.assert_clean();
 }
 

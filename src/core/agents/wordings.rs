@@ -71,6 +71,18 @@ pub fn follows_summary(text: &str) -> bool {
 /// results).
 const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
 
+/// What a request for a title has in front of the person's text, which ends it (Codex 0.169).
+const BEFORE_QUOTED: [&str; 1] = ["\n\nUser prompt:\n"];
+
+/// The person's text at the end of a request for a title.
+pub fn quoted_at_end(text: &str) -> Option<&str> {
+    let found = BEFORE_QUOTED.iter().find_map(|before| text.split_once(before));
+    found.map(|(_, quoted)| quoted)
+}
+
+/// The first line of texts that an agent moves from request to request (goose 1.34).
+pub const MOVED: [&str; 1] = ["<info-msg>"];
+
 /// Whether a model's message is not the model's, but the placeholder for an answer that the agent did not keep.
 pub fn is_answer_placeholder(text: &str) -> bool {
     ANSWER_PLACEHOLDERS.contains(&text.trim())

@@ -6,9 +6,12 @@
 //!
 //! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before
 //! it changed: calls without their signatures, results twice. After a placeholder the texts alone must be the same.
+//!
+//! goose moves a text of its own through the transcript, so what was in front of the place is no longer the same bytes.
+//! Once a request was cut there, the texts around that text say where the place is.
 
 use super::positions::digests;
-use super::text_fingerprints::texts;
+use super::text_fingerprints::{are_before, texts};
 use crate::agents::wordings;
 use crate::record::CutPoint;
 use crate::text::json;
@@ -29,6 +32,7 @@ pub fn last_in<'a>(
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
+    let relied_on: Vec<&CutPoint> = maybe.iter().copied().filter(|p| is_relied_on(p)).collect();
     maybe.retain(|p| {
         let at = leading + p.position.turns;
         // The position right after the system messages cannot be distinguished from any other request that upstream
@@ -44,22 +48,45 @@ pub fn last_in<'a>(
         .iter()
         .zip(digests)
         .rfind(|(p, digest)| p.position.digest == *digest || is_resent(view, p));
-    valid.map(|(p, _)| (leading + p.position.turns, *p))
+    let valid = valid.map(|(p, _)| (leading + p.position.turns, *p));
+    let is_found = |point: &CutPoint| valid.is_some_and(|(_, found)| found.handoff == point.handoff);
+    let moved = relied_on
+        .last()
+        .filter(|newest| !is_found(newest))
+        .and_then(|newest| {
+            let behind = valid.map(|(turn, _)| turn).or(after);
+            Some((moved_to(view, newest, behind)?, *newest))
+        });
+    moved.or(valid)
+}
+
+/// The turn behind this cut point, by the texts in front of it: the agent has moved a text of its own.
+fn moved_to(view: &View, point: &CutPoint, after: Option<usize>) -> Option<usize> {
+    let mut places = places_of_answers(view, after);
+    places.find(|at| are_before(view, *at, &point.texts))
 }
 
 /// Digests of what a transcript holds in front of each user text that follows no answer, after turn `after`: where an
 /// answer may be missing. The last 256 of them, in the transcript's order.
 pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
-    let leading = view.leading();
-    let first = after.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
-    let answers_missing = |at: &usize| {
+    let counts: Vec<usize> = places_of_answers(view, after)
+        .map(|at| at - view.leading())
+        .collect();
+    digests(view, &counts)
+}
+
+/// The user texts that follow no answer, after turn `after`: the last 256 of them, in the transcript's order.
+fn places_of_answers(view: &View, after: Option<usize>) -> impl Iterator<Item = usize> {
+    let first = view.leading() + 1;
+    let first = after.map_or(first, |turn| turn + 1).max(first);
+    let is_missing = |at: &usize| {
         let before = view.turns[at - 1].role;
         matches!(before, Role::User | Role::Tool) && answer_missing(view, *at)
     };
-    let newest = (first..view.turns.len()).rev().filter(answers_missing);
-    let mut counts: Vec<usize> = newest.take(MOST_MISSING).map(|at| at - leading).collect();
-    counts.reverse();
-    digests(view, &counts)
+    let newest = (first..view.turns.len()).rev().filter(is_missing);
+    let mut places: Vec<usize> = newest.take(MOST_MISSING).collect();
+    places.reverse();
+    places.into_iter()
 }
 
 /// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder there.

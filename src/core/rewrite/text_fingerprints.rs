@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use crate::agents::wordings;
 use crate::text::{Span, json};
 use crate::wire::view::{TurnPart, TurnPartKind, View};
 
@@ -32,6 +33,33 @@ pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
     }
     out.truncate(MOST_TEXTS);
     out
+}
+
+/// Whether these fingerprints, the newest first, are of the texts right before a turn. Texts that an agent moves from request
+/// to request are not compared.
+pub(super) fn are_before(view: &View, turn: usize, prints: &[u32]) -> bool {
+    let moved: Vec<u32> = wordings::MOVED
+        .iter()
+        .filter_map(|line| fingerprint(line.as_bytes()))
+        .collect();
+    let mut expected = prints.iter().filter(|print| !moved.contains(print)).peekable();
+    if expected.peek().is_none() {
+        return false;
+    }
+    let mut seen: HashSet<u32> = moved.iter().copied().collect();
+    for turn in (0..turn).rev() {
+        for part in view.content(turn).parts {
+            for text in texts_of(&view.body, &part) {
+                let new = fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print));
+                let Some(print) = new else { continue };
+                match expected.next() {
+                    Some(next) if *next == print => {}
+                    next => return next.is_none(),
+                }
+            }
+        }
+    }
+    expected.next().is_none()
 }
 
 /// The insides of a part's text literals. Calls and reasoning have sections of their own, which are no evidence.
