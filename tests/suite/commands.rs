@@ -23,7 +23,7 @@ on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers p
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
     look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over told_that_it_waits
     accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins sent_again never_answered review_by_the_config enough_to_hand_off
-    only_a_smaller_one reported_sizes;);
+    only_a_smaller_one reported_sizes quoted;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -326,6 +326,23 @@ async fn left_out(variant: Variant) {
     let without = and(&stage, &now[..=history.len()], "More.");
     says(&stage, &without, Reply::text("So.")).await;
     assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+    stage.assert_clean();
+}
+
+/// `opencode run` puts an argument with blanks between quotes.
+async fn quoted(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let (text, now) = command(&stage, &history, "\"::handoff status\"").await;
+    assert!(text.contains("the model sees the whole history"), "{text}");
+    let (_, now) = command(&stage, &now, r#""::pin Say \"no\" to tabs.""#).await;
+    let (text, now) = command(&stage, &now, "::pins").await;
+    assert!(text.contains("Say \"no\" to tabs."), "{text}");
+    says(&stage, &and(&stage, &now, "More."), Reply::text("So.")).await;
+    assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+    let spoken = "\"::handoff\" and \"::pin\"";
+    says(&stage, &and(&stage, &history, spoken), Reply::text("So.")).await;
+    assert_eq!(*stage.sent().last().unwrap(), format!("u: Go on.{spoken}"));
     stage.assert_clean();
 }
 
@@ -1195,10 +1212,12 @@ async fn a_request_beside_the_session_does_nothing() {
     let alone = vec![stage.user("::pin Be brief.")];
     let title = vec![value!({"role": "user", "content": [
         {"type": "text", "text": "A title for this:"}, {"type": "text", "text": "::pin Be brief."}]})];
+    let named = vec![stage.user("Name this task in a few words.\n\nUser prompt:\n::pin Be brief.")];
     for (messages, format) in [
         (&alone, Value::Null),
         (&title, Value::Null),
         (&title, value!({"type": "json_object"})),
+        (&named, value!({"type": "json_object"})),
     ] {
         let mut body = (variants::CHAT.body)(messages, false);
         let all = body.as_object_mut().unwrap();

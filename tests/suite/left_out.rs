@@ -17,7 +17,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 const SECOND: &str = "Goal: the second one.";
 
 on_every_wire!(streamed whole restarted rewound rewound_after_a_restart older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder
-    moved;);
+    moved undone;);
 
 /// A leg that is slower than the test.
 fn slow() -> Reply {
@@ -220,6 +220,39 @@ async fn moved(variant: Variant) {
     let rewound = told(&and(&fixture, &history[..2], "Something else."), 1, "09:03");
     says(&fixture, &rewound, "Well.").await;
     assert!(fixture.sent()[0].starts_with("u: Mend the importer."));
+    fixture.assert_clean();
+}
+
+/// What the model thought behind a cut is bound to it: once the handoff is undone that thinking goes, though no sentinel shows
+/// where it began.
+async fn undone(variant: Variant) {
+    let fixture = fixture(variant, memory()).await;
+    let thought = |text: &str| Reply::new().thinking("So it is.").say(text);
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    let mut asked = and(&fixture, &history, "Go on, please.");
+    let whole = ["u: Mend the importer.", "a: Looking."];
+    let cut = [format!("{}Go on, please.", carry()), "a: Cut.".to_owned()];
+    for (reply, next) in [("Cut.", "::handoff undo"), ("Whole.", "And?")] {
+        fixture.push(thought(reply));
+        let answer = fixture.ask(&asked, true).await;
+        asked = fixture.then(&asked, &answer, next);
+        if next.starts_with("::") {
+            let undone = fixture.ask(&asked, true).await;
+            assert!(undone.text.contains("was undone"), "{}", undone.text);
+            asked = fixture.then(&asked, &undone, "Well.");
+        }
+    }
+    fixture.push(thought("Whole still."));
+    let answer = fixture.ask(&asked, true).await;
+    assert_eq!(fixture.sent()[..2], whole);
+    asked = fixture.then(&asked, &answer, "::handoff undo");
+    let reverted = fixture.ask(&asked, true).await;
+    assert!(reverted.text.contains("was reverted"), "{}", reverted.text);
+    asked = fixture.then(&asked, &reverted, "On.");
+    fixture.push(thought("Cut again."));
+    fixture.ask(&asked, true).await;
+    assert_eq!(fixture.sent()[..2], cut);
     fixture.assert_clean();
 }
 

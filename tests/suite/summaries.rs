@@ -225,7 +225,12 @@ fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'stati
 
 /// What remains after a cut.
 fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
-    let mut lines = vec![format!("{}{PROMPT}", agent.labels[USER])];
+    flat(agent, Some(format!("{}{PROMPT}", agent.labels[USER])), rest)
+}
+
+/// The text with these messages, and with this one before them.
+fn flat(agent: Agent, first: Option<String>, rest: &[Section<'_>]) -> String {
+    let mut lines: Vec<String> = first.into_iter().collect();
     lines.extend(rest.iter().map(|section| agent.line(section)));
     let system = agent.asks.map_or("", |_| agent.system);
     format!(
@@ -438,6 +443,67 @@ async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
     }
 }
 
+const BEFORE: [Section<'_>; 4] = [
+    (USER, "Mend the importer."),
+    (MODEL, "Looking."),
+    (USER, "Go on."),
+    (MODEL, "Done with that.\n\nFresh."),
+];
+
+/// The summary has the work from before a handoff that was undone, and neither its prompt nor the undo.
+async fn an_undone_handoff_cuts_nothing(variant: Variant) {
+    for (agent, session) in AGENTS {
+        let conversation = HandedOver::new(variant, session).await;
+        let fixture = &conversation.fixture;
+        let mut asked = fixture.then(&fixture.history(), &conversation.answer, "::handoff undo");
+        let undone = fixture.ask(&asked, true).await;
+        let mut sections = conversation.sections();
+        sections.extend([(USER, "::handoff undo"), (MODEL, &*undone.text)]);
+        // An agent may compact at once, before any other request.
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        assert_eq!((pinned, seen), (false, flat(agent, None, &BEFORE)));
+        asked = fixture.then(&asked, &undone, "Well.");
+        fixture.push(Reply::text("Whole."));
+        let whole = fixture.ask(&asked, true).await;
+        sections.extend([(USER, "Well."), (MODEL, &*whole.text)]);
+        let more = [&BEFORE[..], &[(USER, "Well."), (MODEL, "Whole.")]].concat();
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        assert_eq!((pinned, seen), (false, flat(agent, None, &more)));
+        asked = fixture.then(&asked, &whole, "::handoff undo");
+        let reverted = fixture.ask(&asked, true).await;
+        sections.extend([(USER, "::handoff undo"), (MODEL, &*reverted.text)]);
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        let rest = [(MODEL, "Fresh."), (USER, "Well."), (MODEL, "Whole.")];
+        assert_eq!((pinned, seen), (true, cut(agent, &rest)));
+        conversation.fixture.assert_clean();
+    }
+}
+
+/// Commands and baton's answers are in no summary: in front of the cut, behind it, or without a cut.
+async fn commands_leave_the_text(variant: Variant) {
+    for (agent, session) in AGENTS {
+        let conversation = HandedOver::new(variant, session).await;
+        let fixture = &conversation.fixture;
+        let asked = fixture.then(&fixture.history(), &conversation.answer, "::handoff status");
+        let status = fixture.ask(&asked, true).await;
+        let talk = [
+            (USER, "\"::handoff status\""),
+            (MODEL, &*status.text),
+            (USER, "More."),
+            (USER, "::pins"),
+        ];
+        let sections = [&talk[..2], &conversation.sections(), &talk].concat();
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        let rest = [(MODEL, "Fresh."), (USER, "More.")];
+        assert_eq!((pinned, seen), (true, cut(agent, &rest)));
+        let other = [&[(USER, "Never said."), (MODEL, "Indeed.")], &talk[..3]].concat();
+        let (pinned, seen) = conversation.summary(agent, &other).await;
+        let left = [(USER, "Never said."), (MODEL, "Indeed."), (USER, "More.")];
+        assert_eq!((pinned, seen), (false, flat(agent, None, &left)));
+        conversation.fixture.assert_clean();
+    }
+}
+
 /// A summary from before the handoff is of finished work, too.
 async fn an_earlier_summary_gives_way(variant: Variant) {
     let conversation = HandedOver::new(variant, None).await;
@@ -497,5 +563,5 @@ on_every_wire! {
     own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not other_closing_lines_close_nothing
     a_prompt_with_labels_goes_whole later_part_is_cut ordinary_text_is_not_cut restart_keeps_the_proof
     sentinel_in_the_kept_part_cuts a_rewound_conversation_is_summarised_whole a_later_sentinel_in_the_kept_part_counts
-    an_earlier_summary_gives_way;
+    an_earlier_summary_gives_way an_undone_handoff_cuts_nothing commands_leave_the_text;
 }

@@ -14,6 +14,8 @@ pub use reply::{CommandReply, ReplySentinel, UndoOutcome};
 pub use status::Status;
 pub use topic::topic;
 
+use std::borrow::Cow;
+
 /// A command of a person to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand<'a> {
@@ -67,6 +69,16 @@ pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
         Some(_) => return None,
         None => ChatCommand::Unknown(word),
     })
+}
+
+/// A message without the one pair of quotes around it: `opencode run` puts an argument with blanks between quotes.
+pub fn unquoted(message: &str) -> Cow<'_, str> {
+    let inside = message.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let is_one_pair = |inside: &&str| (inside.match_indices('"')).all(|(at, _)| inside[..at].ends_with('\\'));
+    match inside.filter(is_one_pair) {
+        Some(inside) => Cow::Owned(inside.replace("\\\"", "\"")),
+        None => Cow::Borrowed(message),
+    }
 }
 
 /// Whether a text is a command that baton knows.
@@ -190,6 +202,19 @@ mod tests {
         assert_eq!(parse("!!pins", "!!"), Some(ChatCommand::Pins));
         assert_eq!(parse("::pins", ""), None, "switched off");
         assert_eq!(parse("pins", ""), None);
+    }
+
+    #[test]
+    fn a_message_in_one_pair_of_quotes_is_the_text_in_it() {
+        for (message, text) in [
+            (r#""::handoff status""#, "::handoff status"),
+            (r#""::pin Say \"no\".""#, r#"::pin Say "no"."#),
+            (r#""::pin a" and "b""#, r#""::pin a" and "b""#),
+            (r#"""#, r#"""#),
+            (r#"::pin "a""#, r#"::pin "a""#),
+        ] {
+            assert_eq!(unquoted(message), text, "{message}");
+        }
     }
 
     #[test]

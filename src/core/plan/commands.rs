@@ -1,7 +1,8 @@
 //! Takes chat commands and their answers out of a transcript.
 
-use super::Policy;
+use super::{KnownConversation, Needs, Policy};
 use crate::commands;
+use crate::record::CutPoint;
 use crate::rewrite::RequestReading;
 use crate::rewrite::notes::{self, CleanedTranscript, UndoneHandoffs};
 use crate::wire::{LocatedBody, View};
@@ -29,22 +30,33 @@ impl TakenOut {
     }
 }
 
-/// The request without commands and their answers; `None` where it has none. `tooled`: whether the conversation's requests
-/// carry the tool.
+/// The request without commands and their answers; `None` where it has none.
+///
+/// # Errors
+/// A note names a handoff whose sentinel the transcript lacks: the conversation's cut points are to be read.
 pub(super) fn taken_out(
     reading: &RequestReading,
-    tooled: bool,
+    live: Option<&KnownConversation>,
     policy: &Policy<'_>,
-) -> Option<CleanedTranscript> {
+) -> Result<Option<CleanedTranscript>, Needs> {
+    let tooled = live.is_some_and(|live| live.tooled == Some(true));
     let unquoted = without_quoted(reading, tooled, policy);
-    let cleaned = notes::take_out(unquoted.as_ref().unwrap_or(reading), policy.look);
-    cleaned.or_else(|| {
+    let noted = unquoted.as_ref().unwrap_or(reading);
+    let unseen = notes::unseen(noted);
+    let points = match live.filter(|_| !unseen.is_empty()) {
+        Some(live) => &live.listed()?.cut_points[..],
+        None => &[],
+    };
+    let points = points.iter().filter(|point| unseen.contains(&point.handoff));
+    let points: Vec<&CutPoint> = points.map(|point| &**point).collect();
+    let cleaned = notes::take_out(noted, policy.look, &points);
+    Ok(cleaned.or_else(|| {
         Some(CleanedTranscript {
             reading: unquoted?,
             removed: 0,
             undone: UndoneHandoffs::default(),
         })
-    })
+    }))
 }
 
 /// The user's last text, where it is a command.

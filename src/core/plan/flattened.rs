@@ -7,6 +7,7 @@ use super::active::MOST_CANDIDATES;
 use super::{Active, CutPlace, Need, Needs, PinLookup, Records};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
+use crate::rewrite::notes::UndoneHandoffs;
 use crate::text::splice::Edit;
 
 /// Sentinels looked up in one transcript where no session is named: their handoffs are in memory together.
@@ -25,7 +26,11 @@ impl PinLookup<'_> {
     /// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
     /// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
     /// named its session.
-    pub(super) fn flattened(&self, key: Option<&str>) -> Result<Option<Active>, Needs> {
+    pub(super) fn flattened(
+        &self,
+        key: Option<&str>,
+        undone: &UndoneHandoffs,
+    ) -> Result<Option<Active>, Needs> {
         let Some(flat) = flattened::find(&self.reading.view) else {
             return Ok(None);
         };
@@ -41,6 +46,7 @@ impl PinLookup<'_> {
         let lookup = FlattenedLookup {
             records: self.records,
             flat: &flat,
+            undone,
         };
         let known = lookup.known(&sentinels)?;
         let found = match key {
@@ -78,6 +84,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
 struct FlattenedLookup<'a> {
     records: &'a Records,
     flat: &'a FlattenedTranscript<'a>,
+    undone: &'a UndoneHandoffs,
 }
 
 impl<'a> FlattenedLookup<'a> {
@@ -139,7 +146,8 @@ impl<'a> FlattenedLookup<'a> {
                 Some(key) => Need::ActiveIn(key.to_owned()),
                 None => Need::NewestActive,
             })?;
-        let candidates = candidates.iter().copied().filter(|id| Some(*id) != until);
+        let counts = |id: &HandoffId| Some(*id) != until && !self.undone.is_undone(*id);
+        let candidates = candidates.iter().copied().filter(counts);
         self.records.all(candidates.clone().map(Need::Line))?;
         let mut lines = Vec::new();
         for id in candidates {

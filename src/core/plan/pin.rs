@@ -126,7 +126,7 @@ pub(super) fn find(
     let (left_out, taken_over) = lookup.left_out(turn, undone)?;
     let relies_on = left_out.as_ref().map(|active| active.id);
     let active = match left_out.or(marked).or(active) {
-        None => lookup.flattened(call.named.then_some(call.key.as_str()))?,
+        None => lookup.flattened(call.named.then_some(call.key.as_str()), undone)?,
         found => found,
     };
     // The newest sentinel, if it names no known handoff.

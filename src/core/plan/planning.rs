@@ -98,7 +98,7 @@ impl Planning {
     pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Result<(), Needs> {
         loop {
             self.stage = match self.stage {
-                Stage::Commands => self.take_commands_out(records, policy),
+                Stage::Commands => self.take_commands_out(records, policy)?,
                 Stage::Pin => self.find_pin(records, policy)?,
                 Stage::Pairs => self.find_pairs(records, policy)?,
                 Stage::Insertions => self.find_insertions(records, policy)?,
@@ -114,18 +114,16 @@ impl Planning {
     }
 
     /// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
-    fn take_commands_out(&mut self, records: &Records, policy: &Policy<'_>) -> Stage {
+    fn take_commands_out(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
         let call = &mut self.call;
-        let live = records.conversation.as_ref();
-        let tooled = live.is_some_and(|live| live.tooled == Some(true));
-        if let Some(taken) = commands::taken_out(&call.reading, tooled, policy) {
+        if let Some(taken) = commands::taken_out(&call.reading, records.conversation.as_ref(), policy)? {
             let before = call.replace(taken.reading);
             call.candidates = call.reading.candidates();
             self.plan.pin.undone = taken.undone;
             self.plan.pin.taken_out.removed = Some(taken.removed);
             self.plan.pin.taken_out.original = Some((&before.view).into());
         }
-        Stage::Pin
+        Ok(Stage::Pin)
     }
 
     /// Finds what the request is pinned to.

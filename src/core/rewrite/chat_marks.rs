@@ -80,7 +80,7 @@ impl ChatMark {
         let mut done = 0;
         let spans = self.notes.iter().map(|at| {
             let mark = at.span.unwrap_or_default();
-            let start = begins(view, at, done);
+            let start = answer_start(&view.body, at.inside.start.max(done), mark.start);
             done = mark.end;
             Span::new(start, mark.end)
         });
@@ -88,15 +88,13 @@ impl ChatMark {
     }
 }
 
-/// The start of the answer around this mark, not before `done`: at the last line in front of it that begins one, else
-/// where its text does.
-fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
-    let text: &[u8] = &view.body;
-    let mark = at.span.unwrap_or_default();
-    let start = at.inside.start.max(done).min(mark.start);
+/// The start of the answer whose note is at `mark`, not before `from`: at the last line in front of it that begins one,
+/// else there.
+pub(super) fn answer_start(text: &[u8], from: usize, mark: usize) -> usize {
+    let start = from.min(mark);
     let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
-    cost::add(mark.start - start);
-    let hits = memchr::memmem::rfind_iter(&text[start..mark.start], note::BEGINS);
+    cost::add(mark - start);
+    let hits = memchr::memmem::rfind_iter(&text[start..mark], note::BEGINS);
     hits.map(|hit| start + hit).find(line_start).unwrap_or(start)
 }
 

@@ -17,29 +17,30 @@ use crate::text::{Span, json};
 use crate::wire::view::View;
 
 pub struct FlattenedTranscript<'a> {
-    body: &'a [u8],
-    wording: &'static Wording,
+    pub(super) body: &'a [u8],
+    pub(super) wording: &'static Wording,
     /// The transcript, inside its literal.
-    span: Span,
+    pub(super) span: Span,
     /// Where its literal ends.
-    end: usize,
-    sections: Vec<LabelledSection>,
+    pub(super) end: usize,
+    pub(super) sections: Vec<LabelledSection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SectionKind {
+pub(super) enum SectionKind {
     Assistant,
-    /// The user's text or a result: in the agent's other requests, too, and in the same words.
-    Shown,
+    /// In the agent's other requests, too, and in the same words.
+    User,
+    Result,
     Other,
 }
 
 /// What begins with one label.
-struct LabelledSection {
-    kind: SectionKind,
+pub(super) struct LabelledSection {
+    pub(super) kind: SectionKind,
     /// Offsets of its label and of its text.
-    at: usize,
-    text: usize,
+    pub(super) at: usize,
+    pub(super) text: usize,
     /// The fingerprint of its text, where that is evidence.
     print: Option<u32>,
 }
@@ -48,8 +49,8 @@ struct LabelledSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundSentinel {
     pub id: Uuid,
-    at: usize,
-    rest: usize,
+    pub(super) at: usize,
+    pub(super) rest: usize,
     /// Whether its closing line was found, in its own section.
     closed: bool,
 }
@@ -128,7 +129,7 @@ impl FlattenedTranscript<'_> {
     }
 
     /// Where a section ends: at the next label, or with the transcript.
-    fn end_of(&self, section: &LabelledSection) -> usize {
+    pub(super) fn end_of(&self, section: &LabelledSection) -> usize {
         let following = self.sections.partition_point(|s| s.at <= section.at);
         self.sections.get(following).map_or(self.span.end, |next| next.at)
     }
@@ -275,9 +276,9 @@ fn escaped(text: &str) -> String {
 fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
     // Longer ones first: one label may be a prefix of another.
     let labels = [
-        (wording.results, SectionKind::Shown),
+        (wording.results, SectionKind::Result),
         (wording.others, SectionKind::Other),
-        (&[wording.user], SectionKind::Shown),
+        (&[wording.user], SectionKind::User),
         (&[wording.assistant], SectionKind::Assistant),
     ];
     labels.into_iter().find_map(|(labels, kind)| {
@@ -322,7 +323,7 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> 
 }
 
 /// The user's text without what the wording puts around it.
-fn unwrapped<'a>(wording: &Wording, raw: &'a [u8]) -> &'a [u8] {
+pub(super) fn unwrapped<'a>(wording: &Wording, raw: &'a [u8]) -> &'a [u8] {
     let inside = wording.wrapper.and_then(|(opening, closing)| {
         let attributes = raw.strip_prefix(opening.as_bytes())?;
         let text = &attributes[memchr::memchr(b'>', attributes)? + 1..];

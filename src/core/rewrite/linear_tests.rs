@@ -336,7 +336,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
             let per_byte = |size: usize| {
                 let body = body(wire.id(), case(wire.id(), size));
                 let reading = RequestReading::new(*wire, &body, Operation::Generate).unwrap();
-                let (steps, cleaned) = cost::of(|| notes::take_out(&reading, look));
+                let (steps, cleaned) = cost::of(|| notes::take_out(&reading, look, &[]));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
             };

@@ -98,6 +98,7 @@ pub fn last_message(view: &View, tags: &[String]) -> Option<String> {
 }
 
 /// The first text of a user's turn that is the user's own up to its end: its part, where it begins, and what it says.
+/// Quotes around all of it are no part of that.
 pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
     let settings = SpeakerSettings {
         tags,
@@ -118,7 +119,7 @@ pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usi
     Some((
         part,
         Span::new(start, text.span.end),
-        said.text[from..].trim().to_owned(),
+        commands::unquoted(said.text[from..].trim()).into_owned(),
     ))
 }
 

@@ -5,12 +5,15 @@
 //! has the handoff's id, `[[handoff-note:ID]]`: the handoff does not count after an odd number of them. So forks and rewinds follow by
 //! themselves, and nothing of it has to be stored.
 
+mod dropped;
+mod in_flattened;
 mod removed_texts;
 mod undone;
 pub mod undone_pairs;
 
 use uuid::Uuid;
 
+pub use self::dropped::unseen;
 use self::removed_texts::RemovedTexts;
 pub use self::undone::UndoneHandoffs;
 use super::chat_marks::ChatMark;
@@ -19,8 +22,10 @@ use super::reading::TextFinder;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
 use super::{ChangeReason, RequestReading};
+use crate::agents::wordings;
 use crate::commands;
 use crate::mark::MarkKind;
+use crate::record::CutPoint;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{OwnKind, Role, TurnChange, View};
@@ -48,11 +53,18 @@ pub(super) enum SentinelState {
 }
 
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
-pub fn take_out(reading: &RequestReading, look: NoteSearch<'_>) -> Option<CleanedTranscript> {
-    let (changes, undone) = removed(SentinelState::Now, reading, look)?;
+/// `points`: cut points of handoffs whose sentinels the transcript may lack.
+pub fn take_out(
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+    points: &[&CutPoint],
+) -> Option<CleanedTranscript> {
+    let (mut left, undone) = match removed(SentinelState::Now, reading, look, points) {
+        Some((changes, undone)) => (elements::changed(reading, changes)?, undone),
+        None => in_flattened::without_notes(reading, look.prefix)?,
+    };
     // An agent that counts tokens may have emitted nothing yet but a command.
     let view = &reading.view;
-    let mut left = elements::changed(reading, changes)?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
     left.view.last_spoken()?;
@@ -65,7 +77,7 @@ pub fn take_out(reading: &RequestReading, look: NoteSearch<'_>) -> Option<Cleane
 
 /// The transcript without notes, with its handoffs in this state; `None` where it has no notes, or nothing else.
 pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: NoteSearch<'_>) -> Option<View> {
-    let (changes, _) = removed(state, reading, look)?;
+    let (changes, _) = removed(state, reading, look, &[])?;
     let mut elements = Elements::new(reading);
     elements.settle(ChangeReason::Note, changes);
     Some(elements.view).filter(|view| view.last_spoken().is_some())
@@ -76,6 +88,7 @@ fn removed(
     state: SentinelState,
     reading: &RequestReading,
     look: NoteSearch<'_>,
+    points: &[&CutPoint],
 ) -> Option<(Vec<TurnChange>, UndoneHandoffs)> {
     let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
     let view = &reading.view;
@@ -89,7 +102,8 @@ fn removed(
     for turn in unanswered {
         gone.command(view, turn, look);
     }
-    let undone = UndoneHandoffs::of(view, &marks);
+    let dropped = dropped::places(reading, &gone, points);
+    let undone = UndoneHandoffs::of(view, &marks, &dropped);
     let is_gone = |id: Uuid| match state {
         SentinelState::Now => undone.is_undone(id),
         SentinelState::EverUndone => undone.ever.contains(&id),
@@ -184,7 +198,7 @@ pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let texts = view.content(turn).parts.into_iter().filter_map(|p| p.text);
     let mut quoted: Vec<Span> = texts
-        .filter(|inside| commands::is_command(&json::unescape(view.text(*inside)), look.prefix))
+        .filter_map(|inside| quoted_command(view, inside, look.prefix))
         .collect();
     if quoted.is_empty() {
         let (_, span, text) = own_text(view, turn, look.tags)?;
@@ -192,6 +206,18 @@ pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<
     }
     let placeholder = |span| TurnChange::Within(turn, Edit::replace(span, QUOTED));
     elements::changed(reading, quoted.into_iter().map(placeholder).collect())
+}
+
+/// The command that a text is, or that it quotes at its end.
+fn quoted_command(view: &View, inside: Span, prefix: &str) -> Option<Span> {
+    let raw = view.text(inside);
+    let text = json::unescape(raw);
+    if commands::is_command(&text, prefix) {
+        return Some(inside);
+    }
+    let quoted = wordings::quoted_at_end(&text).filter(|quoted| commands::is_command(quoted, prefix))?;
+    let before = json::spelled(raw, &text[..text.len() - quoted.len()])?;
+    Some(Span::new(inside.start + before, inside.end))
 }
 
 /// For each turn, the user's turn that it answers: the one directly before, though the answer may come back

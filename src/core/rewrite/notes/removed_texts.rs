@@ -105,7 +105,7 @@ impl RemovedTexts {
                 edits.extend((view.turn_rules().unbind)(view, turn, part));
             }
             if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
-                match without(view, inside, spans) {
+                match without(&view.body, inside, spans) {
                     Some(some) => edits.extend(some),
                     None => lost[n] = true,
                 }
@@ -162,8 +162,7 @@ impl RemovedTexts {
 }
 
 /// A text without these stretches and the line breaks around them; `None` where nothing is left of it.
-pub(super) fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<Edit>> {
-    let text: &[u8] = &view.body;
+pub(super) fn without(text: &[u8], inside: Span, spans: &[Span]) -> Option<Vec<Edit>> {
     let mut spans = spans.to_vec();
     spans.sort_unstable_by_key(|s| s.start);
     let mut edits = Vec::new();
@@ -245,7 +244,7 @@ mod tests {
             prefix: "::",
             tags: &[],
         };
-        let cleaned = notes::take_out(&reading, look).unwrap();
+        let cleaned = notes::take_out(&reading, look, &[]).unwrap();
         let left: Value = serde_json::from_slice(&cleaned.reading.view.body).unwrap();
         let texts: Vec<&Value> = left["contents"].as_array().unwrap()[1..].iter().collect();
         assert_eq!(texts, [&said[1], &said[2], &said[3], &contents[6]]);

@@ -57,50 +57,59 @@ impl UndoneHandoffs {
         &self.ever
     }
 
-    /// What the notes say of the handoffs.
-    pub(super) fn of(view: &View, found: &ChatMark) -> Self {
+    /// Those without a known place: undone by the notes of a flattened transcript.
+    pub(super) fn in_text(now: HashSet<Uuid>) -> Self {
+        Self {
+            now,
+            ..Self::default()
+        }
+    }
+
+    /// What the notes say of the handoffs. `dropped`: where those begin whose sentinels the transcript lacks.
+    pub(super) fn of(view: &View, found: &ChatMark, dropped: &[(usize, Uuid)]) -> Self {
         let turns_of_users = last_asking(view);
         let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
-        let mut all: Vec<(usize, bool, &MarkPlace)> =
-            found.opens.iter().map(|at| (start(at), true, at)).collect();
-        all.extend(found.notes.iter().map(|at| (start(at), false, at)));
+        // Each with the turn of the note; `None`: a sentinel.
+        let mut all: Vec<(usize, Option<usize>, Uuid)> =
+            found.opens.iter().map(|at| (start(at), None, at.id)).collect();
+        all.extend(dropped.iter().map(|(at, id)| (*at, None, *id)));
+        let notes = found.notes.iter().filter(|at| !at.id.is_nil());
+        all.extend(notes.map(|at| (start(at), Some(at.turn), at.id)));
         all.sort_by_key(|(at, ..)| *at);
         let mut undone = Self::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
         let mut states = vec![(0, None)];
         let mut counted: HashMap<Uuid, Option<usize>> = HashMap::new();
-        for (at, is_open, mark) in all {
-            if is_open {
-                if let Some(before) = opened.insert(mark.id, at) {
-                    counting.remove(&(before, mark.id));
-                }
-                counting.insert((at, mark.id));
-                undone.now.remove(&mark.id);
-                counted.remove(&mark.id);
-                undone.last = None;
-            } else if mark.id.is_nil() {
-                continue;
-            } else {
+        for (at, note, id) in all {
+            if let Some(turn) = note {
                 // An answer that an agent resends twice answers one turn.
-                let turns_of_users = turns_of_users[mark.turn];
-                if counted.insert(mark.id, turns_of_users) == Some(turns_of_users) {
+                let turns_of_users = turns_of_users[turn];
+                if counted.insert(id, turns_of_users) == Some(turns_of_users) {
                     continue;
                 }
-                let counts = undone.now.remove(&mark.id);
+                let counts = undone.now.remove(&id);
                 if !counts {
-                    undone.now.insert(mark.id);
+                    undone.now.insert(id);
                 }
-                let Some(open) = opened.get(&mark.id) else {
+                let Some(open) = opened.get(&id) else {
                     continue;
                 };
-                undone.ever.insert(mark.id);
+                undone.ever.insert(id);
                 match counts {
-                    true => counting.insert((*open, mark.id)),
-                    false => counting.remove(&(*open, mark.id)),
+                    true => counting.insert((*open, id)),
+                    false => counting.remove(&(*open, id)),
                 };
                 undone.toggled = Some(at);
-                undone.last = Some(mark.id);
+                undone.last = Some(id);
+            } else {
+                if let Some(before) = opened.insert(id, at) {
+                    counting.remove(&(before, id));
+                }
+                counting.insert((at, id));
+                undone.now.remove(&id);
+                counted.remove(&id);
+                undone.last = None;
             }
             states.push((at, counting.last().map(|(_, id)| *id)));
         }

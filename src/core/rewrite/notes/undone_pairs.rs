@@ -159,7 +159,7 @@ mod tests {
     /// The transcript without notes and undone sentinels.
     fn cleaned(side: &dyn crate::wire::Wire, body: &Bytes) -> notes::CleanedTranscript {
         let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
-        notes::take_out(&reading, LOOK).unwrap()
+        notes::take_out(&reading, LOOK, &[]).unwrap()
     }
 
     /// Machines that share a store have different clocks: the position decides whether a call was queued before an undo

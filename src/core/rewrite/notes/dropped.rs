@@ -1,0 +1,62 @@
+//! Places of handoffs whose sentinels a transcript lacks, since the agent dropped the answers that showed them.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::removed_texts::RemovedTexts;
+use super::undone::UndoneHandoffs;
+use crate::mark::MarkKind;
+use crate::record::CutPoint;
+use crate::rewrite::elements::Elements;
+use crate::rewrite::{ChangeReason, RequestReading, positions};
+use crate::wire::view::TurnChange;
+
+/// The offset behind each of these cut points that the transcript has once `gone` is taken out of it, with its handoff. A cut
+/// point counts turns without notes.
+pub(super) fn places(
+    reading: &RequestReading,
+    gone: &RemovedTexts,
+    points: &[&CutPoint],
+) -> Vec<(usize, Uuid)> {
+    if points.is_empty() {
+        return Vec::new();
+    }
+    let view = &reading.view;
+    let changes = gone.changes(view, &UndoneHandoffs::default());
+    let left_out = changes.iter().filter_map(|change| match change {
+        TurnChange::LeftOut(turn) => Some(*turn),
+        _ => None,
+    });
+    let left_out: HashSet<usize> = left_out.collect();
+    let mut elements = Elements::new(reading);
+    elements.settle(ChangeReason::Note, changes);
+    let here = points
+        .iter()
+        .filter(|point| positions::is_in(&elements.view, &point.position));
+    let place = |point: &&CutPoint| {
+        let mut kept = (view.leading()..view.turns.len()).filter(|turn| !left_out.contains(turn));
+        let turn = kept.nth(point.position.turns)?;
+        Some((view.turns[turn].span.start, point.handoff))
+    };
+    here.filter_map(place).collect()
+}
+
+/// Handoffs that notes name, and of which the transcript may show no sentinel.
+pub fn unseen(reading: &RequestReading) -> HashSet<Uuid> {
+    let marks = || reading.marks.iter();
+    let named = marks().filter_map(|mark| match mark.kind {
+        MarkKind::Note(id) if !id.is_nil() => Some(id),
+        _ => None,
+    });
+    let mut unseen: HashSet<Uuid> = named.collect();
+    for mark in marks() {
+        if let MarkKind::Open(id) = mark.kind {
+            unseen.remove(&id);
+        }
+    }
+    for item in &reading.items {
+        unseen.remove(&item.id);
+    }
+    unseen
+}

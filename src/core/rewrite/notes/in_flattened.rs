@@ -1,0 +1,152 @@
+//! Takes out of a flattened transcript what every other request lacks: commands that baton answered, its answers, and the
+//! sentinels of handoffs that were undone.
+
+use std::collections::{BTreeMap, HashSet};
+
+use memchr::memmem;
+use uuid::Uuid;
+
+use super::removed_texts::without;
+use super::undone::UndoneHandoffs;
+use crate::commands;
+use crate::mark::{self, MarkKind, gap};
+use crate::rewrite::RequestReading;
+use crate::rewrite::chat_marks::{announcement_start, answer_start};
+use crate::rewrite::flattened::{self, FlattenedTranscript, SectionKind};
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
+
+/// The summary request without them, and which handoffs its notes undo; `None` where it has none of them, or nothing else.
+pub(super) fn without_notes(
+    reading: &RequestReading,
+    prefix: &str,
+) -> Option<(RequestReading, UndoneHandoffs)> {
+    let body = &reading.view.body;
+    let has_any = memmem::find(body, mark::STEM).is_some()
+        || !prefix.is_empty() && memmem::find(body, prefix.as_bytes()).is_some();
+    if !has_any {
+        return None;
+    }
+    let flat = flattened::find(&reading.view)?;
+    let mut gone = GoneSections::default();
+    let undone = flat.find_notes(prefix, &mut gone);
+    for found in flat.sentinels().iter().filter(|found| undone.contains(&found.id)) {
+        let Some(n) = flat.section_number(found.at) else {
+            continue;
+        };
+        let inside = flat.inside(n);
+        let from = announcement_start(body, inside.start, found.at);
+        gone.text(n, Span::new(from, found.rest.clamp(from, inside.end)));
+    }
+    let edits = flat.without(&gone);
+    if edits.is_empty() {
+        return None;
+    }
+    let again = reading.again(&splice::flat(splice::splice(body, edits)))?;
+    Some((again, UndoneHandoffs::in_text(undone)))
+}
+
+/// What goes, by the numbers of the sections.
+#[derive(Default)]
+struct GoneSections {
+    texts: BTreeMap<usize, Vec<Span>>,
+}
+
+impl GoneSections {
+    fn text(&mut self, section: usize, span: Span) {
+        self.texts.entry(section).or_default().push(span);
+    }
+}
+
+impl FlattenedTranscript<'_> {
+    fn section_number(&self, at: usize) -> Option<usize> {
+        self.sections.partition_point(|s| s.at <= at).checked_sub(1)
+    }
+
+    /// A section's text, without the line breaks before the next one.
+    fn inside(&self, section: usize) -> Span {
+        let section = &self.sections[section];
+        let end = self.end_of(section);
+        Span::new(section.text, gap::before(self.body, section.text, end))
+    }
+
+    /// Finds the answers and their commands, and commands without answers. Returns the handoffs that the notes undo.
+    fn find_notes(&self, prefix: &str, gone: &mut GoneSections) -> HashSet<Uuid> {
+        // With the quote that ends the literal, by which the end of a line is known.
+        let literal = Span::new(self.span.start, self.end + 1);
+        let (marks, _) = mark::marks_in(self.body, literal, &mark::stems(self.body));
+        let mut undone = HashSet::new();
+        let mut done = 0;
+        for mark in marks {
+            let MarkKind::Note(id) = mark.kind else { continue };
+            let Some(n) = self.section_number(mark.span.start) else {
+                continue;
+            };
+            if self.sections[n].kind != SectionKind::Assistant {
+                continue;
+            }
+            let from = answer_start(self.body, self.sections[n].text.max(done), mark.span.start);
+            gone.text(n, Span::new(from, mark.span.end));
+            done = mark.span.end;
+            if !id.is_nil() && !undone.remove(&id) {
+                undone.insert(id);
+            }
+            if let Some(before) = n
+                .checked_sub(1)
+                .filter(|before| self.says_command(*before, prefix))
+            {
+                gone.text(before, self.inside(before));
+            }
+        }
+        for n in 0..self.sections.len() {
+            let next = self.sections.get(n + 1).map(|next| next.kind);
+            if next != Some(SectionKind::Assistant) && self.is_command(n, prefix) {
+                gone.text(n, self.inside(n));
+            }
+        }
+        undone
+    }
+
+    /// The user's words in a section.
+    fn users_words(&self, section: usize) -> Option<String> {
+        let is_users = self.sections[section].kind == SectionKind::User;
+        let raw = flattened::unwrapped(self.wording, self.inside(section).of(self.body));
+        is_users.then(|| commands::unquoted(json::unescape(raw).trim()).into_owned())
+    }
+
+    /// Whether a section that baton answered is a command, or was one under another prefix.
+    fn says_command(&self, section: usize, prefix: &str) -> bool {
+        let said = self.users_words(section);
+        said.is_some_and(|said| commands::is_or_was_command(&said, prefix))
+    }
+
+    fn is_command(&self, section: usize, prefix: &str) -> bool {
+        let said = self.users_words(section);
+        said.is_some_and(|said| commands::is_command(&said, prefix))
+    }
+
+    /// The edits that take these texts out, with the sections of which nothing is left; none where nothing is left at all.
+    fn without(&self, gone: &GoneSections) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let mut empty: Vec<Span> = Vec::new();
+        for (&n, spans) in &gone.texts {
+            let section = &self.sections[n];
+            let whole = Span::new(section.at, self.end_of(section));
+            match without(self.body, self.inside(n), spans) {
+                Some(some) => edits.extend(some),
+                None => match empty.last_mut().filter(|last| last.end == whole.start) {
+                    Some(last) => last.end = whole.end,
+                    None => empty.push(whole),
+                },
+            }
+        }
+        if empty.contains(&self.span) {
+            return Vec::new();
+        }
+        if let Some(last) = empty.last_mut().filter(|last| last.end == self.span.end) {
+            last.start = gap::before(self.body, self.span.start, last.start);
+        }
+        edits.extend(empty.into_iter().map(|span| Edit::replace(span, "")));
+        edits
+    }
+}
