@@ -51,6 +51,7 @@ mod matrix;
 mod network;
 mod nudges;
 mod oneshot;
+mod preamble;
 mod prefix_mismatch;
 mod promises;
 mod quality;

@@ -233,11 +233,15 @@ async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
     let first = json!({"role": "user", "content": blocks});
     let system = json!({"role": "system", "content": [{"type": "text", "text": "# Environment"}]});
     fixture.turn(&[first, system]).await;
-    // The stored preamble holds: the conversation that handed over had none.
+    // This session's preamble counts, not that of the one that handed over.
     let sent = fixture.last();
     let roles = sent.messages().iter().map(|m| &m["role"]).collect::<Vec<_>>();
     assert_eq!(roles, ["user", "system"]);
-    assert_eq!(sent.messages()[0]["content"], PROMPT);
+    let head = &sent.messages()[0]["content"];
+    assert_eq!(
+        (&head[0]["text"], &head[1]["text"]),
+        (&json!(reminder), &json!(PROMPT))
+    );
     fixture.assert_clean();
 }
 

@@ -13,6 +13,7 @@ pub mod goals;
 pub mod loaded_tools;
 pub mod outcomes;
 pub mod person_shell;
+pub mod reminders;
 pub mod secret_files;
 mod shell_words;
 pub mod speakers;

@@ -160,7 +160,10 @@ impl PinLookup<'_> {
         let id = candidate.sentinel.id;
         let until = candidate.by_user.then_some((candidate.turn, candidate.part));
         if let Some(handoff) = self.records.handoff(id)? {
-            let head = self.head(handoff, until);
+            let head = match until {
+                Some(_) => self.resumed_head(handoff, until),
+                None => self.head(handoff, None),
+            };
             return Ok(Some(Active {
                 spelled_out: handoff.spelled_out.unwrap_or(self.policy.spelled_out),
                 ..Active::of(handoff, CutPlace::Sentinel(candidate), head, self.reading)
@@ -211,10 +214,24 @@ impl PinLookup<'_> {
         }
     }
 
+    /// The head of a handoff that the user resumes in another session: that one's preamble. What precedes the user's line does
+    /// not change, so later requests get the same.
+    fn resumed_head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
+        let view = &self.reading.view;
+        let is_of_wire = handoff.wire == view.wire && !handoff.head.is_empty();
+        match is_of_wire
+            .then(|| preamble::prompt_of_head(view, &handoff.head))
+            .flatten()
+        {
+            Some(prompt) if view.facts.previous.is_none() => self.new_head(&prompt, until),
+            _ => self.head(handoff, until),
+        }
+    }
+
     /// A head made of this request's preamble.
     fn new_head(&self, prompt: &str, until: Option<(usize, usize)>) -> String {
-        let preamble = self.policy.preamble(self.reading, until);
-        preamble::head(self.reading.view.wire(), &preamble, prompt)
+        let view = &self.reading.view;
+        preamble::head(view.wire(), &self.policy.preamble(view, until), prompt)
     }
 
     /// A later handoff whose answer the agent interrupted and left out: the transcript continues the request in which it fired,

@@ -251,7 +251,7 @@ impl Planned<'_> {
             principal: source.principal.to_owned(),
             conversation: source.conversation.to_owned(),
             wire: self.reading.view.wire,
-            head: self.head_for(&new.prompt, source.pins),
+            head: self.head_for(&new, source.pins),
             prompt: new.prompt,
             parent: new.parent,
             model: self.reading.view.facts.model.clone(),
@@ -292,16 +292,22 @@ impl Planned<'_> {
         })
     }
 
-    /// Preamble, pins, goal, carry-over prompt and loaded tools for a new handoff: the active one's preamble where there is
-    /// one, so that a chain keeps what its first cut kept.
-    pub fn head_for(&self, prompt: &str, pins: &[String]) -> String {
+    /// Preamble, pins, goal, carry-over prompt and loaded tools for a new handoff: the agent's current preamble. If the transcript
+    /// has none, because the provider holds what came before or the agent has compacted it, the active handoff's.
+    fn head_for(&self, new: &NewHandoff, pins: &[String]) -> String {
         let view = &self.reading.view;
+        let prompt = &new.prompt;
         let goal = self.goal().map(|goal| goals::stated(&goal)).unwrap_or_default();
         let loaded = loaded_tools::line(&Transcript::of(view).loaded_tools());
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
+        let mut gone = view.clone();
+        if let Some(kept) = &new.kept {
+            gone.turns.truncate(view.leading() + kept.from.turns);
+        }
+        let current = self.policy.preamble(&gone, None);
         let found = match &self.pin.active {
-            Some(active) => preamble::of_head(view, &active.head),
-            None => self.policy.preamble(self.reading, None),
+            Some(active) if current.is_empty() => preamble::of_head(view, &active.head),
+            _ => current,
         };
         preamble::head(view.wire(), &found, prompt)
     }

@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::bill::DraftCost;
 use crate::rewrite::notes::NoteSearch;
-use crate::rewrite::{RequestReading, preamble};
+use crate::rewrite::preamble;
 use crate::tools::OurTools;
+use crate::wire::View;
 
 /// What of the config a plan depends on.
 #[derive(Debug, Clone, Copy)]
@@ -34,11 +35,11 @@ pub trait RefusedModels: fmt::Debug + Sync {
 }
 
 impl Policy<'_> {
-    /// The texts that the agent put in front of the conversation. Unknown for a conversation that the provider stores,
+    /// What the agent put in front of the conversation, and told its model since. Unknown for a conversation that the provider stores,
     /// since a later request does not begin with them.
-    pub fn preamble(&self, reading: &RequestReading, until: Option<(usize, usize)>) -> preamble::Preamble {
-        match self.keeps_preamble && reading.view.facts.previous.is_none() {
-            true => preamble::of(&reading.view, until, self.look.tags),
+    pub fn preamble(&self, view: &View, until: Option<(usize, usize)>) -> preamble::Preamble {
+        match self.keeps_preamble && view.facts.previous.is_none() {
+            true => preamble::of(view, until, self.look.tags),
             false => preamble::Preamble::default(),
         }
     }

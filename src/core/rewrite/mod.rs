@@ -11,6 +11,7 @@ mod elements;
 mod elements_tests;
 pub mod flattened;
 mod flattened_wordings;
+mod harness_texts;
 pub mod insertions;
 pub mod left_out;
 #[cfg(test)]
@@ -21,6 +22,8 @@ mod pairs;
 mod plan;
 pub mod positions;
 pub mod preamble;
+#[cfg(test)]
+mod preamble_tests;
 mod reading;
 pub mod text_fingerprints;
 pub mod thinking;

@@ -1,8 +1,12 @@
-//! The preamble: the agent's own texts before the first real user text. Also other texts that must survive a cut.
+//! The preamble: what the agent itself tells its model of the session. Also other texts that must survive a cut.
+
+use std::collections::HashMap;
+use std::ops::Range;
 
 use memchr::memmem;
 
-use crate::text::cost;
+use super::harness_texts::{self, HarnessText, TextPlace, is_compaction, is_summary, tagged_len};
+use crate::agents::reminders;
 use crate::text::{Span, json};
 use crate::wire::view::{self, Role, TurnPartKind, View};
 use crate::wire::{Turn, TurnContent, TurnPart, Wire};
@@ -12,7 +16,7 @@ use crate::wire::{Turn, TurnContent, TurnPart, Wire};
 pub struct Preamble {
     /// Messages or items that hold nothing else.
     pub turns: Vec<String>,
-    /// Blocks of the message whose last block is the first real text.
+    /// Blocks before the carry-over prompt, in its message.
     pub blocks: Vec<String>,
 }
 
@@ -23,69 +27,65 @@ pub fn head(wire: &dyn Wire, preamble: &Preamble, prompt: &str) -> String {
     all.join(",")
 }
 
-/// The preamble in a transcript that is not cut (or is cut at a user's sentinel in `until`).
+/// The agent's current preamble in a transcript, up to a user's sentinel in `until`: what it put before the user's first words,
+/// and the reminders that still hold.
 pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamble {
     let mut found = Preamble::default();
-    for turn in view.leading()..view.turns.len() {
-        match view.turns[turn].role {
-            Role::User if until.is_none_or(|(last, _)| turn <= last) => {}
-            role if !role.is_spoken() => continue,
-            _ if is_compaction(view, turn) => continue,
-            _ => break,
-        }
-        let last_part = until.filter(|(t, _)| *t == turn).map(|(_, part)| part);
-        if !take_turn(view, turn, last_part, tags, &mut found) {
-            break;
+    let texts = harness_texts::read(view, until, tags);
+    for texts in texts.chunk_by(|a, b| a.0.turn == b.0.turn) {
+        let turn = texts[0].0.turn;
+        let holding = texts
+            .iter()
+            .filter(|(_, holds)| *holds)
+            .map(|(text, _)| &text.place);
+        let content = view.content(turn);
+        let summaries = content.parts.iter().filter(|part| is_summary(part)).count();
+        let is_block = |(text, _): &(HarnessText, bool)| matches!(text.place, TextPlace::Block(_));
+        let is_alone = texts.len() == content.parts.len() - summaries && texts.iter().all(is_block);
+        match content.list.filter(|_| is_alone && found.blocks.is_empty()) {
+            Some(list) => {
+                let blocks: Vec<String> = holding.filter_map(|place| block_of(view, place)).collect();
+                if !blocks.is_empty() {
+                    found.turns.push(around(view, turn, list, &blocks));
+                }
+            }
+            None => holding.for_each(|place| found.take(view, place)),
         }
     }
     found
 }
 
-/// Takes the preamble of one user turn; `false` where real text follows in it.
-fn take_turn(view: &View, turn: usize, last: Option<usize>, tags: &[String], found: &mut Preamble) -> bool {
-    let content = view.content(turn);
-    let Some(list) = content.list else {
-        return take_string(
-            view,
-            content.parts.first().filter(|_| last.is_none()),
-            tags,
-            found,
-        );
-    };
-    let summaries = content.parts.iter().take_while(|p| is_summary(p)).count();
-    let all = content.parts.len() - summaries;
-    let after = content.parts[summaries..].iter();
-    let until = last.map_or(all, |last| last.saturating_sub(summaries));
-    let harness = after
-        .clone()
-        .take(until)
-        .take_while(|p| is_tagged(view, p, tags))
-        .count();
-    let blocks = after.take(harness).map(|p| clean(&view.str(p.span)));
-    if all == 0 && summaries > 0 {
-        return true;
+impl Preamble {
+    /// Adds a text after the others. Blocks follow the turns, so what follows a block is a block, too.
+    fn take(&mut self, view: &View, place: &TextPlace) {
+        match (place, block_of(view, place)) {
+            (TextPlace::Text(text), _) if self.blocks.is_empty() => {
+                self.turns.push(view.wire().user_text(text));
+            }
+            (_, Some(block)) => self.blocks.push(block),
+            (TextPlace::Text(text), None) => self.turns.push(view.wire().user_text(text)),
+            (TextPlace::Block(_) | TextPlace::Elsewhere, None) => {}
+        }
     }
-    if harness == all && all > 0 {
-        let blocks: Vec<String> = blocks.collect();
-        found.turns.push(around(view, turn, list, &blocks));
-        return true;
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty() && self.blocks.is_empty()
     }
-    found.blocks.extend(blocks);
-    false
 }
 
-/// String content: tagged text at its start is cut out as text.
-fn take_string(view: &View, part: Option<&TurnPart>, tags: &[String], found: &mut Preamble) -> bool {
-    let Some(inside) = part.and_then(|p| p.text) else {
-        return false;
-    };
-    let text = json::unescape(view.text(inside));
-    let len = tagged_len(&text, tags);
-    let harness = text[..len].trim();
-    if !harness.is_empty() {
-        found.turns.push(view.wire().user_text(harness));
+/// A text as a block; `None` on a wire without blocks.
+fn block_of(view: &View, place: &TextPlace) -> Option<String> {
+    match place {
+        TextPlace::Block(span) => Some(clean(&view.str(*span))),
+        TextPlace::Text(text) => {
+            let message = view.wire().carry_over(&["{}".to_owned()], text);
+            let content = lone(view, &message);
+            content.list?;
+            Some(content.parts.last()?.span.text(message.as_bytes()))
+        }
+        TextPlace::Elsewhere => None,
     }
-    text[len..].trim().is_empty()
 }
 
 /// A block without its cache breakpoint: later requests bring four of their own.
@@ -116,42 +116,6 @@ fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
         Some(_) => true,
         None => false,
     }
-}
-
-/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends after the
-/// following tagged section, or with the text.
-pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
-    let mut at = 0;
-    loop {
-        let rest = text[at..].trim_start();
-        let Some(tag) = tags
-            .iter()
-            .find(|t| !t.is_empty() && rest.starts_with(t.as_str()))
-        else {
-            return at;
-        };
-        let start = text.len() - rest.len();
-        at = start + section_len(rest, tag);
-    }
-}
-
-fn section_len(rest: &str, tag: &str) -> usize {
-    let from = if tag.starts_with('<') {
-        Some(0)
-    } else {
-        rest.find("\n<").map(|i| i + 1)
-    };
-    let Some(from) = from else { return rest.len() };
-    let name: String = rest[from + 1..]
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
-        .collect();
-    let close = format!("</{name}>");
-    // After the opening tag: text that was read is skipped, so that nothing is read twice.
-    let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
-        .map_or(rest.len(), |i| from + i + close.len());
-    cost::add(end);
-    end
 }
 
 /// How many user turns are nothing but preamble.
@@ -220,13 +184,14 @@ fn lone(view: &View, element: &str) -> TurnContent {
 }
 
 /// Turns of a dropped part that are sent nevertheless, in order. They are system messages before the model's first
-/// turn, unless they belong to a finished turn, and changes of the available tools. Where the provider holds what came
+/// turn, unless they belong to a finished turn, reminders that still hold, and changes of the available tools. Where the provider holds what came
 /// before, the model has spoken there.
 pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();
     let last_user = (from..to).rfind(|&turn| view.turns[turn].role == Role::User);
     let compacted = may_be_compacted(view, from, to);
     let summed = compacted.then(|| last_summed(view, from, to)).flatten();
+    let reminders = SystemReminders::read(view, from..to);
     let mut out = Vec::new();
     for turn in from..to {
         // The last summary covers all changes before it, from the list of tools on.
@@ -240,14 +205,43 @@ pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
         match view.turns[turn].role {
             _ if view.is_models(turn) => spoken |= !(compacted && is_compaction(view, turn)),
             Role::Tools => out.push(view.str(view.turns[turn].span).into_owned()),
-            Role::System if !spoken && !is_over(view, turn, last_user) => {
-                out.extend(parts_alone(view, turn, |part| !is_summed || !is_change(part)));
+            Role::System if is_over(view, turn, last_user) => {
+                out.extend(tool_changes(view, turn).filter(|_| !is_summed));
             }
-            Role::System if !is_summed => out.extend(tool_changes(view, turn)),
+            Role::System if spoken && view.content(turn).parts.is_empty() => {}
+            Role::System => {
+                out.extend(parts_alone(view, turn, |part| match is_change(part) {
+                    true => !is_summed,
+                    false => reminders.holds(turn, part).unwrap_or(!spoken),
+                }));
+            }
             _ => {}
         }
     }
     out
+}
+
+/// The reminders in system messages, each with whether it still holds.
+struct SystemReminders(HashMap<(usize, usize), bool>);
+
+impl SystemReminders {
+    fn read(view: &View, turns: Range<usize>) -> Self {
+        let last_user = turns.clone().rfind(|&turn| view.turns[turn].role == Role::User);
+        let systems =
+            turns.filter(|&turn| view.turns[turn].role == Role::System && !is_over(view, turn, last_user));
+        let (places, all): (Vec<_>, Vec<_>) = systems
+            .flat_map(|turn| {
+                let read = harness_texts::system_reminders(view, turn).into_iter();
+                read.map(move |(span, reminder)| ((turn, span.start), reminder))
+            })
+            .unzip();
+        Self(places.into_iter().zip(reminders::holding(&all)).collect())
+    }
+
+    /// Whether a part still holds; `None` if it states nothing.
+    fn holds(&self, turn: usize, part: &TurnPart) -> Option<bool> {
+        self.0.get(&(turn, part.span.start)).copied()
+    }
 }
 
 /// A provider's summary that replaces changes of which tools exist.
@@ -285,16 +279,6 @@ fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     turns.any(|turn| word.find(view.text(turn.span)).is_some())
 }
 
-/// Whether a turn is nothing but a provider's summary of the turns before it.
-fn is_compaction(view: &View, turn: usize) -> bool {
-    let parts = view.content(turn).parts;
-    !parts.is_empty() && parts.iter().all(is_summary)
-}
-
-fn is_summary(part: &TurnPart) -> bool {
-    part.kind == TurnPartKind::Compaction
-}
-
 fn is_change(part: &TurnPart) -> bool {
     part.kind == TurnPartKind::ToolChange
 }
@@ -312,6 +296,7 @@ fn parts_alone(view: &View, turn: usize, keep: impl Fn(&TurnPart) -> bool) -> Op
     let kept = content.parts.iter().filter(|part| keep(part));
     let kept: Vec<String> = kept.map(|part| view.str(part.span).into_owned()).collect();
     match content.list.filter(|_| kept.len() < content.parts.len()) {
+        None if kept.len() < content.parts.len() => None,
         None => Some(view.str(view.turns[turn].span).into_owned()),
         Some(list) => (!kept.is_empty()).then(|| around(view, turn, list, &kept)),
     }

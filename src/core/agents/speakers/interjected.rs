@@ -22,6 +22,9 @@ const FOLLOWS: [&str; 2] = [
 const OPENS: &str = "<system-reminder>";
 const CLOSES: &str = "</system-reminder>";
 
+/// Tools of Claude Code whose results are numbered lines, or words of its own.
+const FIXED_RESULTS: [&str; 5] = ["Read", "Edit", "MultiEdit", "Write", "NotebookEdit"];
+
 /// The user's message in a text that is nothing but its block.
 pub fn in_reminder(text: &str) -> Option<Range<usize>> {
     let inside = text.strip_prefix(OPENS)?.trim_start();
@@ -46,6 +49,19 @@ pub fn interjected(result: &str) -> Vec<Range<usize>> {
         true => Vec::new(),
         false => found.into_iter().rev().collect(),
     }
+}
+
+/// The harness's blocks at the end of a result, if nothing but the harness can have written them.
+///
+/// The tool must be known to print numbered lines or fixed words before them.
+pub fn reminders<'r>(name: &str, arguments: &str, result: &'r str) -> Option<&'r str> {
+    let result = result.trim_end();
+    let at = memmem::find(result.as_bytes(), OPENS.as_bytes())?;
+    let (own, blocks) = result.split_at(at);
+    // Numbered lines have no empty one between them.
+    let is_apart = own.ends_with("\n\n") && !own.trim().is_empty();
+    let is_known = FIXED_RESULTS.contains(&name) && !may_print_stored_text(name, arguments, result);
+    (is_apart && is_known && blocks.ends_with(CLOSES)).then_some(blocks)
 }
 
 /// The message between its fixed words in the inside of a block.
@@ -78,6 +94,7 @@ fn is_numbered(result: &str) -> bool {
     let mut lines = lines.filter(|line| !line.trim().is_empty());
     lines.all(|line| {
         let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
-        rest.len() < line.trim_start().len() && rest.starts_with(['→', '\t'])
+        // Of a last line that is empty only the number is left.
+        rest.len() < line.trim_start().len() && (rest.is_empty() || rest.starts_with(['→', '\t']))
     })
 }

@@ -18,7 +18,7 @@ use super::goals;
 use super::person_shell;
 use super::wordings::{self, UserText};
 
-pub use self::interjected::{INTERJECTION, in_reminder, interjected, may_print_stored_text};
+pub use self::interjected::{INTERJECTION, in_reminder, interjected, may_print_stored_text, reminders};
 
 /// Beginning of a result after which the harness puts the text of a skill (Claude Code).
 const LAUNCHES: &str = "Launching skill: ";

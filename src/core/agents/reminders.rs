@@ -1,0 +1,208 @@
+//! What agents tell their model of the session's state, in reminders all over a transcript: `reminders.toml`.
+//!
+//! Agents state a thing once and expect the model to remember it, until they state it anew or end it. Who wrote a reminder is
+//! not decided here.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::text::table;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReminderRow {
+    kind: &'static str,
+    states: Vec<&'static str>,
+    #[serde(default)]
+    adds: Vec<&'static str>,
+    #[serde(default)]
+    ends: Vec<&'static str>,
+    #[serde(default)]
+    by_line: bool,
+    #[serde(default)]
+    plain: bool,
+}
+
+static ROWS: LazyLock<Vec<ReminderRow>> = LazyLock::new(|| table::rows(include_str!("reminders.toml")));
+
+const WRAPPER: &str = "<system-reminder>";
+
+/// Kind that an accepted plan ends.
+const PLAN_MODE: &str = "plan mode";
+
+/// What a reminder is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct StateKind {
+    name: &'static str,
+    /// The first line, if each one is of another thing; else empty.
+    line: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StateEffect {
+    States,
+    Adds,
+    Ends,
+}
+
+/// A text in which an agent states something of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateReminder {
+    effect: StateEffect,
+    kind: StateKind,
+    /// Further kinds that the text states: it stays as long as one of them holds.
+    also: Vec<StateKind>,
+    /// Whether it quotes no file.
+    pub is_plain: bool,
+}
+
+impl StateReminder {
+    /// A reminder by its first line.
+    pub fn of_reminder(text: &str) -> Option<Self> {
+        let text = text.trim_start();
+        let inside = text.strip_prefix(WRAPPER).map_or(text, str::trim_start);
+        let (row, effect) = row_of(inside)?;
+        Some(Self {
+            effect,
+            kind: row.kind_of(inside),
+            also: Vec::new(),
+            is_plain: row.plain,
+        })
+    }
+
+    /// A system message by its first line. Several reminders may be in one message, as paragraphs.
+    pub fn of_system_text(text: &str) -> Option<Self> {
+        let first = Self::of_reminder(text)?;
+        let paragraphs = text.split("\n\n").skip(1);
+        let also = paragraphs.filter_map(|paragraph| Some(row_of(paragraph)?.0.kind_of(paragraph)));
+        Some(Self {
+            also: also.collect(),
+            ..first
+        })
+    }
+
+    /// The user has accepted a plan.
+    pub fn plan_accepted() -> Self {
+        Self {
+            effect: StateEffect::Ends,
+            kind: StateKind {
+                name: PLAN_MODE,
+                line: String::new(),
+            },
+            also: Vec::new(),
+            is_plain: true,
+        }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = &StateKind> {
+        std::iter::once(&self.kind).chain(&self.also)
+    }
+}
+
+impl ReminderRow {
+    fn kind_of(&self, text: &str) -> StateKind {
+        let line = text.lines().next().filter(|_| self.by_line).unwrap_or_default();
+        StateKind {
+            name: self.kind,
+            line: line.to_owned(),
+        }
+    }
+}
+
+fn row_of(text: &str) -> Option<(&'static ReminderRow, StateEffect)> {
+    let begins = |all: &[&str]| all.iter().any(|begins| text.starts_with(begins));
+    ROWS.iter().find_map(|row| {
+        let effects = [
+            (&row.states, StateEffect::States),
+            (&row.adds, StateEffect::Adds),
+            (&row.ends, StateEffect::Ends),
+        ];
+        let found = effects.into_iter().find(|(all, _)| begins(all))?;
+        Some((row, found.1))
+    })
+}
+
+/// For each reminder of a transcript, in order, whether it still holds. The end of a state counts as long as a text that
+/// states it stays.
+pub fn holding(all: &[StateReminder]) -> Vec<bool> {
+    let mut replaced: HashSet<&StateKind> = HashSet::new();
+    let mut holds = vec![false; all.len()];
+    for (reminder, holds) in all.iter().zip(&mut holds).rev() {
+        *holds =
+            reminder.effect != StateEffect::Ends && reminder.kinds().any(|kind| !replaced.contains(kind));
+        if reminder.effect != StateEffect::Adds {
+            replaced.insert(&reminder.kind);
+        }
+    }
+    let mut stated: HashSet<&StateKind> = HashSet::new();
+    for (reminder, holds) in all.iter().zip(&mut holds) {
+        match reminder.effect {
+            StateEffect::Ends => *holds = stated.contains(&reminder.kind),
+            _ if *holds => stated.extend(reminder.kinds()),
+            _ => {}
+        }
+    }
+    holds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reminders of these that hold.
+    fn held<'t>(texts: &[&'t str]) -> Vec<&'t str> {
+        let read = |text: &&str| match text.starts_with('<') {
+            true => StateReminder::of_reminder(text).unwrap(),
+            false => StateReminder::of_system_text(text).unwrap(),
+        };
+        let all: Vec<_> = texts.iter().map(read).collect();
+        let holds = holding(&all).into_iter().zip(texts);
+        holds.filter_map(|(holds, text)| holds.then_some(*text)).collect()
+    }
+
+    #[test]
+    fn the_newest_state_of_each_kind_holds_with_its_changes() {
+        let environment = "<system-reminder>\n# Environment\n - a\n</system-reminder>";
+        let moved = "<system-reminder>\n# Environment update\n - b\n</system-reminder>";
+        let [date, next] = [
+            "Today's date is 1.",
+            "The date has changed. Today's date is now 2.",
+        ];
+        let [sub, other] = ["Contents of /a/CLAUDE.md:\n\nx", "Contents of /b/CLAUDE.md:\n\nx"];
+        let again = "Contents of /a/CLAUDE.md:\n\ny";
+        assert_eq!(
+            held(&[environment, date, sub, moved, other, next, again]),
+            [environment, moved, other, next, again]
+        );
+        assert_eq!(held(&[environment, moved, environment]), [environment]);
+    }
+
+    #[test]
+    fn an_ended_state_is_gone_unless_its_text_states_more() {
+        let plan = "Plan mode is active. The user indicated";
+        let exited = "## Exited Plan Mode\n\nYou have exited plan mode.";
+        let both = "# Environment\n - a\n\nPlan mode is active. The user indicated";
+        assert_eq!(held(&[plan, exited]), [""; 0]);
+        assert_eq!(held(&[plan, exited, plan]), [plan]);
+        assert_eq!(held(&[both, exited]), [both, exited]);
+        let all = [
+            StateReminder::of_reminder(plan).unwrap(),
+            StateReminder::plan_accepted(),
+        ];
+        assert_eq!(holding(&all), [false, false]);
+    }
+
+    #[test]
+    fn other_texts_state_nothing() {
+        for text in [
+            "Mend it.",
+            "<system-reminder>\nResult of calling the Read tool:\n1\t# Environment\n</system-reminder>",
+            "<system-reminder>\nNote: /a was read before.\n\n# Environment\n</system-reminder>",
+            "<system-reminder>\n<total_tokens>1 tokens left</total_tokens>\n</system-reminder>",
+        ] {
+            assert_eq!(StateReminder::of_reminder(text), None, "{text}");
+        }
+    }
+}

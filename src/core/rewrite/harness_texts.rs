@@ -1,0 +1,295 @@
+//! The texts of an agent's harness that may outlive a cut: those before the user's first words, and reminders of the session's
+//! state wherever they are.
+//!
+//! A file, a result or the user may imitate them. So `agents::speakers` decides who speaks. The last text of the user's turns up to
+//! the model's next one is what the user typed, however it begins. So is that of a turn with other words. Of a result only blocks
+//! count that its tool cannot have printed.
+
+use std::cell::OnceCell;
+
+use memchr::memmem;
+
+use crate::agents::reminders::{self, StateReminder};
+use crate::agents::speakers::{self, SpeakerSettings};
+use crate::agents::tools::PLANS;
+use crate::agents::wordings::UserText;
+use crate::text::{Span, cost};
+use crate::transcript::{AnsweredCalls, SaidPart, ToolUse, Transcript};
+use crate::wire::TurnPart;
+use crate::wire::view::{Role, TurnPartKind, View};
+
+/// How Claude Code and others begin and end a reminder.
+const OPENS: &str = "<system-reminder>";
+const CLOSES: &str = "</system-reminder>";
+
+/// How the harness attaches a file.
+const ATTACHED: [&str; 2] = ["Called the ", "Result of calling the "];
+
+/// A text of the harness.
+pub(super) struct HarnessText {
+    pub(super) turn: usize,
+    pub(super) place: TextPlace,
+    reminder: Option<StateReminder>,
+    /// Whether it precedes the user's first words and the model's first turn.
+    is_opening: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TextPlace {
+    /// A part of a list.
+    Block(Span),
+    /// In a string or a result.
+    Text(String),
+    /// A system message, or an accepted plan: no text of the preamble.
+    Elsewhere,
+}
+
+/// The user's turns since the model's last one.
+#[derive(Default)]
+struct UsersTurns {
+    /// The last text, if it looks like the harness's.
+    last: Option<usize>,
+    /// The last turn with a result.
+    answers: Option<usize>,
+    is_interrupted: bool,
+    /// Whether a text is not the harness's.
+    has_words: bool,
+}
+
+struct HarnessReader<'v> {
+    view: &'v View,
+    tags: &'v [String],
+    /// Read at the first result.
+    calls: OnceCell<AnsweredCalls<'v>>,
+    found: Vec<HarnessText>,
+    is_opening: bool,
+    turns: UsersTurns,
+}
+
+/// The harness's texts of a transcript, in order, each with whether it still holds. `until`: the part at which they end.
+pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Vec<(HarnessText, bool)> {
+    let transcript = Transcript::of(view);
+    let mut reader = HarnessReader {
+        view,
+        tags,
+        calls: OnceCell::new(),
+        found: Vec::new(),
+        is_opening: true,
+        turns: UsersTurns::default(),
+    };
+    let mut said = transcript.said_by(SpeakerSettings {
+        tags,
+        ..SpeakerSettings::default()
+    });
+    let leading = view.leading();
+    let last = until.map_or(view.turns.len(), |(turn, _)| turn + 1);
+    for (at, turn) in transcript.turns().enumerate().take(last) {
+        let parts = said.next_turn(&turn);
+        match turn.role {
+            Role::User | Role::Tool => {
+                let end = until.filter(|(turn, _)| *turn == at).map(|(_, part)| part);
+                reader.users_turn(at, &parts[..end.unwrap_or(parts.len()).min(parts.len())]);
+            }
+            Role::System if at >= leading => reader.system_turn(at),
+            Role::System | Role::Tools => {}
+            _ if is_compaction(view, at) => {}
+            _ => {
+                reader.end_users_turns();
+                reader.is_opening = false;
+            }
+        }
+    }
+    // What ends them is the user's.
+    if until.is_none() {
+        reader.end_users_turns();
+    }
+    reader.holding()
+}
+
+impl<'v> HarnessReader<'v> {
+    fn users_turn(&mut self, at: usize, said: &[SaidPart<'v>]) {
+        let content = self.view.content(at);
+        for (part, said) in content.parts.iter().zip(said) {
+            match part.kind {
+                TurnPartKind::Compaction => {}
+                TurnPartKind::Text => self.text(at, content.list.is_some(), said),
+                TurnPartKind::Result => self.result(at, said),
+                _ => self.is_opening = false,
+            }
+        }
+        if self.turns.has_words {
+            self.end_users_turns();
+        }
+    }
+
+    fn text(&mut self, turn: usize, is_block: bool, said: &SaidPart<'v>) {
+        let text = &*said.text;
+        self.turns.last = None;
+        self.turns.is_interrupted |= said.spoken.iter().any(|s| s.by == UserText::Interrupted);
+        let len = tagged_len(text, self.tags);
+        let is_harness = said
+            .spoken
+            .iter()
+            .all(|spoken| spoken.by == UserText::Harness || spoken.range.start >= len);
+        let is_whole = text[len..].trim().is_empty();
+        if text[..len].trim().is_empty() || !is_harness || is_block && !is_whole {
+            self.turns.has_words = true;
+            self.is_opening = false;
+            return;
+        }
+        let harness = text[..len].trim();
+        let inside = harness.strip_prefix(OPENS).unwrap_or_default().trim_start();
+        if ATTACHED.iter().any(|begins| inside.starts_with(begins)) {
+            return;
+        }
+        // Where one of several blocks in a string ends cannot be told.
+        let is_one = is_block || harness.matches(OPENS).count() <= 1;
+        let place = match is_block {
+            true => TextPlace::Block(said.part.span),
+            false => TextPlace::Text(harness.to_owned()),
+        };
+        let reminder = StateReminder::of_reminder(harness).filter(|_| is_one);
+        self.push(turn, place, reminder);
+        match is_whole {
+            true => self.turns.last = Some(self.found.len() - 1),
+            false => self.is_opening = false,
+        }
+    }
+
+    fn result(&mut self, turn: usize, said: &SaidPart<'v>) {
+        self.turns.answers = Some(turn);
+        self.is_opening = false;
+        let calls = self
+            .calls
+            .get_or_init(|| Transcript::of(self.view).answered_calls());
+        let Some(used) = calls.get(&(turn, said.part.span.start)).copied() else {
+            return;
+        };
+        if is_accepted_plan(&used) {
+            self.push(turn, TextPlace::Elsewhere, Some(StateReminder::plan_accepted()));
+        }
+        let words = &OPENS.as_bytes()[1..OPENS.len() - 1];
+        if !self.tags.iter().any(|tag| tag == OPENS) || memmem::find(said.part.raw(), words).is_none() {
+            return;
+        }
+        let text = said.part.text();
+        let blocks = speakers::reminders(&used.call.named(), &used.call.given(), &text);
+        let mut rest = blocks.unwrap_or_default();
+        while let Some(reminder) = StateReminder::of_reminder(rest).filter(|_| rest.starts_with(OPENS)) {
+            let close = match reminder.is_plain {
+                true => rest.find(CLOSES),
+                // A file may contain the closing tag.
+                false => rest.rfind(CLOSES),
+            };
+            let Some(close) = close else { return };
+            let (block, after) = rest.split_at(close + CLOSES.len());
+            self.push(turn, TextPlace::Text(block.to_owned()), Some(reminder));
+            rest = after.trim_start();
+        }
+    }
+
+    fn system_turn(&mut self, turn: usize) {
+        for reminder in system_reminders(self.view, turn) {
+            self.push(turn, TextPlace::Elsewhere, Some(reminder.1));
+        }
+    }
+
+    fn push(&mut self, turn: usize, place: TextPlace, reminder: Option<StateReminder>) {
+        self.found.push(HarnessText {
+            turn,
+            place,
+            reminder,
+            is_opening: self.is_opening,
+        });
+    }
+
+    /// The model speaks, or nothing follows: the last text was the user's, unless it was put into the turn of a result.
+    fn end_users_turns(&mut self) {
+        let turns = std::mem::take(&mut self.turns);
+        let Some(last) = turns.last.map(|last| &mut self.found[last]) else {
+            return;
+        };
+        if turns.answers != Some(last.turn) || turns.is_interrupted {
+            (last.reminder, last.is_opening) = (None, false);
+        }
+    }
+
+    fn holding(self) -> Vec<(HarnessText, bool)> {
+        let known: Vec<StateReminder> = self
+            .found
+            .iter()
+            .filter_map(|text| text.reminder.clone())
+            .collect();
+        let mut holds = reminders::holding(&known).into_iter();
+        let all = self.found.into_iter().map(|text| {
+            let holds = match text.reminder {
+                Some(_) => holds.next().unwrap_or_default(),
+                None => text.is_opening,
+            };
+            (text, holds)
+        });
+        all.collect()
+    }
+}
+
+fn is_accepted_plan(used: &ToolUse<'_>) -> bool {
+    let is_accepted = || used.result().is_some_and(|result| result.error != Some(true));
+    PLANS.contains(&used.call.named().as_str()) && is_accepted()
+}
+
+/// The reminders in a system message, each with where its part is.
+pub(super) fn system_reminders(view: &View, turn: usize) -> Vec<(Span, StateReminder)> {
+    let parts = Transcript::of(view)
+        .turn(turn)
+        .map_or(Vec::new(), |turn| turn.parts());
+    let read = parts
+        .iter()
+        .filter_map(|part| Some((part.span, StateReminder::of_system_text(&part.text())?)));
+    read.collect()
+}
+
+/// Whether a turn is nothing but a provider's summary of the turns before it.
+pub(super) fn is_compaction(view: &View, turn: usize) -> bool {
+    let parts = view.content(turn).parts;
+    !parts.is_empty() && parts.iter().all(is_summary)
+}
+
+pub(super) fn is_summary(part: &TurnPart) -> bool {
+    part.kind == TurnPartKind::Compaction
+}
+
+/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends after the
+/// following tagged section, or with the text.
+pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
+    let mut at = 0;
+    loop {
+        let rest = text[at..].trim_start();
+        let Some(tag) = tags
+            .iter()
+            .find(|t| !t.is_empty() && rest.starts_with(t.as_str()))
+        else {
+            return at;
+        };
+        let start = text.len() - rest.len();
+        at = start + section_len(rest, tag);
+    }
+}
+
+fn section_len(rest: &str, tag: &str) -> usize {
+    let from = if tag.starts_with('<') {
+        Some(0)
+    } else {
+        rest.find("\n<").map(|i| i + 1)
+    };
+    let Some(from) = from else { return rest.len() };
+    let name: String = rest[from + 1..]
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+        .collect();
+    let close = format!("</{name}>");
+    // After the opening tag: text that was read is skipped, so that nothing is read twice.
+    let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
+        .map_or(rest.len(), |i| from + i + close.len());
+    cost::add(end);
+    end
+}
