@@ -40,6 +40,9 @@ pub(super) fn sections(prompt: &str) -> Vec<PromptSection<'_>> {
     all
 }
 
+/// Words of a heading that is a line of its own. A longer line is a sentence that ends with a colon by chance.
+const MAX_HEADING_WORDS: usize = 14;
+
 fn heading(line: &str) -> Option<&str> {
     if line.starts_with('#') {
         return Some(line.trim_start_matches('#').trim().trim_end_matches(':'));
@@ -50,7 +53,7 @@ fn heading(line: &str) -> Option<&str> {
     }
     let alone = line
         .strip_suffix(':')
-        .filter(|text| text.split_whitespace().count() <= 6);
+        .filter(|text| text.split_whitespace().count() <= MAX_HEADING_WORDS && !text.contains(". "));
     alone.filter(|text| !text.is_empty() && list_item(text).is_none())
 }
 
@@ -132,4 +135,17 @@ fn statement(item: String) -> SeenStatement {
     };
     let (text, turn) = turn().unwrap_or((&item, 0));
     SeenStatement::new(text, turn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heading_may_be_a_line_of_many_words() {
+        let prompt = "Decisions:\n- Use SQLite.\n\nWhat the model said last in this session was:\nI look at it next.\n\n\
+                      We use hooks. They are:\n- one";
+        assert_eq!(listed(&sections(prompt), &["decision"]), ["Use SQLite."]);
+        assert_eq!(sections(prompt).len(), 3);
+    }
 }

@@ -32,6 +32,10 @@ impl HandoffFile {
         if let Some(context) = document.context {
             file.set_context(context.used, context.window);
         }
+        if file.blockers.is_empty() && !is_finished(document) {
+            file.status = names::STATUS[1].to_owned();
+            file.outcome = names::OUTCOME[1].to_owned();
+        }
         file.infer_status();
         if let Some(at) = Time::parse(&document.created_at) {
             file.prepare(at);
@@ -104,7 +108,19 @@ impl HandoffFile {
         self.blockers = newest(blocks.iter());
         self.questions = items(document.questions_for_human.iter().map(|question| &question.text));
         let open = state(TodoState::Active).chain(state(TodoState::Pending));
-        self.next = items(open.map(|todo| &todo.text));
+        self.next = items(open.map(|todo| match todo.state {
+            TodoState::Active => format!("{} (in progress)", todo.text),
+            _ => todo.text.clone(),
+        }));
+        // The summary is the next session's goal, and this field tells what was accomplished.
+        if !self.done_this_session.is_empty() {
+            let done: Vec<_> = self
+                .done_this_session
+                .iter()
+                .map(|done| done.task.as_str())
+                .collect();
+            self.goal = shortened(&done.join("; "), GOAL_BYTES);
+        }
         let decisions = newest(document.decisions.iter().map(|decision| &decision.text));
         for (at, decision) in decisions.into_iter().enumerate() {
             self.decisions.insert(format!("{:02}", at + 1), decision);
@@ -140,6 +156,14 @@ impl FileChanges {
             _ => &mut self.modified,
         }
     }
+}
+
+/// Whether the transcript shows that the work is finished: a to-do list without an open item, and no run that failed last.
+fn is_finished(document: &HandoffDocument) -> bool {
+    let has = |state| document.todo.iter().any(|todo| todo.state == state);
+    let is_done = !has(TodoState::Active) && !has(TodoState::Pending) && has(TodoState::Done);
+    let last = document.verification.last();
+    is_done && last.is_none_or(|run| run.has_passed() == Some(true))
 }
 
 /// The command that verifies the work: the last one that passed, else the last one.

@@ -23,11 +23,11 @@ fn the_file_of_a_document_says_the_same() {
     );
     assert_eq!(
         (file.goal.as_str(), file.now.as_str()),
-        ("The login form works.", "Write the cookie")
+        ("form", "Write the cookie")
     );
     assert_eq!(file.test, "cargo test");
     assert_eq!(file.done_this_session[0].task, "form");
-    assert_eq!(file.next, ["cookie", "docs"]);
+    assert_eq!(file.next, ["cookie (in progress)", "docs"]);
     assert_eq!(file.questions, ["Keep the old cookie?"]);
     assert_eq!(
         (file.worked.len(), file.failed[0].as_str()),
@@ -42,12 +42,31 @@ fn the_file_of_a_document_says_the_same() {
     assert_eq!(file.findings["handoff"], "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
     assert_eq!(
         (file.status.as_str(), file.created_at.as_str()),
-        ("complete", "2026-11-22T18:05:48Z")
+        ("partial", "2026-11-22T18:05:48Z")
     );
+    assert_eq!(file.outcome, "PARTIAL_PLUS");
     assert_eq!(file.updated_at, file.created_at);
     assert_eq!(of(&document()), file);
     assert!(tokens(&file.to_yaml()) < 500, "{}", file.to_yaml());
     assert_eq!(read(&file.to_yaml()).unwrap().file, file);
+}
+
+#[test]
+fn work_is_complete_only_where_the_transcript_shows_it() {
+    let status = |todo: Value, passed: bool| {
+        let mut document = document();
+        document["todo"] = todo;
+        for run in document["verification"].as_array_mut().unwrap() {
+            run["exit"] = json!(if passed { 0 } else { 1 });
+        }
+        of(&document).outcome
+    };
+    let done = || json!([{"text": "form", "state": "done"}]);
+    assert_eq!(status(done(), true), "SUCCEEDED");
+    assert_eq!(status(done(), false), "PARTIAL_PLUS");
+    assert_eq!(status(json!([]), true), "PARTIAL_PLUS");
+    let half = json!([{"text": "form", "state": "done"}, {"text": "cookie", "state": "pending"}]);
+    assert_eq!(status(half, true), "PARTIAL_PLUS");
 }
 
 #[test]

@@ -184,8 +184,8 @@ fn a_session_of_codex_is_read() {
         file.blockers,
         ["`cargo test` ended with 101 in turn 1; files changed after it"]
     );
-    assert_eq!(file.next, ["mend", "test"]);
-    assert_eq!(file.now, "mend");
+    assert_eq!(file.next, ["mend (in progress)", "test"]);
+    assert_eq!(file.now, "mend (in progress)");
     assert_eq!(file.done_this_session[0].task, "read");
     // The session file does not state it.
     assert_eq!(file.goal, "Asked for: Mend the parser");
