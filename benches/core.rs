@@ -444,7 +444,7 @@ mod carry {
     use super::sessions::Session;
     use super::*;
     use baton_core::handoffs::carry::{
-        CarryPolicy, CarryScope, PersonTexts, RuleSources, called_again, carry, rules,
+        CarryPolicy, CarryScope, PersonTexts, RuleSources, called_again, carry, users_words,
     };
     use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
     use baton_core::redact::Redactor;
@@ -462,8 +462,9 @@ mod carry {
 
     fn carried(view: &View, redactor: &Redactor) -> usize {
         let transcript = Transcript::of(view);
-        let rules = rules(&RuleSources {
+        let words = users_words(&RuleSources {
             earlier: &[],
+            since: None,
             said: &PersonTexts::of(&transcript, &[], None),
             without: &[],
             markers: &[],
@@ -476,10 +477,10 @@ mod carry {
         let seen = SeenFacts::of_work(settings, &transcript);
         let policy = CarryPolicy {
             scope: CarryScope::All,
-            tokens: 600,
+            tokens: 1200,
         };
         let again = called_again(&transcript, ID).unwrap_or_default();
-        carry(PROMPT, &rules, Some(&seen), policy).prompt.len() + again.len()
+        carry(PROMPT, &words, Some(&seen), policy).prompt.len() + again.len()
     }
 
     #[divan::bench(args = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"])]

@@ -132,6 +132,19 @@ struct Directive {
     tool: Option<String>,
 }
 
+/// Lines of a text, without the user's earlier words that a carry-over prompt quotes.
+fn unquoted(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    text.lines().filter(move |line| {
+        match line.trim() {
+            "<carried-over>" => is_quoted = true,
+            "</carried-over>" => is_quoted = false,
+            _ => {}
+        }
+        !is_quoted
+    })
+}
+
 /// The last directive in the user's texts, and the index of its turn.
 fn last_directive(turns: &[Turn]) -> Option<(usize, Directive)> {
     let users = turns
@@ -140,7 +153,7 @@ fn last_directive(turns: &[Turn]) -> Option<(usize, Directive)> {
         .rev()
         .filter(|(_, turn)| turn.role == Role::User);
     users.into_iter().find_map(|(at, turn)| {
-        let lines: Vec<&str> = turn.texts.iter().flat_map(|text| text.lines()).collect();
+        let lines: Vec<&str> = turn.texts.iter().flat_map(|text| unquoted(text)).collect();
         lines
             .into_iter()
             .rev()

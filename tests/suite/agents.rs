@@ -772,6 +772,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
         scene.state.display()
     );
     let resume = |words: &[&str]| scene.output("handoffs resume", words);
+    scene.agent("my-agent", "true");
     for (agent, headless, expected) in [
         ("claude", false, format!("claude '{line}'")),
         ("codex", true, format!("codex exec '{line}'")),

@@ -45,7 +45,7 @@ impl Transcript<'_> {
             return Vec::new();
         };
         match turn.role {
-            Role::Assistant | Role::Tool => vec![turn.span.start..turn.span.end],
+            Role::Assistant | Role::Tool => std::iter::once(turn.span.start..turn.span.end).collect(),
             _ => {
                 let results = turn.parts().into_iter();
                 let results = results.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_)));

@@ -113,11 +113,13 @@ pub fn serve(state: &Path) -> Command {
     command
 }
 
-/// A config file with this provider as upstream, and further lines.
+/// A config file with this provider as upstream, and further lines. Carry-over prompts get no more than rules behind them, since most
+/// tests are about the prompt itself.
 pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
     let file = dir.join("baton.toml");
     let text = format!(
-        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n{more}",
+        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nhandoff.carry = 'rules'\n\
+         upstreams.anthropic.base_url = '{}'\n{more}",
         provider.url()
     );
     std::fs::write(&file, text).unwrap();

@@ -80,10 +80,10 @@ pub(super) fn asks(sentence: &str) -> bool {
         after.is_some_and(|after| !after.starts_with(char::is_alphanumeric))
     };
     // "I thought we wanted the other one?" corrects what was done.
-    if WORDS.corrects.iter().any(|words| begins(&words)) {
+    if WORDS.corrects.iter().any(&begins) {
         return false;
     }
-    small.trim_end().ends_with(['?', '？']) || WORDS.asks.iter().any(|words| begins(&words))
+    small.trim_end().ends_with(['?', '？']) || WORDS.asks.iter().any(begins)
 }
 
 /// Whether a sentence begins with a word that refers to the one before it.

@@ -185,7 +185,7 @@ pub(super) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
     let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
     let is_short = turn.person_text().split_whitespace().count() <= ANSWER;
-    !lets_go_on(turn) && !(is_asked && is_short)
+    !(lets_go_on(turn) || is_asked && is_short)
 }
 
 /// Start of the current task: the last request, and the earlier requests that it continues. A request continues one

@@ -35,6 +35,7 @@ use crate::state::config::{Config, InjectPolicy};
 use crate::state::journal::Recorder;
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
+use baton_core::handoffs::carry::CarryScope;
 use baton_core::mark::seal::SealKey;
 use baton_core::plan::NewHandoff;
 use baton_core::record::{Handoff, HandoffId, WireId};
@@ -62,6 +63,8 @@ impl Stage {
         let mut config = testing::config("http://127.0.0.1:1");
         config.handoff.inject = InjectPolicy::Always;
         config.commands.prefix = "::".to_owned();
+        // What follows a prompt has tests of its own.
+        config.handoff.carry = CarryScope::Rules;
         change(&mut config);
         Self {
             upstreams: Upstreams::new(&config).unwrap(),
