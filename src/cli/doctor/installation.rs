@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use serde::Serialize;
 
 use super::finding::Finding;
-use crate::cli::output::{age, plural, short};
+use crate::cli::output::{age, first_line, plural, short};
 use crate::cli::running::{self, Process, RunState};
 use crate::cli::runtime;
 use crate::serve::proxy::upload::RopeBody;
@@ -111,6 +111,9 @@ pub(super) struct StateSummary {
     unsent_tokens: i64,
 }
 
+/// Characters of [`StateSummary::line`].
+const LINE_CHARS: usize = 40;
+
 impl StateSummary {
     pub(super) fn of(installation: &Installation) -> Self {
         let config = &installation.config;
@@ -140,13 +143,16 @@ impl StateSummary {
     pub(super) fn line(&self) -> String {
         let running = if self.running.is_some() { "on" } else { "off" };
         let last = self.last_exchange.as_ref();
-        let last = last.map_or(String::new(), |row| format!(", {}", ago(row.at_ms, now_ms())));
+        let last = last.map_or(String::new(), |row| format!(", {}", age(row.at_ms, now_ms())));
         let handoffs = plural(self.handoffs as u64, "handoff");
         let saved = match self.unsent_tokens {
             1.. => format!(", {} saved", short(self.unsent_tokens.unsigned_abs())),
             _ => String::new(),
         };
-        format!("baton {running}, {handoffs}{saved}{last}")
+        first_line(
+            &format!("baton {running}, {handoffs}{saved}{last}"),
+            Some(LINE_CHARS),
+        )
     }
 }
 
