@@ -188,7 +188,7 @@ const SIGNS: &[(&str, WireId)] = &[
 ];
 
 /// Finds the route of a request. Never fails: a request without a match goes to `openai`
-/// unchanged. Whether it may go there, [`Route::misdirection`]
+/// unchanged. Whether it may go there, `Route::misdirection`
 /// says.
 pub fn find(
     path_and_query: &PathAndQuery,
