@@ -17,8 +17,8 @@ mod transcripts;
 #[path = "support/wires.rs"]
 mod wires;
 
-use baton_core::mark::seal::SealKey;
-use baton_core::mark::{self, gap, sentinel};
+use baton_core::marker::seal::SealKey;
+use baton_core::marker::{self, gap, sentinel};
 use baton_core::record::LOCAL;
 use baton_core::record::WireId;
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
@@ -183,7 +183,7 @@ mod parts {
         let body = body(bytes, true);
         bencher
             .counter(BytesCount::new(body.len()))
-            .bench(|| mark::marks(black_box(&body)));
+            .bench(|| marker::marks(black_box(&body)));
     }
 
     #[divan::bench(args = SIZES)]
@@ -232,7 +232,7 @@ mod reading {
 
     fn read(wire: &dyn Wire, body: &Bytes) -> usize {
         let view = wire.read(body, Operation::Generate).unwrap();
-        let transcript = Transcript::of(&view);
+        let transcript = Transcript::from_view(&view);
         let parts = transcript.turns().flat_map(|turn| turn.parts());
         let read = parts.map(|part| {
             let texts: usize = part.texts().iter().map(|text| black_box(text.get()).len()).sum();
@@ -261,7 +261,7 @@ mod reading {
         let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
         bencher.counter(BytesCount::new(body.len())).bench(|| {
             let view = wire.read(black_box(&body), Operation::Generate).unwrap();
-            let transcript = Transcript::of(&view);
+            let transcript = Transcript::from_view(&view);
             transcript.tool_uses().len()
         });
     }
@@ -385,7 +385,7 @@ mod drafts {
             redactor: Redactor::new(&[]),
             ..DraftIndexSettings::default()
         };
-        DraftIndex::of(settings, &Transcript::of(view))
+        DraftIndex::from_transcript(settings, &Transcript::from_view(view))
     }
 
     /// Everything: a conversation that was not known before, indexed and composed.
@@ -437,14 +437,14 @@ mod drafts {
     }
 }
 
-/// What a handoff's carry costs at 4 MB of history: the person's texts, their rules, what was seen, the block, and what was
+/// What a handoff's carry costs at 4 MB of history: the user's texts, their rules, what was seen, the block, and what was
 /// looked up again. `cargo bench --bench core -- carry`
 #[divan::bench_group(sample_count = 20, sample_size = 1)]
 mod carry {
     use super::sessions::Session;
     use super::*;
     use baton_core::handoffs::carry::{
-        CarryPolicy, CarryScope, PersonTexts, RuleSources, called_again, carry, users_words,
+        CarryPolicy, CarryScope, RuleSources, UserMessages, called_again, carry, users_words,
     };
     use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
     use baton_core::redact::Redactor;
@@ -461,11 +461,11 @@ mod carry {
     }
 
     fn carried(view: &View, redactor: &Redactor) -> usize {
-        let transcript = Transcript::of(view);
+        let transcript = Transcript::from_view(view);
         let words = users_words(&RuleSources {
             earlier: &[],
             since: None,
-            said: &PersonTexts::of(&transcript, &[], None),
+            said: &UserMessages::from_transcript(&transcript, &[], None),
             without: &[],
             markers: &[],
             redactor,
@@ -574,7 +574,7 @@ mod recall {
 
     fn whole(view: &View) -> CutPart<'_> {
         CutPart {
-            transcript: Transcript::of(view),
+            transcript: Transcript::from_view(view),
             end: view.list.end,
         }
     }
@@ -596,7 +596,7 @@ mod recall {
         }
         let (view, settings) = (session(name), settings());
         bencher.counter(BytesCount::new(view.body.len())).bench_local(|| {
-            let index = RecallIndex::of(&whole(&view), &settings);
+            let index = RecallIndex::new(&whole(&view), &settings);
             index.answer(&question(ASKED)).excerpts
         });
     }
@@ -629,7 +629,7 @@ mod recall {
             let planted = Planted::new(seed, turns);
             let (view, end) = planted.request(wire);
             let cut = CutPart { end, ..whole(&view) };
-            let index = RecallIndex::of(&cut, &settings);
+            let index = RecallIndex::new(&cut, &settings);
             let answer = |query: &str| index.answer(&question(query)).text;
             for fact in &planted.facts {
                 for query in &fact.questions {
@@ -649,16 +649,16 @@ mod recall {
 /// limit is 10 ms.
 #[divan::bench_group]
 mod handoff_files {
-    use baton_llm::state::files::yaml_files::HandoffFolder;
+    use baton_llm::state::files::yaml_files::HandoffDirectory;
     use divan::{Bencher, black_box};
 
     const EACH: usize = 50;
 
-    fn folder() -> tempfile::TempDir {
+    fn directory() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for session in 0..EACH {
-            let folder = dir.path().join(format!("session-{session}"));
-            std::fs::create_dir(&folder).unwrap();
+            let directory = dir.path().join(format!("session-{session}"));
+            std::fs::create_dir(&directory).unwrap();
             for file in 0..EACH {
                 let at = format!("2026-11-22T{:02}:{:02}:00Z", file % 24, session);
                 let name = format!("2026-11-22_{:02}-{session:02}_work-{file}.yaml", file % 24);
@@ -666,7 +666,7 @@ mod handoff_files {
                     "version: \"1.0\"\nsession: session-{session}\ncreated_at: {at}\ngoal: Work {file}\nnow: \"Go on: {file}\"\n{}",
                     "next:\n  - one more thing that is to be done\n".repeat(10)
                 );
-                std::fs::write(folder.join(name), text).unwrap();
+                std::fs::write(directory.join(name), text).unwrap();
             }
         }
         dir
@@ -674,8 +674,8 @@ mod handoff_files {
 
     #[divan::bench]
     fn line(bencher: Bencher) {
-        let dir = folder();
-        let folder = HandoffFolder::new(dir.path()).unwrap();
-        bencher.bench_local(|| black_box(folder.line(None).unwrap().unwrap().line()));
+        let dir = directory();
+        let directory = HandoffDirectory::new(dir.path()).unwrap();
+        bencher.bench_local(|| black_box(directory.line(None).unwrap().unwrap().line()));
     }
 }

@@ -10,8 +10,8 @@ mod wires;
 
 use std::hint::black_box;
 
-use baton_core::mark::seal::SealKey;
-use baton_core::mark::{gap, sentinel};
+use baton_core::marker::seal::SealKey;
+use baton_core::marker::{gap, sentinel};
 use baton_core::record::LOCAL;
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::json;

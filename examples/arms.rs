@@ -29,8 +29,8 @@ struct SessionBills {
 fn main() -> Result<(), Box<dyn Error>> {
     let table = prices::table(None)?;
     let mut all = Vec::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/sessions");
-    let mut files: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/sessions");
+    let mut files: Vec<_> = fs::read_dir(directory)?.collect::<Result<_, _>>()?;
     files.sort_by_key(fs::DirEntry::path);
     for file in files {
         if file.path().extension().is_none_or(|ending| ending != "json") {
@@ -87,7 +87,7 @@ impl SessionBills {
     fn is_long_or_paused(&self) -> bool {
         let calls = &self.session.calls;
         let grown: u64 = calls.iter().map(|call| call.new).sum();
-        let lifetime = baton_core::bill::CacheRule::of(&self.session.model, false).lifetime_ms;
+        let lifetime = baton_core::bill::CacheRule::for_model(&self.session.model, false).lifetime_ms;
         self.session.prefix + grown > LONG || calls.iter().any(|call| call.pause_ms > lifetime)
     }
 

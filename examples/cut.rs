@@ -6,8 +6,8 @@
 
 use std::error::Error;
 
-use baton_core::mark::seal::{SealKey, SealKeys};
-use baton_core::mark::sentinel;
+use baton_core::marker::seal::{SealKey, SealKeys};
+use baton_core::marker::sentinel;
 use baton_core::record::LOCAL;
 use baton_core::record::WireId;
 use baton_core::rewrite::preamble;

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let view = wire
         .read(&body, Operation::Generate)
         .map_err(|why| format!("{why:?}"))?;
-    let transcript = Transcript::of(&view);
+    let transcript = Transcript::from_view(&view);
     for (n, turn) in transcript.turns().enumerate() {
         for part in turn.parts() {
             println!("{n:>4} {:<10} {}", format!("{:?}", turn.role), line(&part));

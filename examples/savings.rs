@@ -155,7 +155,7 @@ fn pays_after(table: &PriceTable, scenario: Scenario<'_>) -> Option<u32> {
         ..PriceQuery::default()
     };
     let rates = table.rates(&query)?;
-    let rule = CacheRule::of(scenario.model, false);
+    let rule = CacheRule::for_model(scenario.model, false);
     let mut with = SimulatedCache::new(rule, rates.write_is_billed);
     let mut without = with.clone();
     let segment = |id, tokens| RequestSegment { id, tokens };

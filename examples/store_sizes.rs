@@ -1,7 +1,7 @@
 //! What records take on the disk or in a server's memory: writes handoffs, hidden pairs and conversations into a store, and
 //! divides what it grew by.
 //!
-//! `cargo run --release --example store_sizes -- [COUNT] [PROMPT_BYTES]`: SQLite in a temporary folder.
+//! `cargo run --release --example store_sizes -- [COUNT] [PROMPT_BYTES]`: SQLite in a temporary directory.
 //! With `STORE_URL=redis://HOST:PORT` that server instead, which should hold nothing else.
 #![allow(clippy::print_stdout)]
 
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use baton_core::record::{
-    Conversation, Handoff, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, Update, WireId,
+    Conversation, Handoff, HandoffOrigin, HiddenPair, HiddenResult, InsertionPoint, Update, WireId,
 };
 use baton_llm::state::config::{Config, Environment, Flags};
 use baton_llm::state::store;
@@ -131,7 +131,7 @@ fn pair(conversation: &str, n: usize, prompt: &str) -> HiddenPair {
             r#"{{"type":"tool_use","id":"toolu_{n:024}","name":"session_handoff","input":{{"prompt":"{prompt}"}}}}"#
         ),
         answer: HiddenResult::QUEUED,
-        place: InsertionPlace::Beside {
+        place: InsertionPoint::Beside {
             sibling: format!("toolu_{n:023}s"),
             offset: -1,
         },

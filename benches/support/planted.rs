@@ -30,7 +30,7 @@ const PARTS: [&str; 10] = [
 /// How somebody speaks.
 #[derive(Clone, Copy)]
 enum By {
-    Person,
+    User,
     Model,
     /// A command of the model's that fails with this output.
     Failed(&'static str),
@@ -67,7 +67,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         about: "value",
-        by: By::Person,
+        by: By::User,
         said: "Uploads to {p} are limited to {x} megabytes each.",
         revised: None,
         asked: &[
@@ -80,7 +80,7 @@ const KINDS: &[Kind] = &[
         about: "value",
         by: By::Model,
         said: "A failed {p} webhook is retried {x} times before it is given up.",
-        revised: Some((By::Person, "Make it {y} retries for failed {p} webhooks.")),
+        revised: Some((By::User, "Make it {y} retries for failed {p} webhooks.")),
         asked: &[
             "number of attempts for {p} webhooks",
             "how often do we try a {p} webhook again",
@@ -100,10 +100,10 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         about: "value",
-        by: By::Person,
+        by: By::User,
         said: "Rows of {p} older than {x} days have to be deleted by the nightly job.",
         revised: Some((
-            By::Person,
+            By::User,
             "Legal wants {p} rows deleted after {y} days, adapt the nightly job.",
         )),
         asked: &[
@@ -170,7 +170,7 @@ const KINDS: &[Kind] = &[
         about: "decision",
         by: By::Model,
         said: "For {p} I picked {x} as the serializer after comparing three of them.",
-        revised: Some((By::Person, "Replace the {p} serializer by {y}, please.")),
+        revised: Some((By::User, "Replace the {p} serializer by {y}, please.")),
         asked: &[
             "serialization library selected for {p}",
             "which serializer does {p} have",
@@ -179,20 +179,17 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         about: "decision",
-        by: By::Person,
+        by: By::User,
         said: "Users of {p} shall authenticate with {x}.",
-        revised: Some((By::Person, "After the review, {p} users authenticate with {y}.")),
+        revised: Some((By::User, "After the review, {p} users authenticate with {y}.")),
         asked: &["how do people log in to {p}", "authentication method of {p}"],
         held: "login mechanism {p}",
     },
     Kind {
         about: "decision",
-        by: By::Person,
+        by: By::User,
         said: "Name the new table of {p} {x}.",
-        revised: Some((
-            By::Person,
-            "On second thought, the {p} table should be named {y}.",
-        )),
+        revised: Some((By::User, "On second thought, the {p} table should be named {y}.")),
         asked: &["name of the {p} table", "what is the table for {p} called"],
         held: "{p} database table name",
     },
@@ -239,7 +236,7 @@ const KINDS: &[Kind] = &[
     // Wishes.
     Kind {
         about: "wish",
-        by: By::Person,
+        by: By::User,
         said: "While you work on {p}, never touch the folder vendor/{x}.",
         revised: None,
         asked: &[
@@ -250,7 +247,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         about: "wish",
-        by: By::Person,
+        by: By::User,
         said: "I prefer error messages of {p} in the style of {x}.",
         revised: None,
         asked: &[
@@ -261,7 +258,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         about: "wish",
-        by: By::Person,
+        by: By::User,
         said: "Every commit that changes {p} has to carry the label {x}.",
         revised: None,
         asked: &["required label of {p} commits", "what do commits to {p} need"],
@@ -269,7 +266,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         about: "wish",
-        by: By::Person,
+        by: By::User,
         said: "Ask me before you run anything of {p} against {x}.",
         revised: None,
         asked: &[
@@ -335,7 +332,7 @@ fn filled(text: &str, part: &str, word: &str) -> String {
 fn events(by: By, text: &str, part: &str, word: &str) -> Vec<Event> {
     let said = filled(text, part, word);
     match by {
-        By::Person => vec![Event::User(said), Event::Say("Understood.".to_owned())],
+        By::User => vec![Event::User(said), Event::Say("Understood.".to_owned())],
         By::Model => vec![Event::Say(said)],
         By::Failed(output) => vec![Event::Call(Tool::Shell(said), filled(output, part, word), 101)],
         By::Edit => {
@@ -413,11 +410,11 @@ impl Planted {
         let view = baton_core::wire::wire(wire)
             .read(&body.into(), Operation::Generate)
             .unwrap();
-        let marks = baton_core::mark::marks(&view.body);
+        let marks = baton_core::marker::marks(&view.body);
         let last = marks
             .iter()
             .rev()
-            .find(|mark| matches!(mark.kind, baton_core::mark::MarkKind::Open(_)));
+            .find(|mark| matches!(mark.kind, baton_core::marker::MarkerKind::Open(_)));
         let end = last.map_or(view.list.end, |mark| mark.span.start);
         (view, end)
     }

@@ -23,7 +23,7 @@ pub(crate) struct Session {
 
 /// One thing that happened.
 pub(crate) enum Event {
-    /// The person says something.
+    /// The user says something.
     User(String),
     /// The model says something.
     Say(String),

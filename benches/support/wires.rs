@@ -1,7 +1,7 @@
 //! Text streams in the format of each wire: the opening frames, then a piece of text in each frame.
 
-use baton_core::course::StreamMerge;
 use baton_core::record::WireId;
+use baton_core::response::StreamMerge;
 use baton_core::wire::{self, Operation, ResponseWatch, Wire};
 use bytes::Bytes;
 

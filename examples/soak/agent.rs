@@ -64,7 +64,7 @@ impl Agent {
         let asked = self.conversation.history.clone();
         let number = self.ask();
         let Some(answer) = self.exchange(Some(number)).await else {
-            // Given up: the person takes the message back.
+            // Given up: the user takes the message back.
             self.conversation.history = asked;
             self.conversation.calls.clear();
             return self.fork();
@@ -86,7 +86,7 @@ impl Agent {
         self.judge.ledger.count("conversations");
     }
 
-    /// What the person says, or the results of the calls; its number.
+    /// What the user says, or the results of the calls; its number.
     fn ask(&mut self) -> u64 {
         let number = self.judge.ledger.next_number();
         let calls = std::mem::take(&mut self.conversation.calls);
@@ -176,7 +176,7 @@ impl Agent {
         let last = self.judge.ledger.last_number();
         if let Some(number) = number {
             let made_since = self.conversation.lost_from.unwrap_or(last);
-            let expected = Expected::of(&self.conversation.history, made_since);
+            let expected = Expected::new(&self.conversation.history, made_since);
             self.judge.expect(number, expected);
         }
         let answer = self.tries(&body, stream).await;

@@ -68,7 +68,7 @@ struct Arguments {
     /// Only these phases.
     #[arg(long, value_enum)]
     only: Vec<Phase>,
-    /// Keep the bodies of upstream requests that break a rule in this folder, which exists.
+    /// Keep the bodies of upstream requests that break a rule in this directory, which exists.
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
     /// Print JSON.
@@ -161,8 +161,10 @@ async fn soak(arguments: &Arguments) -> Result<bool, String> {
 /// Builds the program that belongs to this example.
 fn built() -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let folder = this.parent().and_then(|folder| folder.parent());
-    let program = folder.ok_or("this example is in no target folder")?.join("baton");
+    let directory = this.parent().and_then(|directory| directory.parent());
+    let program = directory
+        .ok_or("this example is in no target directory")?
+        .join("baton");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--quiet", "--locked", "--bin", "baton"]);
     if !cfg!(debug_assertions) {

@@ -19,7 +19,7 @@ const FAKETIME: [&str; 5] = [
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// The folder of the state, and how it becomes full.
+/// The directory of the state, and how it becomes full.
 pub enum Disk {
     /// A file system of its own, which a file fills.
     Mounted(PathBuf),

@@ -102,7 +102,7 @@ impl Judge {
     }
 
     fn watch(&self, request: &Received, complaints: &[Complaint]) {
-        let seen = Seen::of(request);
+        let seen = Seen::from_request(request);
         self.remember(request);
         for complaint in complaints {
             self.complaint(request, &seen, complaint);
@@ -246,9 +246,9 @@ impl Judge {
     fn document(&self) -> Reply {
         let number = marker('c', self.ledger.next_number());
         Reply::text(format!(
-            "## Goal\n{number} The steps that the person asked for.\n\n## Constraints and preferences\nStep by step.\n\n\
+            "## Goal\n{number} The steps that the user asked for.\n\n## Constraints and preferences\nStep by step.\n\n\
              ## Progress\nDone: some steps.\n\n## Decisions\nOne command a step.\n\n## Failed attempts\nNone.\n\n\
-             ## Critical context\nThe repository is the working folder.\n\n## Next steps\n1. The next step."
+             ## Critical context\nThe repository is the working directory.\n\n## Next steps\n1. The next step."
         ))
     }
 

@@ -61,7 +61,7 @@ impl ConfigFile {
                 "server.listen = '127.0.0.1:{port}'\nserver.drain_secs = 3\nadmin.listen = '127.0.0.1:0'\n\
                  handoff.nudge_at = {nudge_at}\nhandoff.auto_at = {auto_at}\nhandoff.windows = {WINDOWS}\n\
                  handoff.seal_key = 'soak-soak-soak-soak-soak-soak-soak'\nhandoff.keepalive_secs = 2\n\
-                 journal.max_bytes = 8388608\nlimits.shelf_bytes = 65536\n{}\n",
+                 journal.max_bytes = 8388608\nlimits.request_buffer_bytes = 65536\n{}\n",
                 self.store
             );
             for name in ["anthropic", "openai", "gemini", "ollama"] {

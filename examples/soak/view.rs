@@ -13,7 +13,7 @@ const OPEN: &str = "[[handoff-resume:";
 const CLOSE: &str = "[[/handoff-resume:";
 const NOTE: &str = "[[handoff-note:";
 
-/// A numbered marker in a text: `~u12~` of a person, `~r12~` of a tool, `~a12~` of the model, `~c12~` of a carry-over prompt.
+/// A numbered marker in a text: `~u12~` of a user, `~r12~` of a tool, `~a12~` of the model, `~c12~` of a carry-over prompt.
 pub type Marker = (u8, u64);
 
 pub fn marker(kind: char, number: u64) -> String {
@@ -69,7 +69,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    pub fn of(history: &[Value], number: u64) -> Self {
+    pub fn new(history: &[Value], number: u64) -> Self {
         let (mut all, mut shown) = (Vec::new(), Vec::new());
         for message in history {
             let mut text = String::new();
@@ -152,7 +152,7 @@ pub enum Verdict {
 
 /// What upstream received.
 pub struct Seen {
-    /// The person's texts.
+    /// The user's texts.
     pub user: String,
     /// What the model's turns and the results hold.
     pub spoken: HashSet<Marker>,
@@ -161,7 +161,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(request: &Received) -> Self {
+    pub fn from_request(request: &Received) -> Self {
         let mut seen = Self {
             user: String::new(),
             spoken: HashSet::new(),
@@ -222,7 +222,7 @@ impl Seen {
 
     fn summary(&self) -> String {
         let beginning: String = self.user.chars().take(200).collect();
-        format!("{} turns, the person's texts begin {beginning:?}", self.turns)
+        format!("{} turns, the user's texts begin {beginning:?}", self.turns)
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) enum ConfigContent {
     Text {
         text: String,
     },
-    /// A copy of the person's own JSON file.
+    /// A copy of the user's own JSON file.
     Copy {
         copy_of: String,
         default: String,
@@ -130,9 +130,11 @@ pub(super) fn find_or_generic(program: &str) -> &'static AgentSetup {
 
 /// The places at which a program of this name would be found, in order; none of them need exist.
 pub(super) fn on_path(program: &OsStr) -> impl Iterator<Item = PathBuf> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&folders).collect();
-    folders.into_iter().map(move |folder| folder.join(program))
+    let directories = std::env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<_> = std::env::split_paths(&directories).collect();
+    directories
+        .into_iter()
+        .map(move |directory| directory.join(program))
 }
 
 impl AgentSetup {
@@ -191,10 +193,10 @@ impl AgentSetup {
 }
 
 impl ConfigContent {
-    /// The text for the proxy at `base`; `theirs` is the person's own file, for a copy.
+    /// The text for the proxy at `base`; `theirs` is the user's own file, for a copy.
     ///
     /// # Errors
-    /// The person's file is not a JSON object.
+    /// The user's file is not a JSON object.
     pub(super) fn text(&self, theirs: Option<&str>, base: &str) -> Result<String, serde_json::Error> {
         match self {
             Self::Text { text } => Ok(text.clone()),

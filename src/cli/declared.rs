@@ -18,7 +18,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Placeholder for any key; the last one in a path is the model's name.
 const ANY: &str = "*";
 
-/// A base URL that a person has set for an agent.
+/// A base URL that a user has set for an agent.
 pub(super) struct OwnUrl {
     /// The place where it is set, for messages.
     pub(super) setting: String,
@@ -104,12 +104,12 @@ impl AgentSetting {
 
     fn path(&self) -> Option<PathBuf> {
         let named = self.variable.as_ref().and_then(env::var_os);
-        let folder = match (named.filter(|value| !value.is_empty()), &self.home) {
-            (Some(folder), _) => folder.into(),
+        let directory = match (named.filter(|value| !value.is_empty()), &self.home) {
+            (Some(directory), _) => directory.into(),
             (None, Some(below)) => directories::BaseDirs::new()?.home_dir().join(below),
             (None, None) => PathBuf::new(),
         };
-        Some(folder.join(&self.file))
+        Some(directory.join(&self.file))
     }
 }
 

@@ -16,7 +16,7 @@ use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
 use crate::state::config::Config;
 
-/// Folder of the config files that `env` writes.
+/// Directory of the config files that `env` writes.
 const FOLDER: &str = "agents";
 
 #[derive(Debug, ClapArgs)]
@@ -104,9 +104,9 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
             "notes": notes,
         }));
     }
-    let own = || ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
+    let own = || ShellSyntax::for_shell(std::env::var("SHELL").ok().as_deref());
     out.lines(lines(agent, &setup, args.shell.unwrap_or_else(own)))?;
-    // On standard error: a person still sees them when a shell evaluates the lines.
+    // On standard error: a user still sees them when a shell evaluates the lines.
     Out::stderr().lines(notes.iter().map(|note| format!("baton: {}", visible(note))))
 }
 

@@ -121,7 +121,7 @@ impl From<FileError> for CommandFailure {
             FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
             FileError::Refused(..) => Exit::USAGE,
             FileError::Missing(_) => Exit::NO_INPUT,
-            FileError::Folder(..) => Exit::CANNOT_CREATE,
+            FileError::Directory(..) => Exit::CANNOT_CREATE,
             FileError::Busy(_) => Exit::UNAVAILABLE,
             FileError::Io(..) => Exit::IO,
         };

@@ -19,7 +19,7 @@ pub(super) fn open_existing(dir: &Path) -> CliResult<JournalReader> {
 
 /// What to do where the journal has nothing.
 pub(super) const FIRST_RUN: &str =
-    "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir";
+    "run an agent first: `baton run AGENT`; or name the directory of another journal with --state-dir";
 
 pub(super) fn nothing_yet(dir: &Path) -> String {
     format!("nothing in the journal yet ({})", shown(dir))

@@ -17,7 +17,7 @@ use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilte
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::text::date::{self, PeriodStart};
 
-/// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
+/// Poll interval of `--follow`: fast enough for a user, slow enough for a battery.
 const LOOK: Duration = Duration::from_millis(400);
 
 /// Rows read in one poll.
@@ -318,7 +318,7 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
 fn mark(row: &ExchangeRow) -> &'static str {
     match () {
         () if !row.event.fired.is_empty() => ">>",
-        () if row.event.unpinned => "!",
+        () if row.event.lost_sentinel => "!",
         () if row.event.pinned.is_some() => ">",
         () => "",
     }
@@ -355,7 +355,7 @@ fn painted(row: &ExchangeRow, line: String) -> String {
     let colour = match () {
         () if !row.event.fired.is_empty() => AnsiColor::Green,
         () if row.event.outcome.has_failed() => AnsiColor::Red,
-        () if row.event.unpinned => AnsiColor::Yellow,
+        () if row.event.lost_sentinel => AnsiColor::Yellow,
         () => return line,
     };
     let style = Style::new().fg_color(Some(colour.into()));

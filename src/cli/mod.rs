@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The commands that a person runs, without those that are hidden from the help.
+    /// The commands that a user runs, without those that are hidden from the help.
     fn visible_leaves(command: &clap::Command) -> Vec<&clap::Command> {
         let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
         let inner: Vec<_> = visible.collect();

@@ -27,12 +27,12 @@ pub(super) struct LoadedConfig {
 fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
     let tls = config.server.tls_cert.iter().chain(&config.server.tls_key);
     let named = config.bill.prices.iter().chain(tls).cloned();
-    own.into_iter().chain(named.map(FileVersion::of)).collect()
+    own.into_iter().chain(named.map(FileVersion::new)).collect()
 }
 
 /// The version of the config file; `None` where there is no file. Taken before the file is read, so that no later change is missed.
 fn version(given: Option<&PathBuf>) -> Option<FileVersion> {
-    super::config_file(given).map(FileVersion::of)
+    super::config_file(given).map(FileVersion::new)
 }
 
 /// What shows that a file has changed.
@@ -44,8 +44,8 @@ struct FileVersion {
 }
 
 impl FileVersion {
-    fn of(path: PathBuf) -> Self {
-        // Follows links: some platforms replace the folder that a link names.
+    fn new(path: PathBuf) -> Self {
+        // Follows links: some platforms replace the directory that a link names.
         let found = fs::metadata(&path).ok();
         let seen = found.and_then(|found| Some((found.modified().ok()?, found.len())));
         Self { path, seen }
@@ -57,7 +57,7 @@ impl FileVersion {
 }
 
 impl LoadedConfig {
-    pub(super) fn of(given: Option<PathBuf>, flags: Flags) -> CliResult<Self> {
+    pub(super) fn new(given: Option<PathBuf>, flags: Flags) -> CliResult<Self> {
         let own = version(given.as_ref());
         let config = super::load_or_fail(given.as_ref(), &flags)?;
         Ok(Self {

@@ -14,7 +14,7 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::foreground;
 use super::output::{Out, visible};
 use super::running::{self, Process};
-use super::sharing::{self, Stay};
+use super::sharing::{self, ProxyLease};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::{Config, closest_name};
@@ -32,7 +32,7 @@ variables that the SDKs read. All arguments after the agent's name are the agent
 Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent \
 has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
 128 plus the signal's number if a signal ended the agent. Each session with work since its last handoff leaves one when \
-the agent exits; a line names its folder (handoff.at_exit).
+the agent exits; a line names its directory (handoff.at_exit).
 
 Examples:
   baton run claude
@@ -98,7 +98,7 @@ pub(super) type AtExit = fn(&Config, &str, bool);
 pub(super) struct AgentStart<'a> {
     /// Its name on the command line.
     pub(super) named: &'a OsStr,
-    /// Arguments before the person's own.
+    /// Arguments before the user's own.
     pub(super) first: &'a [String],
     pub(super) own: &'a [OsString],
     /// The topic of its handoffs.
@@ -119,7 +119,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     if is_missing(program) {
         return Err(unfound(program));
     }
-    let stay = Stay::begin(&config.state_dir)?;
+    let stay = ProxyLease::begin(&config.state_dir)?;
     let file = config_file(state.config.as_ref());
     let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
     announce(named, agent, &proxy, &config)?;
@@ -144,7 +144,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     }
 }
 
-/// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
+/// Writes to standard error what the user may not expect; on a terminal also the proxy's address.
 fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> CliResult {
     let mut out = Out::stderr();
     if !agent.is_known() {
@@ -174,7 +174,7 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
     }
     for (name, _) in pauses(agent, config) {
         out.line(format_args!(
-            "baton: {} does not compact in a pause ({name}), since handoff.free hands over then",
+            "baton: {} does not compact in a pause ({name}), since handoff.when_cache_cold hands over then",
             agent.title
         ))?;
     }
@@ -190,7 +190,7 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
 
 /// The variables that end what the agent itself does in a pause, where baton does something.
 fn pauses<'a>(agent: &'a AgentSetup, config: &Config) -> impl Iterator<Item = &'a (String, String)> {
-    let is_on = config.handoff.free != FreeCutPolicy::Off;
+    let is_on = config.handoff.when_cache_cold != FreeCutPolicy::Off;
     let all = agent.pauses.iter().filter(move |_| is_on);
     all.filter(|(name, _)| std::env::var_os(name).is_none())
 }
@@ -207,21 +207,21 @@ struct AgentRun<'a> {
     agent: &'static AgentSetup,
     proxy: &'a Process,
     config: &'a Config,
-    stay: &'a Stay,
+    stay: &'a ProxyLease,
 }
 
 impl AgentRun<'_> {
     /// Runs it and returns its exit code.
     fn to_its_end(&self) -> CliResult<u8> {
-        let (mut folder, mut path) = (None, String::new());
+        let (mut directory, mut path) = (None, String::new());
         let url = self.url();
         if let Some(file) = &self.agent.file {
             let made = self
                 .stay
-                .folder()
+                .directory()
                 .map_err(|error| unwritten(&file.name, &error))?;
             path = written(file, made.path(), &url)?;
-            folder = Some(made);
+            directory = Some(made);
         }
         let base = declared::base(self.agent, &url);
         let setup = self.agent.setup(&self.proxy.data, &base, &path);
@@ -246,7 +246,7 @@ impl AgentRun<'_> {
             running::tell_drafts(self.proxy, self.config.admin.token.as_ref(), &self.id);
         }
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
-        drop(folder);
+        drop(directory);
         ended
     }
 
@@ -275,11 +275,11 @@ impl AgentRun<'_> {
         !has_terminal || self.agent.is_headless(&first) || self.agent.is_headless(self.start.own)
     }
 
-    /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the
+    /// Whether the agent gets baton's URL in place of the user's own, or that is kept. A URL of another server is an error: the
     /// agent's credential is meant for that server, and baton would send it to its upstream.
     fn replaces(&self, theirs: &OwnUrl) -> CliResult<bool> {
         let there = place(&theirs.url);
-        // Baton itself, with an upstream chosen by name, or with declared windows; another run's is not the person's.
+        // Baton itself, with an upstream chosen by name, or with declared windows; another run's is not the user's.
         let has = |part: &str| theirs.url.contains(part);
         if there == place(&self.proxy.data) && !has("/r/") && (has("/u/") || has("/w/")) {
             return Ok(false);
@@ -308,7 +308,7 @@ impl AgentRun<'_> {
     }
 }
 
-/// The person's own value of a variable, where that is a URL in whose place baton sends to an upstream of its own.
+/// The user's own value of a variable, where that is a URL in whose place baton sends to an upstream of its own.
 pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
     let url = std::env::var(name).ok().filter(|value| value.contains("://"))?;
     let (_, upstreams) = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
@@ -334,8 +334,8 @@ pub(super) fn place(url: &str) -> String {
     place.to_ascii_lowercase().replace("localhost", "127.0.0.1")
 }
 
-/// Writes an agent's config file into `folder` and returns its path.
-pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> CliResult<String> {
+/// Writes an agent's config file into `directory` and returns its path.
+pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliResult<String> {
     let theirs = match &file.content {
         ConfigContent::Text { .. } => None,
         ConfigContent::Copy { copy_of, .. } => {
@@ -349,9 +349,9 @@ pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> CliResult
         let message = format!("your own {} cannot be read: {error}", file.name);
         Exit::CONFIG.failure(message)
     })?;
-    let path = folder.join(&file.name);
+    let path = directory.join(&file.name);
     let write = || {
-        make_dir(folder).map_err(io::Error::other)?;
+        make_dir(directory).map_err(io::Error::other)?;
         let mut open = private_file().create(true).truncate(true).open(&path)?;
         io::Write::write_all(&mut open, text.as_bytes())
     };

@@ -54,7 +54,7 @@ pub(super) struct StateDirLock {
 
 impl StateDirLock {
     /// Registers this process in `dir`; `None` if another one is registered.
-    pub(super) fn of(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
+    pub(super) fn from_process(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
         make_dir(dir).map_err(io::Error::other)?;
         let lock = private_file().create(true).truncate(false).open(dir.join(LOCK))?;
         if !disk::lock_within(&lock, PAUSE * TRIES, PAUSE)? {
@@ -186,7 +186,7 @@ fn requested(address: &str, path: &str, more: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Tells a person whose agent has no screen that a draft is being written: the agent prints its answer at its end. Writes a line to
+/// Tells a user whose agent has no screen that a draft is being written: the agent prints its answer at its end. Writes a line to
 /// standard error whenever a model begins a draft for this run, until the process ends.
 pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
     let address = proxy.admin.trim_start_matches("http://");
@@ -222,10 +222,10 @@ mod tests {
             started_ms: 3,
             started_by_run: false,
         };
-        let claim = StateDirLock::of(&dir, &process).unwrap().unwrap();
+        let claim = StateDirLock::from_process(&dir, &process).unwrap().unwrap();
         assert_eq!(find(&dir), RunState::Running(Some(process.clone())));
         assert!(
-            StateDirLock::of(&dir, &process).unwrap().is_none(),
+            StateDirLock::from_process(&dir, &process).unwrap().is_none(),
             "one at a time"
         );
         drop(claim);
@@ -233,7 +233,7 @@ mod tests {
         // As a killed process leaves it.
         fs::write(dir.join(FILE), serde_json::to_vec(&process).unwrap()).unwrap();
         assert_eq!(find(&dir), RunState::Stale(process.clone()));
-        let claim = StateDirLock::of(&dir, &process).unwrap();
+        let claim = StateDirLock::from_process(&dir, &process).unwrap();
         assert!(claim.is_some() && matches!(find(&dir), RunState::Running(_)));
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
     let entries = entries(args, &config.state_dir, &prices)?;
     let report = SavingsReport {
         promised: KeptVerdict::kept(&config.state_dir),
-        ..SavingsReport::of(&entries, args.by, &prices)
+        ..SavingsReport::new(&entries, args.by, &prices)
     };
     if args.json {
         out.json(&report)?;
@@ -389,7 +389,7 @@ mod tests {
             entry("b", day, Some(2.0), 1.5),
             entry("odd\u{1b}[31m", day, None, 0.0),
         ];
-        SavingsReport::of(&entries, by, &PriceTable::default())
+        SavingsReport::new(&entries, by, &PriceTable::default())
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn a_short_session_says_what_baton_cost() {
         let entries = [entry("a", 0, Some(0.045), 0.03)];
-        let report = SavingsReport::of(&entries, BillGroup::Day, &PriceTable::default());
+        let report = SavingsReport::new(&entries, BillGroup::Day, &PriceTable::default());
         assert!(is_short(&entries[0]));
         let text = printed(&report, true);
         assert!(

@@ -16,7 +16,7 @@ use crate::state::clock::now_ms;
 use crate::state::config::Config;
 use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
-use baton_core::mark::seal::SealKey;
+use baton_core::marker::seal::SealKey;
 
 /// The argument of `--retire` for every key but the one that makes seals.
 pub(super) const ALL: &str = "all";
@@ -27,7 +27,7 @@ Without an option the keys are listed. Each is named by an id that reveals nothi
 that of its file. The first key is made when baton first needs one: by `baton serve`, `baton run AGENT` or \
 --rotate.
 
-Running proxies that use this folder (the state folder, or handoff.seal_key_dir) follow at once. Keys that \
+Running proxies that use this directory (the state directory, or handoff.seal_key_dir) follow at once. Keys that \
 are given in the config (handoff.seal_key) are changed there.
 
 A handoff that is in the store stays valid without its seal. A retired key only invalidates the proof in \
@@ -182,7 +182,7 @@ fn older(keys: &StoredKeys, wanted: &str) -> CliResult<String> {
     })
 }
 
-/// The folder of the keys, where the config gives none.
+/// The directory of the keys, where the config gives none.
 fn of_files<'a>(config: &'a Config, instead: &str) -> CliResult<&'a Path> {
     if config.handoff.seal_keys.is_empty() {
         return Ok(config.seal_key_dir());

@@ -29,7 +29,7 @@ use crate::state::prices::Prices;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
 use crate::state::telemetry::{self, Metrics, ModelPricing};
-use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::marker::seal::{SealKey, SealKeys};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -46,7 +46,7 @@ pub(super) struct ServeArgs {
     /// Address of the admin listener [admin.listen]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
-    /// Folder of the store and the seal key [state.dir]
+    /// Directory of the store and the seal key [state.dir]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<String>,
     /// How much is logged: off, error, warn, info, debug or trace [log.level]
@@ -64,7 +64,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
         state_dir: args.state_dir.clone(),
         log_level: args.log_level.clone(),
     };
-    let loaded = LoadedConfig::of(args.config.clone(), flags)?;
+    let loaded = LoadedConfig::new(args.config.clone(), flags)?;
     let mut config = loaded.config.clone();
     if args.for_agents {
         sharing::detach();
@@ -190,7 +190,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
         started_ms: now_ms(),
         started_by_run,
     };
-    match StateDirLock::of(&config.state_dir, &process) {
+    match StateDirLock::from_process(&config.state_dir, &process) {
         Ok(Some(claim)) => return Some(claim),
         Ok(None) => tracing::warn!(
             target: "baton",
@@ -210,7 +210,10 @@ fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
             let message = format!("the store cannot be opened: {error}");
-            Exit::CANNOT_CREATE.with_help(message, "choose another folder with --state-dir or `state.dir`")
+            Exit::CANNOT_CREATE.with_help(
+                message,
+                "choose another directory with --state-dir or `state.dir`",
+            )
         });
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((store?, seals?))
@@ -232,7 +235,7 @@ async fn refuse_unfit(store: &SharedStore) -> CliResult {
     }
 }
 
-/// The seal keys: the config's, else those of their folder.
+/// The seal keys: the config's, else those of their directory.
 fn seals(config: &Config) -> CliResult<Seals> {
     let given = config.handoff.seal_keys.iter();
     let mut given = given.map(|key| SealKey::new(key.reveal().as_bytes()));
@@ -240,7 +243,7 @@ fn seals(config: &Config) -> CliResult<Seals> {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        Exit::CANNOT_CREATE.with_help(format!("the seal keys cannot be loaded: {error}"), "choose another folder with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
+        Exit::CANNOT_CREATE.with_help(format!("the seal keys cannot be loaded: {error}"), "choose another directory with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
     })
 }
 

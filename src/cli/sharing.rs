@@ -49,12 +49,12 @@ const PAUSE: Duration = Duration::from_millis(15);
 const LAST_LINES: usize = 12;
 
 /// The shared lock of one run. While it is locked, the proxy keeps running.
-pub(super) struct Stay {
+pub(super) struct ProxyLease {
     dir: PathBuf,
     lock: File,
 }
 
-impl Stay {
+impl ProxyLease {
     /// Takes the shared lock. Waits until a proxy that is stopping has ended.
     pub(super) fn begin(dir: &Path) -> CliResult<Self> {
         make_dir(dir).map_err(|error| Exit::CANNOT_CREATE.failure(error.to_string()))?;
@@ -84,8 +84,8 @@ impl Stay {
         })
     }
 
-    /// A folder for the files of this run; dropping it deletes them.
-    pub(super) fn folder(&self) -> io::Result<tempfile::TempDir> {
+    /// A directory for the files of this run; dropping it deletes them.
+    pub(super) fn directory(&self) -> io::Result<tempfile::TempDir> {
         let runs = self.dir.join(RUNS);
         make_dir(&runs).map_err(io::Error::other)?;
         tempfile::tempdir_in(runs)
@@ -123,7 +123,7 @@ fn is_unlocked(dir: &Path) -> bool {
 }
 
 /// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
-/// `config` is the config file, if there is one. Call it while a [`Stay`] is alive.
+/// `config` is the config file, if there is one. Call it while a [`ProxyLease`] is alive.
 pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
     let starting = open(dir, STARTING)?;
     starting.lock().map_err(|error| unlockable(dir, &error))?;
@@ -233,5 +233,8 @@ fn lock_file(dir: &Path, name: &str) -> io::Result<File> {
 
 fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("no file can be locked in {}: {error}", dir.display());
-    Exit::CANNOT_CREATE.with_help(message, "choose another folder with --state-dir or `state.dir`")
+    Exit::CANNOT_CREATE.with_help(
+        message,
+        "choose another directory with --state-dir or `state.dir`",
+    )
 }

@@ -26,15 +26,15 @@ pub(super) struct CompletionsArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without a folder the page of `baton` itself is printed.
+Without a directory the page of `baton` itself is printed.
 
 Examples:
   baton man | man -l -
   baton man ~/.local/share/man/man1")]
 pub(super) struct ManArgs {
-    /// Write a page for each command into this folder
+    /// Write a page for each command into this directory
     #[arg(value_name = "DIR")]
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
 }
 
 pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> CliResult {
@@ -44,17 +44,18 @@ pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> CliResult {
 }
 
 pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
-    let Some(folder) = &args.folder else {
+    let Some(directory) = &args.directory else {
         let mut page = Vec::new();
         Man::new(Args::command()).render(&mut page)?;
         return out.body(&page);
     };
-    let written = fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Args::command(), folder));
+    let written =
+        fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Args::command(), directory));
     written.map_err(|error| {
-        let message = format!("{} cannot be written: {error}", folder.display());
+        let message = format!("{} cannot be written: {error}", directory.display());
         Exit::CANNOT_CREATE.failure(message)
     })?;
-    out.line(format_args!("a page for each command in {}", folder.display()))
+    out.line(format_args!("a page for each command in {}", directory.display()))
 }
 
 #[cfg(test)]
@@ -83,7 +84,7 @@ mod tests {
     fn every_command_has_a_page_with_its_examples() {
         let dir = tempfile::tempdir().unwrap();
         let args = ManArgs {
-            folder: Some(dir.path().to_owned()),
+            directory: Some(dir.path().to_owned()),
         };
         man(&args, &mut Out::stderr()).unwrap();
         for path in all_paths() {

@@ -15,8 +15,8 @@ pub(super) enum ShellSyntax {
 }
 
 impl ShellSyntax {
-    /// The shell of a person whose `$SHELL` is this.
-    pub(super) fn of(shell: Option<&str>) -> Self {
+    /// The shell of a user whose `$SHELL` is this.
+    pub(super) fn for_shell(shell: Option<&str>) -> Self {
         let name = shell.and_then(|shell| shell.rsplit('/').next());
         match name {
             Some("fish") => Self::Fish,
@@ -122,10 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn the_persons_shell_is_known_by_its_path() {
-        assert_eq!(ShellSyntax::of(Some("/usr/bin/fish")), ShellSyntax::Fish);
-        assert_eq!(ShellSyntax::of(Some("/bin/zsh")), ShellSyntax::Sh);
-        assert_eq!(ShellSyntax::of(Some("/usr/bin/pwsh")), ShellSyntax::Powershell);
-        assert_eq!(ShellSyntax::of(Some("")), ShellSyntax::Sh);
+    fn the_users_shell_is_known_by_its_path() {
+        assert_eq!(ShellSyntax::for_shell(Some("/usr/bin/fish")), ShellSyntax::Fish);
+        assert_eq!(ShellSyntax::for_shell(Some("/bin/zsh")), ShellSyntax::Sh);
+        assert_eq!(
+            ShellSyntax::for_shell(Some("/usr/bin/pwsh")),
+            ShellSyntax::Powershell
+        );
+        assert_eq!(ShellSyntax::for_shell(Some("")), ShellSyntax::Sh);
     }
 }

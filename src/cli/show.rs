@@ -339,7 +339,7 @@ fn why(why: baton_core::rewrite::ChangeReason) -> &'static str {
         ChangeReason::Preamble => "preamble",
         ChangeReason::Pair => "hidden call restored",
         ChangeReason::Thinking => "refused thinking left out",
-        ChangeReason::GivenBack => "escaped text restored",
+        ChangeReason::Unescaped => "escaped text restored",
         ChangeReason::Tool => "tool",
         ChangeReason::AskAgain => "asked again",
         ChangeReason::Reference => "reference",

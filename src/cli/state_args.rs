@@ -40,7 +40,7 @@ impl ListFormat {
 pub(super) struct StateArgs {
     #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,
-    /// Folder of the store [state.dir]
+    /// Directory of the store [state.dir]
     #[arg(long, value_name = "DIR")]
     pub(super) state_dir: Option<String>,
 }

@@ -125,8 +125,8 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
     let config = load_state(&args.state)?;
     // URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
-    let source = StorePlace::of(&config, url(&args.from, "BATON_COPY_FROM").as_deref())?;
-    let target = StorePlace::of(&config, url(&args.to, "BATON_COPY_TO").as_deref())?;
+    let source = StoreLocation::new(&config, url(&args.from, "BATON_COPY_FROM").as_deref())?;
+    let target = StoreLocation::new(&config, url(&args.to, "BATON_COPY_TO").as_deref())?;
     if source.is_same(&target) {
         let failure = Exit::USAGE.failure("the source and the target are the same store");
         return Err(failure.help("give --from or --to, the URL of another store"));
@@ -144,7 +144,7 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
     let problems: Vec<String> = unreadable
         .map(|(id, why)| format!("{id} cannot be read and was not copied: {why}"))
         .collect();
-    let configured = StorePlace::of(&config, None);
+    let configured = StoreLocation::new(&config, None);
     let is_in_use = configured.is_ok_and(|configured| configured.is_same(&target));
     Ok(StoreReport {
         ok: copied.is_whole() && problems.is_empty(),
@@ -157,7 +157,9 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
 
 async fn check(args: &StoreCheckArgs) -> CliResult<StoreReport> {
     let config = load_state(&args.state)?;
-    let store = StorePlace::of(&config, args.url.as_deref())?.existing().await?;
+    let store = StoreLocation::new(&config, args.url.as_deref())?
+        .existing()
+        .await?;
     let checked = copy_and_check::check(&*store).await?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(StoreReport {
@@ -170,15 +172,15 @@ async fn check(args: &StoreCheckArgs) -> CliResult<StoreReport> {
 }
 
 /// Where a store is.
-struct StorePlace {
+struct StoreLocation {
     settings: StoreConfig,
-    /// The folder of a store in a file.
+    /// The directory of a store in a file.
     dir: PathBuf,
 }
 
-impl StorePlace {
+impl StoreLocation {
     /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
-    fn of(config: &Config, url: Option<&str>) -> CliResult<Self> {
+    fn new(config: &Config, url: Option<&str>) -> CliResult<Self> {
         let mut settings = config.store.clone();
         let mut dir = config.state_dir.clone();
         match url {
@@ -192,9 +194,9 @@ impl StorePlace {
                     settings.kind = StoreKind::Sqlite;
                     dir = path.strip_prefix("//").unwrap_or(path).into();
                     if dir.exists() && !dir.is_dir() {
-                        let message = format!("{} is a file, and a store is a folder", dir.display());
+                        let message = format!("{} is a file, and a store is a directory", dir.display());
                         return Err(Exit::NO_INPUT
-                            .with_help(message, "write sqlite:DIR with the folder that holds baton.db"));
+                            .with_help(message, "write sqlite:DIR with the directory that holds baton.db"));
                     }
                 }
                 None => {
@@ -229,7 +231,7 @@ impl StorePlace {
             let dir = shown(&self.dir);
             Exit::NO_INPUT.with_help(
                 format!("there is no store in {dir}"),
-                "name the folder that holds baton.db: sqlite:DIR, or --state-dir DIR",
+                "name the directory that holds baton.db: sqlite:DIR, or --state-dir DIR",
             )
         })?;
         store.ping().await?;
@@ -248,7 +250,7 @@ impl StorePlace {
     }
 }
 
-/// A folder under one name, as far as it exists.
+/// A directory under one name, as far as it exists.
 fn real(dir: &Path) -> PathBuf {
     let real = dir.canonicalize().or_else(|_| std::path::absolute(dir));
     real.unwrap_or_else(|_| dir.to_owned())

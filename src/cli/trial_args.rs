@@ -23,7 +23,7 @@ Examples:
 pub(super) struct TryArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// A session file, or a folder of them, in place of the agents' own
+    /// A session file, or a directory of them, in place of the agents' own
     #[arg(long, value_name = "PATH")]
     pub(super) from: Option<PathBuf>,
     /// Only sessions since then: an age (12h, 30d) or a date (2026-11-23)
@@ -44,7 +44,7 @@ pub(super) struct TryArgs {
     /// Write the plot as SVG
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,
-    /// Keep the verdict in the state folder: `baton savings` says it beside what came
+    /// Keep the verdict in the state directory: `baton savings` says it beside what came
     #[arg(long, conflicts_with = "session")]
     pub(super) keep: bool,
     /// Print JSON

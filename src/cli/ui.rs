@@ -96,7 +96,7 @@ fn read_only(config: &Config) -> CliResult<AdminState> {
     })
 }
 
-/// Opens the page for a person at a terminal. A missing browser is no failure: the address is printed.
+/// Opens the page for a user at a terminal. A missing browser is no failure: the address is printed.
 fn open_browser(args: &UiArgs, page: &str) {
     if args.no_browser || !io::stdout().is_terminal() {
         return;

@@ -40,7 +40,7 @@ const STATE_FILES: &[&str] = &[
     service::LOG,
 ];
 
-/// The folders of the state directory. `ledgers` is next to the documents of handoffs.
+/// The directories of the state directory. `ledgers` is next to the documents of handoffs.
 const STATE_FOLDERS: &[&str] = &["agents", "runs", "started-runs", "handoffs", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
@@ -81,20 +81,20 @@ struct RemovalPlan {
 enum Removal {
     Service(&'static ServiceManager, PathBuf),
     File(PathBuf),
-    Folder(PathBuf),
+    Directory(PathBuf),
     /// Removed if it is empty then.
     StateDir(PathBuf),
 }
 
 impl Removal {
-    /// For a person.
+    /// For a user.
     fn line(&self) -> String {
         match self {
             Self::Service(manager, path) => {
                 format!("the {} service, stopped first: {}", manager.name, shown(path))
             }
             Self::File(path) => shown(path),
-            Self::Folder(path) => format!("{}/ and everything in it", shown(path)),
+            Self::Directory(path) => format!("{}/ and everything in it", shown(path)),
             Self::StateDir(path) => format!("{}/ (if empty afterwards)", shown(path)),
         }
     }
@@ -103,7 +103,7 @@ impl Removal {
         let (path, removed) = match self {
             Self::Service(manager, path) => return service::remove(manager, path),
             Self::File(path) => (path, fs::remove_file(path)),
-            Self::Folder(path) => (path, fs::remove_dir_all(path)),
+            Self::Directory(path) => (path, fs::remove_dir_all(path)),
             // Other files may be in it, which stay.
             Self::StateDir(path) => (path, fs::remove_dir(path).or(Ok(()))),
         };
@@ -188,7 +188,7 @@ impl RemovalPlan {
     fn purge(&mut self, args: &UninstallArgs, dir: &Path) {
         // A link is removed, and what it names stays.
         let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
-        let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let is_directory = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
         // A file is replaced by way of `NAME.new`, which a killed process leaves.
         let files = STATE_FILES.iter();
         let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
@@ -197,15 +197,15 @@ impl RemovalPlan {
             (None, file) => (None, file),
         };
         let files: Vec<_> = files.filter(exists).chain(default).collect();
-        let folders = STATE_FOLDERS.iter().map(|name| dir.join(name));
-        let folders: Vec<_> = folders.filter(is_folder).collect();
-        let listed = |path: &PathBuf| files.contains(path) || folders.contains(path);
+        let directories = STATE_FOLDERS.iter().map(|name| dir.join(name));
+        let directories: Vec<_> = directories.filter(is_directory).collect();
+        let listed = |path: &PathBuf| files.contains(path) || directories.contains(path);
         let others = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         let others = others.map(|entry| entry.path()).filter(|path| !listed(path));
         let others = others.map(|path| format!("{}: not baton's", path.display()));
         self.stays.extend(own.into_iter().chain(others));
         self.items.extend(files.into_iter().map(Removal::File));
-        self.items.extend(folders.into_iter().map(Removal::Folder));
+        self.items.extend(directories.into_iter().map(Removal::Directory));
         self.items
             .extend(dir.exists().then(|| Removal::StateDir(dir.to_owned())));
     }
@@ -226,11 +226,11 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// The answer of a person.
-fn confirmed(person: &mut impl BufRead, out: &mut Out) -> CliResult<bool> {
+/// The answer of a user.
+fn confirmed(user: &mut impl BufRead, out: &mut Out) -> CliResult<bool> {
     out.line("remove this? [y/N]")?;
     let mut answer = String::new();
-    person.read_line(&mut answer)?;
+    user.read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 

@@ -12,7 +12,7 @@ pub const ASK_AGAIN: u32 = 2;
 /// Minimum messages since the last cut for a handoff.
 pub const LEAST_MESSAGES: usize = 2;
 
-/// Texts that a person may pin in one conversation: each handoff carries them all.
+/// Texts that a user may pin in one conversation: each handoff carries them all.
 pub const PINS: usize = 20;
 
 /// Bytes of them all together: about a thousand tokens.

@@ -130,7 +130,7 @@ pub struct ToolTable {
 
 impl ToolTable {
     /// Our tools. `recall`: what a handoff cuts can be searched for after it; `after_cut`: the request follows one.
-    pub fn of(settings: &ToolSettings<'_>, recall: bool, after_cut: bool) -> Self {
+    pub fn from_settings(settings: &ToolSettings<'_>, recall: bool, after_cut: bool) -> Self {
         let mut all = vec![
             Tool::handoff(settings.description, recall),
             Tool::recall(settings.recalls),
@@ -187,7 +187,7 @@ pub struct OurTools {
 
 impl OurTools {
     pub fn new(settings: &ToolSettings<'_>) -> Self {
-        let table = |recall, after_cut| Arc::new(ToolTable::of(settings, recall, after_cut));
+        let table = |recall, after_cut| Arc::new(ToolTable::from_settings(settings, recall, after_cut));
         Self {
             plain: table(false, false),
             searchable: table(true, false),
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn each_tool_has_its_name_in_the_list() {
-        let table = ToolTable::of(&ToolSettings::default(), true, true);
+        let table = ToolTable::from_settings(&ToolSettings::default(), true, true);
         assert!(table.names().iter().eq(NAMES));
     }
 

@@ -88,7 +88,7 @@ impl App {
             prompts: config.prompts()?,
             prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
             bodies: Budget::new(&config.limits),
-            spill: Spill::new(config.state_dir.clone(), config.limits.shelf_bytes),
+            spill: Spill::new(config.state_dir.clone(), config.limits.request_buffer_bytes),
             sessions: Arc::new(Sessions::caching(store, config.limits.cache_bytes)),
             config: Arc::new(config),
             pauses: Arc::new(Semaphore::new(PAUSES)),

@@ -129,7 +129,7 @@ impl Service {
         metrics.count_dropped_by(move || dropped.dropped());
         let instance = instance::name(data.addr());
         let traces = open_traces(&config, &instance, &metrics);
-        let documents = DocumentWriter::start(DocumentSettings::of(&config), Arc::clone(&store));
+        let documents = DocumentWriter::start(DocumentSettings::from_config(&config), Arc::clone(&store));
         let counted = documents.clone();
         metrics.count_documents_by(move || counted.counts());
         let mut app = App::new(config, Arc::clone(&store), seals)?;
@@ -138,7 +138,10 @@ impl Service {
         let app = Arc::new(app);
         let (events, reporter) = reported(&app, &metrics, traces.clone());
         let gateway = server::slot(Arc::new(gateway(&app, Arc::clone(&events))?));
-        let (places, weak) = (app.config.limits.exchanges, Arc::downgrade(&gateway));
+        let (places, weak) = (
+            app.config.limits.max_concurrent_requests,
+            Arc::downgrade(&gateway),
+        );
         metrics.count_open_by(move || {
             weak.upgrade().map_or(0, |gateway| {
                 places.saturating_sub(gateway.load().free_exchanges())

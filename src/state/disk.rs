@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
 const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
-/// Who may read a file or folder.
+/// Who may read a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAccess {
     /// Its owner alone.
@@ -70,7 +70,7 @@ impl FileAccess {
     }
 }
 
-/// Writes and flushes a new file of a temporary name in a folder; it is deleted unless it gets another name.
+/// Writes and flushes a new file of a temporary name in a directory; it is deleted unless it gets another name.
 ///
 /// # Errors
 /// It cannot be created, written or flushed.
@@ -139,7 +139,7 @@ pub(crate) fn name_new(file: NamedTempFile, path: &Path) -> io::Result<Option<Na
     }
 }
 
-/// Deletes what killed processes left in a folder: old files with temporary names, which begin and end so.
+/// Deletes what killed processes left in a directory: old files with temporary names, which begin and end so.
 pub fn sweep(dir: &Path, begins: &str, ends: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
@@ -158,7 +158,7 @@ pub fn sweep(dir: &Path, begins: &str, ends: &str) {
     }
 }
 
-/// Makes a folder with those above it.
+/// Makes a directory with those above it.
 ///
 /// # Errors
 /// It cannot be made.
@@ -175,7 +175,7 @@ pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Flushes a folder, so that its files' names survive a power loss.
+/// Flushes a directory, so that its files' names survive a power loss.
 ///
 /// # Errors
 /// It cannot be opened or flushed.
@@ -214,9 +214,9 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        let folder = dir.path().join("folder");
-        fs::create_dir_all(folder.join("x")).unwrap();
-        assert!(replace_locked(&folder, b"text").is_err());
+        let directory = dir.path().join("folder");
+        fs::create_dir_all(directory.join("x")).unwrap();
+        assert!(replace_locked(&directory, b"text").is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 

@@ -34,7 +34,7 @@ impl JournalReader {
             let view = wire
                 .zip(body)
                 .and_then(|(wire, body)| wire.read(&body, Operation::Generate).ok());
-            let found = view.and_then(|view| carry::called_again(&Transcript::of(&view), handoff));
+            let found = view.and_then(|view| carry::called_again(&Transcript::from_view(&view), handoff));
             if found.is_some() {
                 return Ok(found);
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::sync::OnceLog;
 use baton_core::bill::{PriceQuery, PriceTable, RequestCosts};
-use baton_core::plan::Planned;
+use baton_core::plan::PlannedRequest;
 
 /// `config/prices.toml`, which `.ci/prices` writes from a public package.
 const EMBEDDED: &str = include_str!("prices.toml");
@@ -34,7 +34,7 @@ impl Prices {
     /// logged once for each.
     pub fn request_costs(
         &self,
-        plan: &Planned<'_>,
+        plan: &PlannedRequest<'_>,
         host: &str,
         limit: Option<u64>,
         lifetime: Option<Duration>,
@@ -51,7 +51,7 @@ impl Prices {
         if rates.is_none() && UNPRICED.is_first(model) {
             tracing::info!(
                 model,
-                "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
+                "no price is known for this model: handoff.when_cache_cold changes nothing for it (bill.prices)"
             );
         }
         Some(plan.costs(rates?, limit, lifetime, at_ms))

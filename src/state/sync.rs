@@ -12,7 +12,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Names kept: what an agent sends is not bounded by anything else.
-const MOST: usize = 64;
+const MAX_NAMES: usize = 64;
 
 /// Names that are logged only once each.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl OnceLog {
     /// Whether this name comes for the first time.
     pub fn is_first(&self, name: &str) -> bool {
         let mut logged = locked(&self.0);
-        logged.len() < MOST && logged.insert(name.to_owned())
+        logged.len() < MAX_NAMES && logged.insert(name.to_owned())
     }
 
     /// Forgets a name: it may come for the first time again.
@@ -50,7 +50,9 @@ mod tests {
     fn a_name_is_first_once_and_names_are_bounded() {
         let log = OnceLog::new();
         assert!(!log.has("m") && log.is_first("m") && !log.is_first("m") && log.has("m"));
-        let first = (0..2 * MOST).filter(|n| log.is_first(&n.to_string())).count();
-        assert_eq!(first, MOST - 1);
+        let first = (0..2 * MAX_NAMES)
+            .filter(|n| log.is_first(&n.to_string()))
+            .count();
+        assert_eq!(first, MAX_NAMES - 1);
     }
 }

@@ -257,7 +257,7 @@ test("an exchange that hands off says whether what baton saw stands behind the p
   mock.stories = examples();
   const [story] = mock.stories.filter((it) => it.conversation.key === "claude-code:6f1c2a");
   const [first, second] = story.rows.filter((it) => it.fired.length);
-  first.lacked = 2;
+  first.missing_items = 2;
   await go(talk());
   const tags = (row) => page.locator(`[data-row="${row.id}"] .tags`).textContent();
   assert.match(await tags(first), /hands off\s*2 carried/);
@@ -396,7 +396,7 @@ test("each row of a receipt opens what it speaks of, and the list says what mode
   }
   await page.waitForSelector("#list .hit");
   await shot(page, "receipt");
-  mock.omissions = { "claude-opus-5-5": { handoffs: 5, lacked: 2 }, "gpt-6.1-sol": { handoffs: 10, lacked: 21 } };
+  mock.omissions = { "claude-opus-5-5": { handoffs: 5, missing_items: 2 }, "gpt-6.1-sol": { handoffs: 10, missing_items: 21 } };
   await go("#/h");
   assert.deepEqual(await page.locator(".omissions li").allInnerTexts(), ["claude-opus-5-5: 2 in 5 handoffs", "gpt-6.1-sol: 21 in 10 handoffs"]);
 });

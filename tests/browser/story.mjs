@@ -111,8 +111,8 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
     const receivedBytes = total(received);
     const fired = fires ? [cut.id] : [];
     const row = {
-      id, conversation: key, at_ms: at + n * 70_000, wire, upstream: wire, route: "POST /v1/messages", model, status: 200, outcome: "complete", streamed: true, tooled: true, pinned, unpinned: false, fired,
-      legs: legs.length, retries: 0, refused_calls: 0, broken_up: 0, received_bytes: receivedBytes, sent_bytes: sentBytes, response_bytes: 900 + 37 * n, received_messages: received.length, sent_messages: legs.map((leg) => leg.list.length),
+      id, conversation: key, at_ms: at + n * 70_000, wire, upstream: wire, route: "POST /v1/messages", model, status: 200, outcome: "complete", streamed: true, tooled: true, pinned, lost_sentinel: false, fired,
+      legs: legs.length, retries: 0, refused_calls: 0, escaped_sentinels: 0, received_bytes: receivedBytes, sent_bytes: sentBytes, response_bytes: 900 + 37 * n, received_messages: received.length, sent_messages: legs.map((leg) => leg.list.length),
       tokens: sentBytes.map((b) => ({ input: 310, cache_read: Math.round(b / 5), cache_write: 480, output: 140 + 3 * n })), statuses: legs.map(() => 200), first_byte_ms: 812.4 + 13 * n, total_ms: 4100.2 + 97 * n, added_ms: 0.41,
       answer: n === 3 ? { text: "All is well.\nSo be it." } : { text: "Next.", calls: [step(TASKS[(task(n) - 1) % TASKS.length][1], n - 1)[0].parts.at(-1).json].map(({ name, input }) => ({ name, argument: input.command ?? input.path })) }, user_line: null,
       changes: legs.flatMap((_, leg) => [{ leg, why: "tool", removed: 0, added: 2104 }, ...(pinned || leg > 0 ? [{ leg, why: "cut", removed: receivedBytes - sentBytes[leg], added: 900, handoff: leg > 0 ? cut.id : pinned }] : [])]), partial: false, open: false,

@@ -176,7 +176,7 @@ test("side calls are folded, unless they failed", async () => {
 test("tags leave a row's text its room", async () => {
   for (const width of [390, 1024, 1280]) {
     mock.stories = [tell({ tasks: 1, turns: 3 })];
-    Object.assign(mock.stories[0].rows[2], { fired: [handoffId(1)], changes: [{ leg: 0, why: "pair", removed: 0, added: 1 }], nudges: ["large_cut"], lacked: 2, answer: { calls: [{ name: "Bash", argument: "cargo test --workspace --locked" }] } });
+    Object.assign(mock.stories[0].rows[2], { fired: [handoffId(1)], changes: [{ leg: 0, why: "pair", removed: 0, added: 1 }], nudges: ["large_cut"], missing_items: 2, answer: { calls: [{ name: "Bash", argument: "cargo test --workspace --locked" }] } });
     await go(talk(), { viewport: { width, height: 860 } });
     assert.match(await text(".exchange .tags"), /hands off[\s\S]*hidden pair[\s\S]*nudging stopped/);
     const [did, cell] = await page.locator(".exchange .what").first().evaluate((what) => [what.querySelector(".did").clientWidth, what.parentNode.clientWidth]);

@@ -1,6 +1,6 @@
 //! A scripted model without state: it obeys a directive in the transcript.
 //!
-//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a person's prompt or a carry-over
+//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a user's prompt or a carry-over
 //! prompt) requests `S` tool calls, and then the next of `N` tasks. The next task follows a handoff where
 //! `session_handoff` is on offer, else it stays in the same context. `mixed` calls the handoff next to the last step's
 //! tool, `refuse` makes a handoff with an empty prompt first. Steps are counted by the tool results that follow the
@@ -86,12 +86,12 @@ fn document(turns: &[Turn]) -> Reply {
         None => "Nothing was run.".to_owned(),
     };
     Reply::text(format!(
-        "## Goal\nThe steps that the person asked for are done; the next request is open.\n\n\
+        "## Goal\nThe steps that the user asked for are done; the next request is open.\n\n\
          ## Constraints and preferences\nStep by step.\n\n\
          ## Progress\nDone: {done}\n\n\
          ## Decisions\nOne command a step, since each is looked at before the next.\n\n\
          ## Failed attempts\nNone.\n\n\
-         ## Critical context\nThe repository is the working folder.\n\n\
+         ## Critical context\nThe repository is the working directory.\n\n\
          ## Next steps\n1. Ask what comes next."
     ))
 }

@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! To add a wire: a folder with the same parts (`mod`: its dialect, `transcript`: reading a request, `rules`: checking
+//! To add a wire: a directory with the same parts (`mod`: its dialect, `transcript`: reading a request, `rules`: checking
 //! it, `render`: writing a reply). Also a variant of [`Wire`], a line in `wires.rs` and rows in `routes.rs`.
 
 mod anthropic;

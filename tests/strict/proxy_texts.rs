@@ -1,4 +1,4 @@
-//! Texts that belong to a person and the proxy in between: no provider should ever read them.
+//! Texts that belong to a user and the proxy in between: no provider should ever read them.
 
 use super::complaint::{Findings, Rule};
 use super::dialect::Received;

@@ -70,7 +70,7 @@ impl Scene {
         self.dir.path().join(name)
     }
 
-    /// Puts a script on the PATH of what is run. `$T` in it is the scene's folder.
+    /// Puts a script on the PATH of what is run. `$T` in it is the scene's directory.
     pub(crate) fn agent(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -494,7 +494,7 @@ async fn both_sign_ins_of_gemini_cli_lead_to_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_credential_is_not_sent_elsewhere_than_the_person_said() {
+async fn a_credential_is_not_sent_elsewhere_than_the_user_said() {
     let scene = Scene::new().await;
     scene.agent("claude", "echo $ANTHROPIC_BASE_URL");
     let run = |value: &str| {
@@ -528,7 +528,7 @@ async fn a_credential_is_not_sent_elsewhere_than_the_person_said() {
     );
 }
 
-/// The same where the person has set it in the agent's own file.
+/// The same where the user has set it in the agent's own file.
 #[tokio::test]
 async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
     let scene = Scene::new().await;
@@ -590,7 +590,7 @@ async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
 }
 
 #[tokio::test]
-async fn cline_gets_a_copy_of_the_persons_config_and_theirs_stays() {
+async fn cline_gets_a_copy_of_the_users_config_and_theirs_stays() {
     let scene = Scene::new().await;
     let theirs = scene.path("home/.cline/data/settings");
     fs::create_dir_all(&theirs).unwrap();

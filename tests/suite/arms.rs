@@ -10,8 +10,8 @@ use baton_llm::state::prices;
 const NOW: u64 = 1_795_435_200_000;
 
 fn corpus() -> Vec<SessionSizes> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/sessions");
-    let files = std::fs::read_dir(folder)
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/sessions");
+    let files = std::fs::read_dir(directory)
         .unwrap()
         .map(|file| file.unwrap().path());
     let json = files.filter(|file| file.extension().is_some_and(|ending| ending == "json"));
@@ -33,7 +33,7 @@ fn cost(session: &SessionSizes, arm: Arm, table: &PriceTable) -> f64 {
 /// With pauses that outlive the cache, or above 150,000 tokens.
 fn is_long_or_paused(session: &SessionSizes) -> bool {
     let grown: u64 = session.calls.iter().map(|call| call.new).sum();
-    let lifetime = CacheRule::of(&session.model, false).lifetime_ms;
+    let lifetime = CacheRule::for_model(&session.model, false).lifetime_ms;
     session.prefix + grown > 150_000 || session.calls.iter().any(|call| call.pause_ms > lifetime)
 }
 

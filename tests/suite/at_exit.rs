@@ -50,11 +50,11 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// A session's messages: it works in this folder, and has done something.
-fn work(folder: &Path, last: &str) -> Vec<Value> {
+/// A session's messages: it works in this directory, and has done something.
+fn work(directory: &Path, last: &str) -> Vec<Value> {
     let says = format!(
         "<system-reminder>\n# Environment\n - Primary working directory: {}\n</system-reminder>",
-        folder.display()
+        directory.display()
     );
     vec![
         json!({"role": "user", "content": [
@@ -84,18 +84,18 @@ async fn ask(url: &str, session: &str, messages: &[Value]) {
 /// The documents that standard error names.
 fn left(out: &Output) -> Vec<(PathBuf, HandoffDocument)> {
     let said = text(&out.stderr);
-    let folders = said.lines().filter_map(|line| {
+    let directories = said.lines().filter_map(|line| {
         let rest = line.strip_prefix("baton: this session's handoff is in ")?;
         Some(PathBuf::from(rest.split(';').next()?))
     });
-    let read = |folder: PathBuf| {
-        let json = fs::read_to_string(folder.join(JSON)).unwrap();
-        let markdown = fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    let read = |directory: PathBuf| {
+        let json = fs::read_to_string(directory.join(JSON)).unwrap();
+        let markdown = fs::read_to_string(directory.join(MARKDOWN)).unwrap();
         assert_eq!(validate(&json, Some(&markdown)), []);
         let document = HandoffDocument::read(&json).unwrap();
-        (folder, document)
+        (directory, document)
     };
-    folders.map(read).collect()
+    directories.map(read).collect()
 }
 
 fn repository(dir: &Path) -> bool {
@@ -110,16 +110,16 @@ fn repository(dir: &Path) -> bool {
 #[tokio::test]
 async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     let scene = Scene::with(model, "").await;
-    let folder = scene.path("work");
-    let has_git = repository(&folder);
+    let directory = scene.path("work");
+    let has_git = repository(&directory);
     let other = started(&scene, "other", &[]);
     let run = started(&scene, "claude", &["--topic", "importer"]);
     let (url, others) = (scene.wrote("claude.url"), scene.wrote("other.url"));
     assert!(url.contains("/r/") && url.ends_with("/t/importer"), "{url}");
-    ask(&others, "elsewhere", &work(&folder, "Go on.")).await;
-    ask(&url, "one", &work(&folder, "Go on.")).await;
+    ask(&others, "elsewhere", &work(&directory, "Go on.")).await;
+    ask(&url, "one", &work(&directory, "Go on.")).await;
     // All of this session's work is handed over.
-    ask(&url, "two", &work(&folder, "Hand over.")).await;
+    ask(&url, "two", &work(&directory, "Hand over.")).await;
     // The proxy goes on for the other agent.
     let out = ended(&scene, "claude", run);
     assert!(out.status.success());
@@ -130,7 +130,7 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
         (document.topic.as_str(), document.origin.as_str()),
         ("importer", "local")
     );
-    assert_eq!(document.repository, folder.to_str().unwrap());
+    assert_eq!(document.repository, directory.to_str().unwrap());
     if has_git {
         assert_eq!(document.branch, "feature/x");
     }
@@ -170,7 +170,7 @@ async fn a_command_in_the_chat_is_no_work_and_names_the_topic() {
     assert_eq!(all.len(), 1, "{}", text(&out.stderr));
     let document = &all[0].1;
     assert_eq!(document.topic, "parser");
-    // The folder is gone: it is named, and the transcript alone says what was done.
+    // The directory is gone: it is named, and the transcript alone says what was done.
     assert_eq!(document.repository, scene.path("gone").to_str().unwrap());
     assert!(!document.prompt.contains("::handoff"), "{}", document.prompt);
 }
@@ -231,9 +231,9 @@ const FIELDS: [&str; 7] = [
 ];
 
 /// A session whose last test failed, and the lines of Claude Code's own record of it.
-fn unfinished(folder: &Path) -> (Vec<Value>, String) {
-    let mut messages = work(folder, "Go on.");
-    let path = folder.join("src/importer.rs");
+fn unfinished(directory: &Path) -> (Vec<Value>, String) {
+    let mut messages = work(directory, "Go on.");
+    let path = directory.join("src/importer.rs");
     let edit = json!({"file_path": path, "old_string": "a", "new_string": "b"});
     let test = json!({"command": "cargo test importer"});
     let fails = "Exit code 101\ntest bom ... FAILED\nerror: test failed";
@@ -248,15 +248,15 @@ fn unfinished(folder: &Path) -> (Vec<Value>, String) {
     }
     let said = json!({"role": "assistant", "content": "Done: the importer."});
     let lines = messages.iter().chain([&said]).map(|message| {
-        json!({"type": message["role"], "sessionId": "one", "cwd": folder, "message": message}).to_string()
+        json!({"type": message["role"], "sessionId": "one", "cwd": directory, "message": message}).to_string()
     });
     let lines = lines.collect::<Vec<_>>().join("\n");
     (messages, lines)
 }
 
 /// Runs the hook of a session's end, as Claude Code does, and returns the document that is newest then.
-fn hooked(scene: &Scene, folder: &Path) -> Value {
-    let input = json!({"session_id": "one", "transcript_path": scene.path("one.jsonl"), "cwd": folder,
+fn hooked(scene: &Scene, directory: &Path) -> Value {
+    let input = json!({"session_id": "one", "transcript_path": scene.path("one.jsonl"), "cwd": directory,
         "hook_event_name": "SessionEnd"});
     let mut hook = scene.baton("handoffs create", &["--auto", "--hook", "--alone"]);
     let mut hook = hook
@@ -274,11 +274,11 @@ fn hooked(scene: &Scene, folder: &Path) -> Value {
     );
     let shown = scene.output("handoffs show", &["--format", "json"]);
     let document: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    let folder = scene
+    let directory = scene
         .state
         .join("handoffs")
         .join(document["id"].as_str().unwrap());
-    let markdown = fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    let markdown = fs::read_to_string(directory.join(MARKDOWN)).unwrap();
     assert_eq!(validate(&text(&shown.stdout), Some(&markdown)), []);
     let file = fs::read_to_string(text(&out.stdout).trim()).unwrap();
     assert!(file.contains(document["id"].as_str().unwrap()), "{file}");
@@ -290,16 +290,16 @@ fn hooked(scene: &Scene, folder: &Path) -> Value {
 #[tokio::test]
 async fn a_hook_leaves_what_a_run_leaves() {
     let scene = Scene::with(model, "").await;
-    let folder = scene.path("work");
-    repository(&folder);
-    let (messages, lines) = unfinished(&folder);
+    let directory = scene.path("work");
+    repository(&directory);
+    let (messages, lines) = unfinished(&directory);
     let run = started(&scene, "claude", &[]);
     ask(&scene.wrote("claude.url"), "one", &messages).await;
     let out = ended(&scene, "claude", run);
     let all = left(&out);
     let of_run: Value = serde_json::from_str(&all[0].1.json()).unwrap();
     fs::write(scene.path("one.jsonl"), &lines).unwrap();
-    let first = hooked(&scene, &folder);
+    let first = hooked(&scene, &directory);
     for field in FIELDS {
         assert_eq!(first[field], of_run[field], "{field}");
     }
@@ -313,7 +313,7 @@ async fn a_hook_leaves_what_a_run_leaves() {
     );
     let more = json!({"type": "user", "sessionId": "one", "message": {"role": "user", "content": "Now the exporter."}});
     fs::write(scene.path("one.jsonl"), format!("{lines}\n{more}")).unwrap();
-    let second = hooked(&scene, &folder);
+    let second = hooked(&scene, &directory);
     assert_eq!(second["id"], first["id"]);
     assert!(second["prompt"].as_str().unwrap().contains("Now the exporter."));
     let files = fs::read_dir(scene.state.join("handoffs/work")).unwrap().count();
@@ -327,7 +327,7 @@ async fn a_hook_leaves_what_a_run_leaves() {
     };
     let resumed = vec![StoredRecord::Conversation(Box::new(resumed))];
     store.put("write a conversation", resumed).await.unwrap();
-    assert_ne!(hooked(&scene, &folder)["id"], first["id"]);
+    assert_ne!(hooked(&scene, &directory)["id"], first["id"]);
 }
 
 #[tokio::test]

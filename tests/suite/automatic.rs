@@ -74,9 +74,9 @@ async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
 async fn a_full_context_is_handed_over_inside_the_agents_loop() {
     for variant in WIRES {
         for stream in [true, false] {
-            let folder = tempfile::tempdir().unwrap();
+            let directory = tempfile::tempdir().unwrap();
             let store = memory();
-            let saved = folder.path().join("saved");
+            let saved = directory.path().join("saved");
             let fixture = fixture(variant, store.clone(), |config| {
                 config.handoff.save_dir = Some(saved.clone());
             })
@@ -94,7 +94,7 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
             assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
             assert!(
                 answer.text.contains("by a threshold"),
-                "the person is told: {}",
+                "the user is told: {}",
                 answer.text
             );
             assert_eq!(origins(&store).await, [HandoffOrigin::Auto]);
@@ -118,10 +118,10 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
     }
 }
 
-/// The one file of a folder, once it is whole.
-async fn wait_for_file(folder: &std::path::Path) -> String {
+/// The one file of a directory, once it is whole.
+async fn wait_for_file(directory: &std::path::Path) -> String {
     for _ in 0..300 {
-        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = fs::read_dir(directory).into_iter().flatten().flatten();
         let files: Vec<_> = files.map(|file| file.path()).collect();
         if let [file] = &files[..] {
             let name = file.file_name().unwrap().to_str().unwrap();
@@ -136,7 +136,7 @@ async fn wait_for_file(folder: &std::path::Path) -> String {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("no file in {}", folder.display());
+    panic!("no file in {}", directory.display());
 }
 
 #[tokio::test]
@@ -164,13 +164,13 @@ async fn in_stop_mode_the_answer_ends_at_the_handoff() {
     }
 }
 
-/// A model that writes nothing: a selection is tried, then none. A folder that cannot be written is reported in the log
+/// A model that writes nothing: a selection is tried, then none. A directory that cannot be written is reported in the log
 /// alone.
 #[tokio::test]
 async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
     for variant in WIRES {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         let store = memory();
         let fixture = fixture(variant, store.clone(), |config| {
@@ -198,10 +198,10 @@ async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
     }
 }
 
-/// `handoff.review`: with "manual" a threshold waits for nobody; with "always" its draft waits for a person, and no second one is
+/// `handoff.review`: with "manual" a threshold waits for nobody; with "always" its draft waits for a user, and no second one is
 /// written meanwhile.
 #[tokio::test]
-async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
+async fn a_threshold_waits_for_a_users_yes_where_the_config_says_so() {
     for variant in WIRES {
         for review in [ReviewPolicy::Manual, ReviewPolicy::Always] {
             let store = memory();

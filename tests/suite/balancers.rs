@@ -58,7 +58,7 @@ fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
-        .map(|folder| folder.join(program))
+        .map(|directory| directory.join(program))
         .find(|file| file.is_file())
         .unwrap_or_else(|| panic!("{program} is not installed: apt-get install {program}"))
 }

@@ -74,7 +74,7 @@ fn require_browser() {
     );
 }
 
-/// The program, as a person runs it.
+/// The program, as a user runs it.
 struct Running {
     program: Program,
     _state: tempfile::TempDir,
@@ -100,10 +100,10 @@ impl Running {
 
     /// Runs scripts of `tests/browser` against it.
     fn drive(&self, scripts: &[&str]) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
         let output = Command::new("node")
             .args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
-            .args(scripts.iter().map(|script| folder.join(script)))
+            .args(scripts.iter().map(|script| directory.join(script)))
             .env("BATON_URL", &self.program.data)
             .env("BATON_ADMIN", &self.program.admin)
             .env("BATON_PROGRAM", env!("CARGO_BIN_EXE_baton"))

@@ -1,5 +1,5 @@
-//! The checked cut: what a prompt lacks of the person's rules stands behind it, the same on every later request, through
-//! every later handoff, until the person drops it.
+//! The checked cut: what a prompt lacks of the user's rules stands behind it, the same on every later request, through
+//! every later handoff, until the user drops it.
 
 use baton_core::handoffs::carry::CarryScope;
 use baton_strict::Reply;
@@ -48,7 +48,7 @@ async fn rules_outlive_five_handoffs(variant: Variant) {
         assert_eq!(stage.sent(), [carried.as_str()], "handoff {n}");
         assert!(
             fired.text.contains("<carried-over>"),
-            "the person sees what the model sees"
+            "the user sees what the model sees"
         );
         history = stage.then(&history, &fired, "On.");
         stage.push(Reply::text("Step."));
@@ -100,7 +100,7 @@ async fn dropped_by_number(variant: Variant) {
 /// The newest message and what else was said stand behind a prompt that names nothing; the next handoff has what came since.
 async fn what_was_said_is_carried_by_rank(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |config| {
-        config.handoff.carry = CarryScope::All
+        config.handoff.append_missing = CarryScope::All
     })
     .await;
     let message = variant.message;
@@ -137,7 +137,7 @@ async fn what_was_said_is_carried_by_rank(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Words of tools, files and the model are never the person's.
+/// Words of tools, files and the model are never the user's.
 async fn poison_is_no_rule(variant: Variant) {
     let read = Reply::new()
         .thinking("What is in it?")
@@ -165,7 +165,10 @@ async fn evidence_and_switch(variant: Variant) {
         let ran = Reply::new()
             .thinking("Do they pass?")
             .call("bash", json!({"command": "cargo test"}));
-        let stage = Fixture::with(variant, [ran], memory(), |config| config.handoff.carry = scope).await;
+        let stage = Fixture::with(variant, [ran], memory(), |config| {
+            config.handoff.append_missing = scope
+        })
+        .await;
         let ask = async |history: &[Value]| {
             let body = (variant.body)(history, true)
                 .to_string()
@@ -233,7 +236,7 @@ async fn the_status_has_the_receipt() {
     let handoffs: Vec<_> = events.iter().flat_map(|event| &event.handoffs).collect();
     let counts: Vec<_> = handoffs
         .iter()
-        .map(|handoff| (handoff.lacked["rule"], handoff.relookups))
+        .map(|handoff| (handoff.missing_items["rule"], handoff.relookups))
         .collect();
     assert_eq!(counts, [(1, None), (1, Some(2))]);
     stage.assert_clean();

@@ -45,7 +45,7 @@ fn failed(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
     )
 }
 
-/// A state folder after two exchanges, the last of which handed over.
+/// A state directory after two exchanges, the last of which handed over.
 async fn used() -> tempfile::TempDir {
     let model = |seen: &Received| match texts(seen.messages()) == [format!("u: {PROMPT}")] {
         true => Reply::text("Fresh."),

@@ -675,13 +675,13 @@ async fn composed_now(variant: Variant) {
         sent.len() == 1 && sent[0].contains("Mend the importer."),
         "{sent:?}"
     );
-    // The person goes back to before the command.
+    // The user goes back to before the command.
     says(&stage, &and(&stage, &now, "Rather this."), thought("This.")).await;
     assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
     stage.assert_clean();
 }
 
-/// A draft waits for the person's approval, and nothing is cut before. Rejected, another one can be requested.
+/// A draft waits for the user's approval, and nothing is cut before. Rejected, another one can be requested.
 async fn reviewed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -731,7 +731,7 @@ async fn reviewed(variant: Variant) {
     stage.assert_clean();
 }
 
-/// `handoff.review`: a person's request waits with "manual" and with "always".
+/// `handoff.review`: a user's request waits with "manual" and with "always".
 async fn review_by_the_config(variant: Variant) {
     for (review, waits) in [
         (ReviewPolicy::Never, false),
@@ -841,7 +841,7 @@ async fn only_a_smaller_one(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A person who continues while a draft waits is notified once, in front of the model's answer, and the model never
+/// A user who continues while a draft waits is notified once, in front of the model's answer, and the model never
 /// sees it.
 async fn told_that_it_waits(variant: Variant) {
     for stream in [true, false] {
@@ -941,7 +941,7 @@ async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &st
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
 
-/// A command without an answer, and without a trace: the process was killed, or baton was not in use. The person's next
+/// A command without an answer, and without a trace: the process was killed, or baton was not in use. The user's next
 /// message is sent without it.
 async fn never_answered(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
@@ -969,7 +969,7 @@ async fn never_answered(variant: Variant) {
     says(&stage, &and(&stage, &now, "Third."), thought("So.")).await;
     assert_eq!(elements(&stage)[..sent.len()], sent, "the prefix stays");
     assert_eq!(stage.sent()[5..], ["a: Second.", "u: Third."]);
-    // What the person says of one is text.
+    // What the user says of one is text.
     let said = and(&stage, &and(&stage, &history, "See ::pin there."), "More.");
     says(&stage, &said, Reply::text("So.")).await;
     assert!(stage.sent().last().unwrap().contains("See ::pin there."));
@@ -1032,7 +1032,7 @@ async fn until_asked(stage: &Fixture, requests: usize) {
     }
 }
 
-/// The store goes offline while the model writes: nothing is pinned, the person is notified, and the next request is
+/// The store goes offline while the model writes: nothing is pinned, the user is notified, and the next request is
 /// whole.
 async fn store_fails_meanwhile(variant: Variant) {
     let store = FlakyStore::new(memory());
@@ -1184,7 +1184,7 @@ async fn not_handed_over(variant: Variant) {
     stage.assert_clean();
 }
 
-/// What the agent's harness puts in front of the person's words is no part of a command, and stays.
+/// What the agent's harness puts in front of the user's words is no part of a command, and stays.
 #[tokio::test]
 async fn a_reminder_in_front_of_a_command_stays() {
     let stage = Fixture::new(variants::ANTHROPIC, []).await;
@@ -1200,7 +1200,7 @@ async fn a_reminder_in_front_of_a_command_stays() {
     stage.assert_clean();
 }
 
-/// A request for a title has the session's id and texts, and no tools; one that sorts what the person said asks for JSON. What
+/// A request for a title has the session's id and texts, and no tools; one that sorts what the user said asks for JSON. What
 /// they quote is not done, and goes no further.
 #[tokio::test]
 async fn a_request_beside_the_session_does_nothing() {

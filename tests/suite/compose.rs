@@ -132,7 +132,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
             config.store.address.as_ref().unwrap().servers,
             [("valkey".to_owned(), 6379)]
         );
-        // Its volumes are the config that it is given and the folder that it writes to, which the image's user owns.
+        // Its volumes are the config that it is given and the directory that it writes to, which the image's user owns.
         let volumes = strings(&service["volumes"]);
         let file = service["environment"]["BATON_CONFIG"].as_str().unwrap();
         assert_eq!(volumes[0], format!("./baton.toml:{file}:ro"));
@@ -204,7 +204,7 @@ mod redis {
             let mut settings = config(&services[name]).store;
             settings.address = Some(StoreAddress::parse(&server.url()).unwrap());
             assert_eq!(
-                RedisStore::of(&settings)
+                RedisStore::new(&settings)
                     .unwrap()
                     .settings_problem()
                     .await
@@ -212,7 +212,7 @@ mod redis {
                 None
             );
 
-            // The same with this machine's addresses and folders in place of the containers'.
+            // The same with this machine's addresses and directories in place of the containers'.
             let (data, admin) = (free_port(), free_port());
             let file = text("baton.toml")
                 .replace("0.0.0.0:8787", &format!("127.0.0.1:{data}"))

@@ -125,9 +125,9 @@ async fn both_tools_are_offered_where_the_config_says_always() {
     fixture.assert_clean();
 }
 
-/// A person may still hand over there, and from then on the model has both tools.
+/// A user may still hand over there, and from then on the model has both tools.
 #[tokio::test]
-async fn a_person_hands_over_beside_a_tool_that_resets() {
+async fn a_user_hands_over_beside_a_tool_that_resets() {
     let variant = Variant {
         body: codex,
         ..RESPONSES

@@ -156,7 +156,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
 
 /// Killed while a command's handoff is written, while its answer goes out, or after it. The next request continues from
 /// the handoff where its sentinel was shown, else from the whole history. A handoff that was in the store when the kill
-/// came may apply without its sentinel: the person asked for it. Neither the command nor the answer is in the request.
+/// came may apply without its sentinel: the user asked for it. Neither the command nor the answer is in the request.
 #[tokio::test]
 async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
     let drafts = |seen: &Received| match seen.last_user_text() {
@@ -241,7 +241,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
 
 /// The text of an answer, as far as it came.
 fn text_of(raw: &[u8]) -> String {
-    let answered = baton_core::transcript::AnswerContent::of(raw);
+    let answered = baton_core::transcript::AnswerContent::from_body(raw);
     answered.parts.iter().map(|part| part.text()).collect()
 }
 
@@ -280,7 +280,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     );
 }
 
-/// Killed when a command has arrived and nothing is written of it yet: sent again it is done, and where the person goes on instead,
+/// Killed when a command has arrived and nothing is written of it yet: sent again it is done, and where the user goes on instead,
 /// the model never sees it.
 #[tokio::test]
 async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_else_never_sent() {
@@ -338,7 +338,7 @@ async fn a_killed_program_leaves_no_request_behind() {
     };
     let provider = Strict::start(slow, Options::default()).await.unwrap();
     let dir = temp();
-    let more = "limits.shelf_bytes = 0\njournal.enabled = false\n";
+    let more = "limits.request_buffer_bytes = 0\njournal.enabled = false\n";
     let (config, state) = (config_for(&provider, dir.path(), more), dir.path().join("state"));
     let mut program = Program::start(&config, &state);
     let body = Anthropic.body(&[user(&"The canary sings. ".repeat(10_000))], true);

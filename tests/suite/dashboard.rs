@@ -226,14 +226,16 @@ fn wrong_queries_are_found() {
         ("sum(rate(baton_handoffs{wire=\"x\"}[5m]))", ""),
         ("sum(rate(baton_handoffs_total{wires=\"x\"}[5m]))", ""),
         ("sum by (outcome) (rate(baton_handoffs_total[5m]))", ""),
-        ("sum by (wire) (rate(baton_added_seconds_total[5m]))", ""),
+        (
+            "sum by (wire) (rate(baton_request_overhead_seconds_total[5m]))",
+            "",
+        ),
         ("sum(rate(baton_handoffs_total[5m]))", "{{wire}}"),
         ("1 - 0.5", ""),
     ] {
         assert!(!complaints(expr, legend, &samples).is_empty(), "{expr}");
     }
-    let fine =
-        "1 - histogram_quantile(0.5, sum by (le) (rate(baton_added_seconds_bucket{instance=~\"$i\"}[5m])))";
+    let fine = "1 - histogram_quantile(0.5, sum by (le) (rate(baton_request_overhead_seconds_bucket{instance=~\"$i\"}[5m])))";
     assert_eq!(complaints(fine, "{{le}}", &samples), Vec::<String>::new());
 }
 

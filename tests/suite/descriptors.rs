@@ -81,7 +81,10 @@ fn with_few_descriptors_fewer_exchanges_run_at_once_and_none_fails() {
     baton_llm::serve::proxy::descriptors::raise();
     let limited = Limited::start("ulimit -n 256", &upstream());
     let log = limited.log();
-    assert!(log.contains("limits.exchanges") && log.contains("43"), "{log}");
+    assert!(
+        log.contains("limits.max_concurrent_requests") && log.contains("43"),
+        "{log}"
+    );
     let answers: Vec<String> = thread::scope(|scope| {
         let agents: Vec<_> = (0..AGENTS)
             .map(|_| {
@@ -105,6 +108,10 @@ fn a_soft_limit_is_raised() {
         line.split_whitespace().skip(3).take(2).collect::<Vec<_>>(),
         ["8192", "8192"]
     );
-    assert!(!limited.log().contains("limits.exchanges"), "{}", limited.log());
+    assert!(
+        !limited.log().contains("limits.max_concurrent_requests"),
+        "{}",
+        limited.log()
+    );
     assert_eq!(Limited::ask(&limited.addr), "200");
 }

@@ -10,9 +10,9 @@ const PAGES: [&str; 4] = [
     "docs/security.md",
 ];
 
-/// Every Rust file below `folder`.
-fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
+/// Every Rust file below `directory`.
+fn sources(directory: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, out);

@@ -11,7 +11,7 @@ use baton_llm::state::config::Config;
 use baton_llm::state::files::documents::{
     self, DocumentSettings, DocumentWriter, JSON, MARKDOWN, StoredHandoff,
 };
-use baton_llm::state::files::yaml_files::{HandoffFolder, read_file};
+use baton_llm::state::files::yaml_files::{HandoffDirectory, read_file};
 use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -37,7 +37,7 @@ fn settings(dir: &Path, change: impl FnOnce(&mut Config)) -> Option<DocumentSett
     let mut config = harness::config("http://127.0.0.1:1");
     config.state_dir = dir.to_owned();
     change(&mut config);
-    DocumentSettings::of(&config)
+    DocumentSettings::from_config(&config)
 }
 
 impl Run {
@@ -75,15 +75,15 @@ impl Run {
         self.store.documents(&DocumentFilter::default()).await.unwrap()
     }
 
-    fn folder(&self) -> PathBuf {
+    fn directory(&self) -> PathBuf {
         self.dir.path().join("handoffs")
     }
 }
 
 fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
-    let folder = Path::new(&record.folder);
-    let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
-    let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    let directory = Path::new(&record.directory);
+    let json = std::fs::read_to_string(directory.join(JSON)).unwrap();
+    let markdown = std::fs::read_to_string(directory.join(MARKDOWN)).unwrap();
     assert_eq!(validate(&json, Some(&markdown)), []);
     let schema = serde_json::from_str(include_str!("../../docs/handoff.schema.json")).unwrap();
     let value: Value = serde_json::from_str(&json).unwrap();
@@ -93,19 +93,19 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
         .map(|error| error.to_string())
         .collect();
     assert_eq!(wrong, [""; 0]);
-    let left: Vec<_> = std::fs::read_dir(folder)
+    let left: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|file| file.unwrap().file_name())
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
     let document = HandoffDocument::read(&json).unwrap();
-    handoff_file(folder, &document);
+    handoff_file(directory, &document);
     (document, markdown)
 }
 
-/// Next to the document's folder there is a handoff file that says the same.
-fn handoff_file(folder: &Path, document: &HandoffDocument) {
-    let all = HandoffFolder::new(folder.parent().unwrap()).unwrap();
+/// Next to the document's directory there is a handoff file that says the same.
+fn handoff_file(directory: &Path, document: &HandoffDocument) {
+    let all = HandoffDirectory::new(directory.parent().unwrap()).unwrap();
     let listed = all.list(None, 0, false).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap());
     let its: Vec<_> = read
@@ -238,7 +238,7 @@ async fn a_mixed_batch(side: Variant) {
     run.stage.assert_clean();
 }
 
-/// A folder that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.
+/// A directory that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_document_touches_nothing_and_the_next_start_writes_it() {
     let dir = harness::temp();
@@ -270,7 +270,7 @@ async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, off).await;
     run.stage.ask(&run.stage.history(), true).await;
     assert_eq!(run.records().await, []);
-    assert!(!run.folder().exists());
+    assert!(!run.directory().exists());
     let later = DocumentWriter::start(settings(run.dir.path(), |_| {}), run.store.clone());
     assert!(later.flush(LONG).await);
     assert_eq!(run.records().await, []);
@@ -279,15 +279,15 @@ async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     run.stage.assert_clean();
 }
 
-/// Made again from the request that went upstream, in another folder and another store: the same bytes.
+/// Made again from the request that went upstream, in another directory and another store: the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
     let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
     run.stage.ask(&run.stage.history(), true).await;
     let records = run.records().await;
-    let bytes = |folder: &Path| [JSON, MARKDOWN].map(|name| std::fs::read(folder.join(name)).unwrap());
+    let bytes = |directory: &Path| [JSON, MARKDOWN].map(|name| std::fs::read(directory.join(name)).unwrap());
     let (document, _) = files(&records[0]);
-    let before = bytes(Path::new(&records[0].folder));
+    let before = bytes(Path::new(&records[0].directory));
     let sent = run.stage.provider.generations()[0].raw.clone();
     let handoff = run.store.handoff("local", document.id).await.unwrap().unwrap();
     let other = harness::temp();
@@ -303,9 +303,9 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
         transcript: Box::new(move || Some(sent)),
     };
     let store = harness::sqlite(other.path());
-    let folder = documents::write(&settings, &store, stored).await.unwrap();
-    assert_eq!(bytes(&folder), before);
-    assert!(folder.starts_with(other.path()));
+    let directory = documents::write(&settings, &store, stored).await.unwrap();
+    assert_eq!(bytes(&directory), before);
+    assert!(directory.starts_with(other.path()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -335,7 +335,7 @@ async fn no_secret_is_in_a_document() {
     }
 }
 
-/// A person's line in a new session makes a superseded document active again.
+/// A user's line in a new session makes a superseded document active again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resuming_a_superseded_handoff_makes_it_active() {
     let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
@@ -386,7 +386,7 @@ async fn an_undone_handoff_has_a_status_of_its_own() {
     stage.assert_clean();
 }
 
-/// A person who resumes a handoff, by its line or by a command, learns what has changed in the repository. The model
+/// A user who resumes a handoff, by its line or by a command, learns what has changed in the repository. The model
 /// gets the same text, once, and unchanged on every later request.
 async fn resumed_and_compared(side: Variant) {
     let dir = harness::temp();
@@ -529,7 +529,7 @@ async fn the_commands_list_show_validate_and_archive() {
         dir,
     } = run;
     drop((stage, store, writer));
-    let (id, folder) = (records[0].handoff.to_string(), records[0].folder.clone());
+    let (id, directory) = (records[0].handoff.to_string(), records[0].directory.clone());
     let baton = |args: &[&str]| baton_in(dir.path(), args);
     let ok = |args: &[&str]| {
         let (code, out, complaint) = baton(args);
@@ -549,20 +549,20 @@ async fn the_commands_list_show_validate_and_archive() {
     let json = ok(&["handoffs", "show", "--format", "json"]);
     assert_eq!(
         json,
-        std::fs::read_to_string(Path::new(&folder).join(JSON)).unwrap()
+        std::fs::read_to_string(Path::new(&directory).join(JSON)).unwrap()
     );
-    assert_eq!(ok(&["handoffs", "show", "--path"]).trim(), folder);
+    assert_eq!(ok(&["handoffs", "show", "--path"]).trim(), directory);
     assert!(ok(&["handoffs", "check", "--syntax"]).trim().ends_with(": valid"));
     let shown = ok(&["handoffs", "show", &id]);
     assert!(
-        shown.contains(&folder) && shown.contains("\nnext ") && shown.contains("\nlineage "),
+        shown.contains(&directory) && shown.contains("\nnext ") && shown.contains("\nlineage "),
         "{shown}"
     );
     assert!(shown.ends_with(&format!("{PROMPT}\n")), "{shown}");
     let listed: Value = serde_json::from_str(&ok(&["handoffs", "list", "--json"])).unwrap();
     assert_eq!(listed[0]["status"], "active");
 
-    let markdown = Path::new(&folder).join(MARKDOWN);
+    let markdown = Path::new(&directory).join(MARKDOWN);
     let text = std::fs::read_to_string(&markdown).unwrap();
     std::fs::write(
         &markdown,
@@ -631,7 +631,7 @@ async fn the_commands_list_show_validate_and_archive() {
     );
 }
 
-/// Runs the program in a folder that is its home and its state: exit code, output, and what it says next to that.
+/// Runs the program in a directory that is its home and its state: exit code, output, and what it says next to that.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
         .env_clear()
@@ -741,10 +741,10 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         transcript: Box::new(move || Some(body.into())),
     };
     let settings = Arc::new(settings(dir.path(), |_| {}).unwrap());
-    let folder = documents::write(&settings, &harness::memory(), stored)
+    let directory = documents::write(&settings, &harness::memory(), stored)
         .await
         .unwrap();
-    let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    let markdown = std::fs::read_to_string(directory.join(MARKDOWN)).unwrap();
     let shown = &markdown[..markdown.find("\n## Failed attempts").unwrap()];
     let page = include_str!("../../docs/handoffs.md");
     assert!(page.contains(shown), "docs/handoffs.md should have\n{shown}");
@@ -822,13 +822,13 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         .pop()
         .unwrap();
     drop((stage, store, writer));
-    let (id, folder) = (record.handoff.to_string(), record.folder.clone());
-    let json = format!("{folder}/{JSON}");
+    let (id, directory) = (record.handoff.to_string(), record.directory.clone());
+    let json = format!("{directory}/{JSON}");
     let (out, beside) = said(&["list"]);
     assert!(out.contains(&id) && beside.is_empty(), "{out}{beside}");
-    // The same document by its id, its folder and its JSON; and a file by its path and its place in the folder.
+    // The same document by its id, its directory and its JSON; and a file by its path and its place in the directory.
     let short = format!("api/{}", Path::new(&file).file_name().unwrap().to_str().unwrap());
-    for name in [id.as_str(), &id[..13], &folder, &json] {
+    for name in [id.as_str(), &id[..13], &directory, &json] {
         assert!(
             said(&["show", name, "--format", "md"])
                 .0
@@ -841,7 +841,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
                 .contains("\nnow: reader.rs.\n"),
             "{name}"
         );
-        assert_eq!(said(&["show", name, "--path"]).0.trim(), folder);
+        assert_eq!(said(&["show", name, "--path"]).0.trim(), directory);
         assert!(
             said(&["show", name, "--for", "fresh"])
                 .0
@@ -900,7 +900,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     let archived = said(&["archive", &short]).0.trim().to_owned();
     assert_eq!(said(&["archive", &archived, "--undo"]).0.trim(), file);
     assert_eq!(baton(&["archive", &file, "--undo"]).0, 64);
-    assert!(said(&["archive", &folder]).0.starts_with("archived: "));
+    assert!(said(&["archive", &directory]).0.starts_with("archived: "));
     let (_, beside) = said(&["list"]);
     assert!(
         beside.contains("none of 1: baton handoffs list --all"),
@@ -928,7 +928,7 @@ async fn list_follow_prints_what_changes_as_json_lines() {
         topic: "t".into(),
         status: HandoffStatus::Active,
         created_ms: 1000 * u64::try_from(n).unwrap(),
-        folder: format!("/handoffs/{n}"),
+        directory: format!("/handoffs/{n}"),
         document: "{}".into(),
     };
     store.put_document(&document(1)).await.unwrap();

@@ -238,7 +238,7 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
     assert!(api.fixture.baton.drafting.all_open().is_empty());
 }
 
-/// The result names the handoff, its document, and the folder of that.
+/// The result names the handoff, its document, and the directory of that.
 #[tokio::test]
 async fn a_result_is_whole() {
     let api = Api::start().await;
@@ -265,7 +265,7 @@ async fn a_result_is_whole() {
         topic: "a".to_owned(),
         status: HandoffStatus::Active,
         created_ms: 1,
-        folder: "/handoffs/one".to_owned(),
+        directory: "/handoffs/one".to_owned(),
         document: "{}".to_owned(),
     };
     api.store.put_document(&record).await.unwrap();
@@ -406,7 +406,7 @@ async fn where_nothing_is_known_of_a_conversation_the_draft_tells_that_it_is_too
     );
 }
 
-/// Nothing is cut before a person's approval. The person may change the document, and later messages are kept.
+/// Nothing is cut before a user's approval. The user may change the document, and later messages are kept.
 #[tokio::test]
 async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
     for edited in [None, Some("## Goal\nOnly the tests.")] {

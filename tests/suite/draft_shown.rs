@@ -1,4 +1,4 @@
-//! The line that tells a person at once that a draft is made: no later request contains it. On every wire, in front of the
+//! The line that tells a user at once that a draft is made: no later request contains it. On every wire, in front of the
 //! strict provider.
 
 use std::time::Duration;

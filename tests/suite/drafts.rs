@@ -68,7 +68,7 @@ fn drafts_keep_what_must_be_kept_and_tell_no_secret_on_every_wire() {
         for (seed, turns) in [(1, 30), (2, 200)] {
             let session = Session::new(seed, turns);
             let view = view(wire.id(), session.body(wire.id()));
-            let index = DraftIndex::of(settings(), &Transcript::of(&view));
+            let index = DraftIndex::from_transcript(settings(), &Transcript::from_view(&view));
             let (local, bundle) = (
                 index.local(&request(4000)).unwrap(),
                 index.bundle(&request(4000)).unwrap(),
@@ -152,9 +152,9 @@ mod command {
         let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
         let dir = harness::temp();
         let mut config = harness::config(&provider.url());
-        if let Some((name, folder)) = variant.place {
+        if let Some((name, directory)) = variant.place {
             let mut place = config.upstreams["openai"].clone();
-            place.base_url = format!("{}{folder}", provider.url());
+            place.base_url = format!("{}{directory}", provider.url());
             config.upstreams.insert(name.to_owned(), place);
         }
         config.state_dir = dir.path().to_owned();
@@ -207,7 +207,7 @@ mod command {
                 "{prompt}"
             );
             assert_eq!(stored["resume"], format!("[[handoff-resume:{id}]]"));
-            // The files that no person writes have the tokens that the provider counted; it may refuse the request.
+            // The files that no user writes have the tokens that the provider counted; it may refuse the request.
             let counted = row["tokens"][0].as_object().map(|tokens| {
                 let kinds = ["input", "cache_read", "cache_write", "output"];
                 kinds

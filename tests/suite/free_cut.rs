@@ -43,7 +43,7 @@ struct Scene {
     clock: Clock,
     store: SharedStore,
     history: Vec<Value>,
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
 }
 
 impl Scene {
@@ -53,7 +53,7 @@ impl Scene {
 
     async fn pausing(variant: Variant, change: impl Fn(&mut Config), words: usize) -> Self {
         let (store, clock) = (memory(), Clock::default());
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let script = Queue::new([]);
         let fixture = Fixture::under(
             Options::default(),
@@ -69,7 +69,7 @@ impl Scene {
             clock,
             store,
             history: Vec::new(),
-            _folder: folder,
+            _directory: directory,
         };
         scene.restart(change);
         scene.work(words).await;
@@ -78,11 +78,11 @@ impl Scene {
 
     /// Another process over the same store.
     fn restart(&mut self, change: impl Fn(&mut Config)) {
-        let prices = self._folder.path().join("prices.toml");
+        let prices = self._directory.path().join("prices.toml");
         std::fs::write(&prices, PRICES).unwrap();
         let clock = self.clock.clone();
         let config = |config: &mut Config| {
-            config.handoff.free = FreeCutPolicy::On;
+            config.handoff.when_cache_cold = FreeCutPolicy::On;
             config.handoff.cache_lifetime = Some(Duration::from_secs(300));
             config.commands.prefix = "::".to_owned();
             config.bill.prices = Some(prices);
@@ -94,7 +94,7 @@ impl Scene {
         });
     }
 
-    /// The agent's loop: reads of files, then an answer, and the person is away.
+    /// The agent's loop: reads of files, then an answer, and the user is away.
     async fn work(&mut self, words: usize) {
         let fixture = &self.fixture;
         let mut history = vec![fixture.user("Mend the importer.")];
@@ -115,7 +115,7 @@ impl Scene {
         self.history = history;
     }
 
-    /// The person is back.
+    /// The user is back.
     async fn says(&mut self, text: &str) -> Answer {
         self.history.push(self.fixture.user(text));
         let answer = self.fixture.ask(&self.history, true).await;
@@ -292,7 +292,7 @@ async fn who_comes_back_in_time_goes_on_with_the_whole_history() {
 
 #[tokio::test]
 async fn where_nothing_is_to_be_won_nothing_happens() {
-    let off = |config: &mut Config| config.handoff.free = FreeCutPolicy::Off;
+    let off = |config: &mut Config| config.handoff.when_cache_cold = FreeCutPolicy::Off;
     let unpriced = |config: &mut Config| config.bill.prices = None;
     type Row = (&'static str, fn(&mut Config), usize);
     let rows: [Row; 3] = [
@@ -334,8 +334,8 @@ async fn a_draft_ahead_that_fails_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_first_where_the_config_wants_that() {
-    let ask = |config: &mut Config| config.handoff.free = FreeCutPolicy::Ask;
+async fn a_user_is_asked_first_where_the_config_wants_that() {
+    let ask = |config: &mut Config| config.handoff.when_cache_cold = FreeCutPolicy::Ask;
     for variant in WIRES {
         for yes in [true, false] {
             let mut scene = Scene::new(variant, ask).await;
@@ -347,11 +347,7 @@ async fn a_person_is_asked_first_where_the_config_wants_that() {
                 "{}",
                 answer.text
             );
-            assert_eq!(
-                scene.requests(),
-                asked,
-                "nothing is sent before the person decides"
-            );
+            assert_eq!(scene.requests(), asked, "nothing is sent before the user decides");
             assert_eq!(scene.origins().await, []);
             if yes {
                 scene.fixture.push(Reply::text(DOCUMENT));

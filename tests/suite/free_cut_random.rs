@@ -1,6 +1,6 @@
 //! Random conversations whose pauses, models and handoffs are random, on every wire, by a scripted clock. They run over
 //! a process that is killed and started, or over two replicas with one Redis or Valkey. Whatever happens, the provider
-//! finds no fault and the person's last message reaches the model. A draft that is ready is in no request before a
+//! finds no fault and the user's last message reaches the model. A draft that is ready is in no request before a
 //! handoff is made of it.
 //!
 //! A few on every change, many in `.ci/full long` and `replicas` ([`Cases`]).
@@ -111,16 +111,21 @@ struct Walk {
 }
 
 impl Walk {
-    async fn new(variant: Variant, seed: u64, stores: Vec<SharedStore>, folder: &tempfile::TempDir) -> Self {
+    async fn new(
+        variant: Variant,
+        seed: u64,
+        stores: Vec<SharedStore>,
+        directory: &tempfile::TempDir,
+    ) -> Self {
         let next = NextReply::default();
         let model = next.clone();
         let provider = Strict::start(move |seen: &Received| model.reply(seen), Options::default())
             .await
             .unwrap();
-        let prices = folder.path().join("prices.toml");
+        let prices = directory.path().join("prices.toml");
         std::fs::write(&prices, PRICES).unwrap();
         let mut config = harness::config(&provider.url());
-        config.handoff.free = FreeCutPolicy::On;
+        config.handoff.when_cache_cold = FreeCutPolicy::On;
         config.handoff.cache_lifetime = Some(Duration::from_secs(300));
         config.commands.prefix = "::".to_owned();
         config.bill.prices = Some(prices);
@@ -141,7 +146,7 @@ impl Walk {
         }
     }
 
-    /// A message of the person's, its answer, and the agent's loop after it.
+    /// A message of the user's, its answer, and the agent's loop after it.
     async fn turn(&mut self, text: &str, kind: u64) {
         self.history.push((self.variant.message)("user", text));
         self.next.set(kind);
@@ -182,7 +187,7 @@ impl Walk {
         }
     }
 
-    /// The model's last request has the person's message, and no document that is no handoff.
+    /// The model's last request has the user's message, and no document that is no handoff.
     async fn check_view(&mut self, text: &str, before: usize, is_first: bool) {
         let sent = self.provider.generations();
         // A draft may be written in this moment.
@@ -298,8 +303,8 @@ async fn walk(cases: Cases, stores: impl Fn() -> Vec<SharedStore>) {
     let on_wire = async |variant: Variant| {
         let mut cuts = 0;
         for case in 0..u64::from(cases.count) / 8 {
-            let folder = tempfile::tempdir().unwrap();
-            let mut walk = Walk::new(variant, cases.seed * 1_000 + case, stores(), &folder).await;
+            let directory = tempfile::tempdir().unwrap();
+            let mut walk = Walk::new(variant, cases.seed * 1_000 + case, stores(), &directory).await;
             let log = format!("Mend the importer. {}", "word ".repeat(WORDS));
             walk.turn(&log, 0).await;
             walk.turn("Go on.", 1).await;

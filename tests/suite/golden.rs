@@ -1,13 +1,13 @@
-//! Golden folders (`tests/golden/WIRE/`): request, legs, merged stream and reply, next request, cut request,
-//! mixed batch. A new case is a new folder; `manifest.json` explains the names.
+//! Golden directories (`tests/golden/WIRE/`): request, legs, merged stream and reply, next request, cut request,
+//! mixed batch. A new case is a new directory; `manifest.json` explains the names.
 
 use std::path::PathBuf;
 
-use baton_core::course::{StreamMerge, Verdict, VerdictInput, judge, place_beside};
-use baton_core::mark::seal::{SealKey, SealKeys};
-use baton_core::mark::sentinel;
+use baton_core::marker::seal::{SealKey, SealKeys};
+use baton_core::marker::sentinel;
 use baton_core::record::WireId;
 use baton_core::record::{HiddenPair, HiddenResult, LOCAL};
+use baton_core::response::{StreamMerge, Verdict, VerdictInput, judge, place_beside};
 use baton_core::rewrite::preamble;
 use baton_core::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::splice;
@@ -24,9 +24,9 @@ const WATCH: ResponseWatch = ResponseWatch {
     buffered_bytes: 1 << 20,
 };
 
-struct Folder(&'static dyn Wire);
+struct Directory(&'static dyn Wire);
 
-impl Folder {
+impl Directory {
     fn bytes(&self, name: &str) -> Bytes {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden")
@@ -97,12 +97,12 @@ fn events(stream: &[u8]) -> Vec<Value> {
     .collect()
 }
 
-fn tool_goes_in(f: &Folder) {
+fn tool_goes_in(f: &Directory) {
     let done = rewrite(&f.reading("00_request_agent.json"), &plain());
     assert_eq!(value(done.rope), f.json("01_request_upstream.json"));
 }
 
-fn later_leg_and_cut(f: &Folder) {
+fn later_leg_and_cut(f: &Directory) {
     let reading = f.reading("00_request_agent.json");
     let found = preamble::of(&reading.view, None, &[]);
     let head = preamble::head(f.0, &found, &prompt());
@@ -135,7 +135,7 @@ fn later_leg_and_cut(f: &Folder) {
 
 /// What a stream's merge begins with.
 struct Merged<'a> {
-    f: &'a Folder,
+    f: &'a Directory,
     request: RequestReading,
     legs: [Bytes; 2],
     prompt: String,
@@ -143,7 +143,7 @@ struct Merged<'a> {
 }
 
 impl<'a> Merged<'a> {
-    fn of(f: &'a Folder) -> Self {
+    fn new(f: &'a Directory) -> Self {
         Self {
             f,
             request: f.reading("00_request_agent.json"),
@@ -194,9 +194,9 @@ impl<'a> Merged<'a> {
     }
 }
 
-fn stream_merges(f: &Folder) {
+fn stream_merges(f: &Directory) {
     // Upstream may send pings or not: leg 2's ping is relayed unchanged.
-    let merged = Merged::of(f);
+    let merged = Merged::new(f);
     let longest = merged.legs.iter().map(Bytes::len).max().unwrap();
     let whole = merged.cut_at(longest);
     assert_eq!(events(&whole), events(&f.stream("05_merged")));
@@ -205,7 +205,7 @@ fn stream_merges(f: &Folder) {
     }
 }
 
-fn reply_merges(f: &Folder) {
+fn reply_merges(f: &Directory) {
     let first = f.bytes("02_response_handoff.json");
     let report = f.0.reply(&View::empty(f.0.id()), &first, WATCH).unwrap();
     let now = VerdictInput {
@@ -232,7 +232,7 @@ fn reply_merges(f: &Folder) {
     assert_eq!(joined, f.json("06_merged.json"));
 }
 
-fn mixed_batch(f: &Folder) {
+fn mixed_batch(f: &Directory) {
     let request = f.reading("00_request_agent.json");
     let stream = f.stream("20_mixed_upstream");
     let wanted = events(&f.stream("21_mixed_to_agent"));
@@ -290,7 +290,7 @@ fn mixed_batch(f: &Folder) {
     }
 }
 
-fn bytes_outside_edits_stay(f: &Folder) {
+fn bytes_outside_edits_stay(f: &Directory) {
     let odd = String::from_utf8(f.bytes("00_request_agent.json").to_vec()).unwrap();
     let odd = odd.replacen(
         '{',
@@ -334,27 +334,27 @@ macro_rules! golden {
 
             #[test]
             fn tool_goes_in() {
-                super::tool_goes_in(&Folder(&$wire));
+                super::tool_goes_in(&Directory(&$wire));
             }
             #[test]
             fn later_leg_and_cut() {
-                super::later_leg_and_cut(&Folder(&$wire));
+                super::later_leg_and_cut(&Directory(&$wire));
             }
             #[test]
             fn stream_merges_at_every_split() {
-                super::stream_merges(&Folder(&$wire));
+                super::stream_merges(&Directory(&$wire));
             }
             #[test]
             fn reply_merges() {
-                super::reply_merges(&Folder(&$wire));
+                super::reply_merges(&Directory(&$wire));
             }
             #[test]
             fn mixed_batch_at_every_split() {
-                super::mixed_batch(&Folder(&$wire));
+                super::mixed_batch(&Directory(&$wire));
             }
             #[test]
             fn bytes_outside_edits_stay() {
-                super::bytes_outside_edits_stay(&Folder(&$wire));
+                super::bytes_outside_edits_stay(&Directory(&$wire));
             }
         }
     };
@@ -370,7 +370,7 @@ golden!(gemini, baton_core::wire::gemini::Gemini);
 golden!(ollama, baton_core::wire::ollama::Ollama);
 
 /// Damaged bytes are refused or relayed; nothing panics, and unchanged bytes are not lost.
-fn damage_never_panics(f: &Folder) {
+fn damage_never_panics(f: &Directory) {
     let legs = [f.stream("03_leg1"), f.stream("20_mixed_upstream")];
     let requests = [
         f.bytes("07_next_request_agent.json"),
@@ -410,12 +410,12 @@ fn damage_never_panics(f: &Folder) {
 
 #[test]
 fn damaged_gemini_never_panics() {
-    damage_never_panics(&Folder(&baton_core::wire::gemini::Gemini));
+    damage_never_panics(&Directory(&baton_core::wire::gemini::Gemini));
 }
 
 #[test]
 fn damaged_ollama_never_panics() {
-    damage_never_panics(&Folder(&baton_core::wire::ollama::Ollama));
+    damage_never_panics(&Directory(&baton_core::wire::ollama::Ollama));
 }
 
 /// A stream's events as the elements of one JSON array.
@@ -426,7 +426,7 @@ fn as_array(stream: &[u8]) -> Bytes {
 
 #[test]
 fn gemini_json_array_merges_at_every_split() {
-    let f = Folder(&baton_core::wire::gemini::Gemini);
+    let f = Directory(&baton_core::wire::gemini::Gemini);
     let request = f.reading("00_request_agent.json");
     let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
@@ -467,7 +467,7 @@ fn every_wire_is_found_by_its_name() {
 
 #[test]
 fn a_response_stored_upstream_continues_from_its_last_leg() {
-    let f = Folder(&baton_core::wire::openai_responses::OpenaiResponses);
+    let f = Directory(&baton_core::wire::openai_responses::OpenaiResponses);
     let next = f.reading("09_stateful_next_agent.json");
     assert_eq!(
         next.view.facts.previous.as_ref().map(|p| &*p.id),

@@ -457,7 +457,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             .stdout
             .starts_with(b"Now: the till\n")
     );
-    // A hook cannot ask a person, and an empty session leaves nothing.
+    // A hook cannot ask a user, and an empty session leaves nothing.
     let nothing = fed(dir, &["create", "--auto", "--hook", "--alone"], "{}");
     assert!(nothing.status.success() && nothing.stdout.is_empty());
     let done = fed(
@@ -470,7 +470,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             .unwrap()
             .file
             .now
-            .contains("ask the person")
+            .contains("ask the user")
     );
     // A file that somebody wrote, as JSON.
     std::fs::write(
@@ -569,7 +569,7 @@ fn a_hook_is_done_in_its_time_whatever_hangs() {
 }
 
 #[test]
-fn without_a_source_the_person_is_asked() {
+fn without_a_source_the_user_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let done = fed(
         dir.path(),

@@ -23,14 +23,17 @@ fn refused(done: &Output, code: i32, texts: &[&str]) {
 }
 
 #[test]
-fn a_file_that_is_missing_is_named_with_its_folder() {
+fn a_file_that_is_missing_is_named_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     written(dir);
     for command in ["archive", "delete"] {
         let done = baton(dir, &[command, "api/nosuch.yaml"]);
-        let folder = dir.join("state/baton/handoffs");
-        let message = format!("there is no handoff file api/nosuch.yaml in {}", folder.display());
+        let directory = dir.join("state/baton/handoffs");
+        let message = format!(
+            "there is no handoff file api/nosuch.yaml in {}",
+            directory.display()
+        );
         refused(&done, 66, &[&message, "help: `baton handoffs list --files`"]);
     }
     refused(&baton(dir, &["delete"]), 64, &["give FILE or --older-than AGE"]);
@@ -151,6 +154,6 @@ fn a_file_is_created_with_its_session_and_an_error_names_the_arguments() {
             dir,
             &["create", "--goal", "a", "--now", "b", "--state-dir", "/proc/nope"],
         );
-        refused(&done, 73, &["cannot create the folder /proc/nope"]);
+        refused(&done, 73, &["cannot create the directory /proc/nope"]);
     }
 }

@@ -186,9 +186,9 @@ const ATTACKS: &[Attack] = &[
 fn documents(state: &Path, number: usize) -> Vec<(Value, String)> {
     let began = Instant::now();
     loop {
-        let folders = fs::read_dir(state.join("handoffs")).into_iter().flatten();
-        let files = folders
-            .map(|folder| folder.unwrap().path())
+        let directories = fs::read_dir(state.join("handoffs")).into_iter().flatten();
+        let files = directories
+            .map(|directory| directory.unwrap().path())
             .filter(|path| path.join("handoff.md").is_file());
         let files: Vec<_> = files.collect();
         if files.len() >= number {

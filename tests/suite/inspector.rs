@@ -305,7 +305,7 @@ async fn everything_that_the_model_saw_has_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_search_covers_text_as_a_person_reads_it() {
+async fn the_search_covers_text_as_a_user_reads_it() {
     for variant in WIRES.into_iter().chain([CODE_ASSIST]) {
         for stream in [true, false] {
             let call = Reply::text(SENTENCE).call("read_file", json!({"path": "src/hall/größte \"one\".rs"}));

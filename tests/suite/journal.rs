@@ -314,8 +314,8 @@ fn has(value: &Value, names: &str) {
     }
 }
 
-const ROW: &str = "id conversation at_ms wire route model status outcome streamed tooled untooled pinned unpinned fired legs retries \
-    refused_calls broken_up received_bytes sent_bytes response_bytes received_messages sent_messages tokens first_byte_ms \
+const ROW: &str = "id conversation at_ms wire route model status outcome streamed tooled untooled pinned lost_sentinel fired legs retries \
+    refused_calls escaped_sentinels received_bytes sent_bytes response_bytes received_messages sent_messages tokens first_byte_ms \
     total_ms added_ms changes statuses tokens_sum unsent_tokens";
 const HANDOFF: &str = "id conversation at_ms wire model parent origin reason prompt_bytes first_line archived resume_line document";
 const CONVERSATION: &str =

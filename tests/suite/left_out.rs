@@ -107,7 +107,7 @@ async fn left_out(variant: Variant, stream: bool) {
     let events = fixture.baton.events(3).await;
     for event in &events[1..3] {
         assert_eq!(
-            (event.pinned.as_ref(), event.unpinned),
+            (event.pinned.as_ref(), event.lost_sentinel),
             (events[0].fired.first(), false)
         );
     }
@@ -354,7 +354,7 @@ async fn older_branch(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// A person hands off by a command, and goes back to what was said at this point before, while the command's answer may
+/// A user hands off by a command, and goes back to what was said at this point before, while the command's answer may
 /// count as unread. Behind the handoff the provider would refuse the thinking of that branch.
 #[tokio::test]
 async fn thinking_of_an_older_branch_stays_valid() {
@@ -453,7 +453,7 @@ async fn kept(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An answer that the agent received completely and removes later was rewound by a person.
+/// An answer that the agent received completely and removes later was rewound by a user.
 async fn told_to_the_end(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;

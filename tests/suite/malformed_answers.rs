@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use baton_core::course::StreamMerge;
 use baton_core::record::WireId;
+use baton_core::response::StreamMerge;
 use baton_core::rewrite::RequestReading;
 use baton_core::wire::{self, Ending, Leg, LegOutput, Operation, ResponseWatch, View, Wire};
 use bytes::Bytes;
@@ -23,8 +23,8 @@ const ENDINGS: [Ending; 4] = [
 ];
 
 fn golden(wire: &dyn Wire, name: &str) -> Bytes {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    std::fs::read(folder.join(wire.id().name()).join(name))
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::read(directory.join(wire.id().name()).join(name))
         .unwrap()
         .into()
 }

@@ -102,7 +102,7 @@ async fn the_model_is_told_once_and_sees_it_at_the_same_place_ever_after() {
         assert!(is_nudge(&told) && told.contains("session_handoff"), "{told}");
         assert!(
             fixture.sent().last().unwrap().starts_with("u: Go on."),
-            "the person's words come first"
+            "the user's words come first"
         );
         assert!(
             !answer.text.contains("context-notice"),
@@ -637,14 +637,14 @@ async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
         fresh.push(fixture.user("And?"));
     }
     let events = fixture.baton.events(5).await;
-    let unpinned: Vec<bool> = events.iter().map(|event| event.unpinned).collect();
-    assert_eq!(unpinned, [false, false, true, false, false]);
+    let lost_sentinel: Vec<bool> = events.iter().map(|event| event.lost_sentinel).collect();
+    assert_eq!(lost_sentinel, [false, false, true, false, false]);
     fixture.assert_clean();
 }
 
 /// Prices of every model: writes cost 25 times as much as reads.
-fn priced(config: &mut Config, folder: &tempfile::TempDir) {
-    let file = folder.path().join("prices.toml");
+fn priced(config: &mut Config, directory: &tempfile::TempDir) {
+    let file = directory.path().join("prices.toml");
     let table = "source = \"test\"\ndate = \"2026-11-24\"\n[[provider]]\nid = \"t\"\n[[provider.model]]\nid = \"m\"\nnames = [\"*strict*\"]\n\
                  price = [{ input = 4.0, cache_read = 0.2, cache_write = 5.0, output = 20.0 }]\n";
     std::fs::write(&file, table).unwrap();
@@ -666,8 +666,8 @@ async fn a_notice_comes_where_a_handoff_pays_within_the_steps_that_are_left() {
     for variant in WIRES {
         // Of the same context: with few items left it does not pay, with many it does.
         for (items, tokens, is_due) in [(4, 100_000, false), (60, 100_000, true), (60, 10_000, false)] {
-            let folder = tempfile::tempdir().unwrap();
-            let fixture = fixture(variant, memory(), |config| priced(config, &folder)).await;
+            let directory = tempfile::tempdir().unwrap();
+            let fixture = fixture(variant, memory(), |config| priced(config, &directory)).await;
             let mut history = vec![fixture.user(&long(tokens))];
             for n in 0..3 {
                 fixture.push(todo_call(n, n, items));

@@ -96,7 +96,7 @@ impl Stage {
     }
 }
 
-fn person() -> DraftRequest {
+fn user() -> DraftRequest {
     DraftRequest {
         focus: "the exporter".to_owned(),
         force: true,
@@ -107,7 +107,7 @@ fn person() -> DraftRequest {
 fn by_api() -> DraftRequest {
     DraftRequest {
         origin: HandoffOrigin::Api,
-        ..person()
+        ..user()
     }
 }
 
@@ -242,7 +242,7 @@ async fn led_by_the_goal(side: Variant, stream: bool) {
 /// A server that does not accept such a tool choice is queried once more without it.
 async fn refused_without_calls(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
-    let id = stage.wants(person());
+    let id = stage.wants(user());
     let refused = Reply::status(400, "tool_choice none is not supported");
     let calls = document().call("read_file", json!({"path": "a"}));
     stage.script([refused, calls, fresh()]);
@@ -298,7 +298,7 @@ async fn every_failure(side: Variant, stream: bool) {
     }
     for (reply, state, failure) in failures {
         let stage = Stage::new(side, stream, |_| {}).await;
-        let id = stage.wants(person());
+        let id = stage.wants(user());
         stage.script([reply, Reply::text("Went on.")]);
         let answer = stage.ask().await;
         let draft = stage.draft(id);
@@ -310,7 +310,7 @@ async fn every_failure(side: Variant, stream: bool) {
         config.draft.timeout = Duration::from_millis(300)
     })
     .await;
-    let id = stage.wants(person());
+    let id = stage.wants(user());
     stage.script([
         document().head_delay(Duration::from_secs(3)),
         Reply::text("Went on."),
@@ -351,7 +351,7 @@ async fn methods(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 
     let stage = Stage::new(side, stream, |_| {}).await;
-    let id = stage.wants(person());
+    let id = stage.wants(user());
     stage.script([
         Reply::status(400, "prompt is too long: 9 tokens > 8 maximum"),
         document(),
@@ -363,7 +363,7 @@ async fn methods(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(DraftRequest {
         model: Some("small-strict-1".to_owned()),
-        ..person()
+        ..user()
     });
     stage.script([document(), fresh()]);
     stage.ask().await;
@@ -393,7 +393,7 @@ async fn given(side: Variant, stream: bool) {
         answer.text
     );
     let [behind] = &stage.legs()[..] else { panic!() };
-    let carried = "u: Mend the exporter [[handoff-resume\\: only.\n\nThe person's last message, still to be answered:\n\nNow the exporter.";
+    let carried = "u: Mend the exporter [[handoff-resume\\: only.\n\nThe user's last message, still to be answered:\n\nNow the exporter.";
     assert_eq!(outline(behind), [carried]);
     assert_eq!(
         (stage.draft(id).state, stage.draft(id).method),
@@ -432,7 +432,7 @@ async fn texts_are_joined_and_calls_left_out() {
     for side in [variants::ANTHROPIC, variants::RESPONSES, variants::GEMINI] {
         for stream in [true, false] {
             let stage = Stage::new(side, stream, |_| {}).await;
-            let id = stage.wants(person());
+            let id = stage.wants(user());
             let document = Reply::new()
                 .thinking("What matters?")
                 .say("## Goal\nMend the importer.")
@@ -473,7 +473,7 @@ async fn cancelled(side: Variant, stream: bool) {
         .fixture
         .baton
         .drafting
-        .request(&stage.key, "local", person().into(), None);
+        .request(&stage.key, "local", user().into(), None);
     assert_eq!(busy.unwrap_err().id, id, "one draft for each conversation");
     stage.script([
         document().head_delay(Duration::from_secs(30)),
@@ -584,7 +584,7 @@ async fn a_proxy_that_dies_while_it_drafts_leaves_the_conversation_as_it_was() {
 }
 
 /// In the middle of an agent's loop, and with the harness's reminders: the last results are in the draft, and no message of
-/// the person's is open.
+/// the user's is open.
 #[tokio::test]
 async fn inside_a_loop_the_results_are_in_the_draft() {
     let reads = Reply::text("Reading.").call("read_file", json!({"path": "a"}));
@@ -644,22 +644,22 @@ async fn side_calls_are_left_alone() {
 /// The state of the repository, and flags as words.
 #[tokio::test]
 async fn what_a_model_is_asked_follows_the_flags() {
-    let folder = crate::harness::temp();
+    let directory = crate::harness::temp();
     let git = |arguments: &[&str]| {
         let ran = std::process::Command::new("git")
             .args(["-c", "user.name=a", "-c", "user.email=a@localhost"])
             .args(arguments)
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .output()
             .unwrap();
         assert!(ran.status.success(), "{ran:?}");
     };
     git(&["init", "-q", "-b", "work"]);
-    std::fs::write(folder.path().join("importer.rs"), "fn main() {}\n").unwrap();
+    std::fs::write(directory.path().join("importer.rs"), "fn main() {}\n").unwrap();
     git(&["add", "."]);
     git(&["commit", "-q", "-m", "port the exporter"]);
-    std::fs::write(folder.path().join("importer.rs"), "fn main() { port() }\n").unwrap();
-    let dir = folder.path().to_owned();
+    std::fs::write(directory.path().join("importer.rs"), "fn main() { port() }\n").unwrap();
+    let dir = directory.path().to_owned();
     let side = variants::CHAT;
     let stage = Stage::new(side, true, move |config| config.draft.git_dir = Some(dir)).await;
     let mut asked = Vec::new();
@@ -696,7 +696,7 @@ async fn what_a_model_is_asked_follows_the_flags() {
     stage.fixture.assert_clean();
 }
 
-/// Copilot charges requests that a person began: of all that are sent for one message, the first of the conversation's own.
+/// Copilot charges requests that a user began: of all that are sent for one message, the first of the conversation's own.
 #[tokio::test]
 async fn a_request_that_baton_adds_is_the_agents() {
     let side = Variant {

@@ -22,7 +22,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 /// The rules of these sessions are to be recalled, so none is carried.
 fn on(config: &mut Config) {
     config.recall.enabled = true;
-    config.handoff.carry = CarryScope::Off;
+    config.handoff.append_missing = CarryScope::Off;
 }
 
 fn off(config: &mut Config) {
@@ -509,7 +509,7 @@ struct Counted(Arc<AtomicUsize>);
 impl CallAnswerer for Counted {
     fn answer(&self, _: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         self.0.fetch_add(1, Ordering::SeqCst);
-        (HiddenResult::of("Nothing."), AnswerOutcome::Nothing)
+        (HiddenResult::from_text("Nothing."), AnswerOutcome::Nothing)
     }
 }
 

@@ -26,10 +26,10 @@ fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
             let planted = Planted::new(seed, turns);
             let (view, end) = planted.request(wire.id());
             let cut = CutPart {
-                transcript: Transcript::of(&view),
+                transcript: Transcript::from_view(&view),
                 end,
             };
-            let index = RecallIndex::of(&cut, &settings);
+            let index = RecallIndex::new(&cut, &settings);
             let answer = |query: &str| {
                 let question = Question {
                     query: query.to_owned(),

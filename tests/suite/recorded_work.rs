@@ -23,7 +23,7 @@ struct Truth {
     agent: String,
     version: String,
     wire: String,
-    folder: String,
+    directory: String,
     /// Before it the agent sent something else than its last request contains.
     from_prompt: usize,
     start: BTreeMap<String, String>,
@@ -105,33 +105,33 @@ impl<'t> World<'t> {
             .map(|(at, (turn, ran))| Run { at, ran, turn })
     }
 
-    /// The runs that words may refer to, in the order of their start. Where the words name a folder, those in it;
-    /// else the last one in the project's folder and the last one of all.
+    /// The runs that words may refer to, in the order of their start. Where the words name a directory, those in it;
+    /// else the last one in the project's directory and the last one of all.
     fn runs_of(&self, command: &str) -> Vec<Run<'t>> {
-        let (folder, words) = self.told(command);
+        let (directory, words) = self.told(command);
         let same = |run: &Run<'t>| run.ran.words == words;
-        let in_folder = |name: &str| self.runs().filter(same).filter(|run| run.ran.cwd == name).last();
-        match folder {
-            Some(folder) => in_folder(&folder).into_iter().collect(),
-            None => in_folder(".")
+        let in_directory = |name: &str| self.runs().filter(same).filter(|run| run.ran.cwd == name).last();
+        match directory {
+            Some(directory) => in_directory(&directory).into_iter().collect(),
+            None => in_directory(".")
                 .into_iter()
                 .chain(self.runs().filter(same).last())
                 .collect(),
         }
     }
 
-    /// The folder and the words of a stated command.
+    /// The directory and the words of a stated command.
     fn told(&self, command: &str) -> (Option<String>, Vec<String>) {
-        let (mut folder, mut rest) = (None, command);
+        let (mut directory, mut rest) = (None, command);
         while let Some((first, behind)) = rest
             .split_once(" && ")
             .filter(|(first, _)| first.starts_with("cd "))
         {
             let path = first["cd ".len()..].trim();
             let inside = path
-                .strip_prefix(&self.truth.folder)
+                .strip_prefix(&self.truth.directory)
                 .map(|path| path.trim_start_matches('/'));
-            folder = Some(inside.unwrap_or(path).to_owned());
+            directory = Some(inside.unwrap_or(path).to_owned());
             rest = behind;
         }
         let typed = rest.split(" #").next().unwrap_or(rest);
@@ -146,7 +146,7 @@ impl<'t> World<'t> {
             .into_iter()
             .take_while(|word| !word.contains('>') && *word != "&");
         (
-            folder,
+            directory,
             told.map(|word| word.trim_matches(['\'', '"']).to_owned())
                 .collect(),
         )
@@ -362,7 +362,7 @@ fn limit(run: &SeenVerification) -> bool {
     run.command.contains("timeout ") && run.exit == Some(124)
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
 }
 
@@ -383,7 +383,7 @@ fn behind(body: &Value, step: usize) -> Value {
 fn recordings() -> Vec<(Truth, Value)> {
     let read = |path: &Path| std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let mut found = Vec::new();
-    for file in std::fs::read_dir(folder()).unwrap() {
+    for file in std::fs::read_dir(directory()).unwrap() {
         let file = file.unwrap().path();
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let Some(agent) = name.strip_suffix(".truth.json") else {
@@ -391,7 +391,7 @@ fn recordings() -> Vec<(Truth, Value)> {
         };
         let mut truth: Truth = serde_json::from_slice(&read(&file)).unwrap();
         truth.fill();
-        let body = serde_json::from_slice(&read(&folder().join(format!("{agent}.json")))).unwrap();
+        let body = serde_json::from_slice(&read(&directory().join(format!("{agent}.json")))).unwrap();
         found.push((truth, body));
     }
     found.sort_by(|a, b| a.0.agent.cmp(&b.0.agent));
@@ -438,20 +438,22 @@ fn what_is_stated_of_the_work_of_real_agents_is_so() {
     );
 }
 
-/// Requests name the folder that the agent works in. In three recordings that text is cut, and then no folder is named.
+/// Requests name the directory that the agent works in. In three recordings that text is cut, and then no directory is named.
 #[test]
-fn the_folder_of_the_work_is_the_one_that_the_agent_works_in() {
+fn the_directory_of_the_work_is_the_one_that_the_agent_works_in() {
     for (truth, body) in recordings() {
         let wire = baton_core::wire::wire(WireId::named(&truth.wire).unwrap());
         let body = serde_json::to_vec(&body).unwrap();
         let view = wire.read(&body.into(), Operation::Generate).unwrap();
-        let transcript = Transcript::of(&view);
-        let index = DraftIndex::of(DraftIndexSettings::default(), &transcript);
-        let named = Whereabouts::of(&transcript).or_of_calls(&index).folder;
+        let transcript = Transcript::from_view(&view);
+        let index = DraftIndex::from_transcript(DraftIndexSettings::default(), &transcript);
+        let named = Whereabouts::from_transcript(&transcript)
+            .or_of_calls(&index)
+            .directory;
         println!("{}: {named:?}", truth.agent);
         let is_cut = ["gemini_cli", "pi", "goose_resumed"].contains(&truth.agent.as_str());
         assert!(
-            named.as_deref() == Some(&truth.folder) || is_cut && named.is_none(),
+            named.as_deref() == Some(&truth.directory) || is_cut && named.is_none(),
             "{}: {named:?}",
             truth.agent
         );

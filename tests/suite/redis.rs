@@ -468,7 +468,7 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
         settings.timeout = Duration::from_millis(500);
         let mut config = harness::config(&provider.url());
         config.handoff.transcript = TranscriptDetail::Sentinel;
-        Baton::start(config, Arc::new(RedisStore::of(&settings).unwrap()))
+        Baton::start(config, Arc::new(RedisStore::new(&settings).unwrap()))
     };
     let proxy = started();
     let stop = AtomicBool::new(false);

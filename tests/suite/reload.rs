@@ -264,13 +264,14 @@ async fn a_key_that_is_added_is_redacted_in_the_journal() {
 async fn what_needs_a_restart_is_named() {
     let provider = saying("Hello.").await;
     let served = Served::start(|_| listeners(&provider));
-    let changed = listeners(&provider).replace("admin.listen", "limits.exchanges = 7\nadmin.listen");
+    let changed =
+        listeners(&provider).replace("admin.listen", "limits.max_concurrent_requests = 7\nadmin.listen");
     served.reload(&format!(
         "{changed}journal.max_age_days = 3\nhandoff.max_chain = 3\n"
     ));
     let line = served.logged(1, RELOADED).await;
     assert!(
-        line.ends_with("needs a restart: journal.max_age_days; limits.exchanges"),
+        line.ends_with("needs a restart: journal.max_age_days; limits.max_concurrent_requests"),
         "{line}"
     );
     assert_eq!(served.ask("k").await.status, 200);

@@ -1,4 +1,4 @@
-//! A draft that waits for a person's approval while the work goes on. It cuts where it was made: what came since follows it
+//! A draft that waits for a user's approval while the work goes on. It cuts where it was made: what came since follows it
 //! unchanged. On every wire, in front of the strict provider.
 
 use baton_strict::Reply;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use baton_core::mark::seal::SealKey;
+use baton_core::marker::seal::SealKey;
 use baton_llm::state::store::seal_key;
 use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
@@ -320,15 +320,15 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
 mod redis {
     use super::*;
 
-    /// Three processes with state folders of their own, over one store: in one folder of keys, and with a folder each into which
+    /// Three processes with state directories of their own, over one store: in one directory of keys, and with a directory each into which
     /// the files are copied.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs Redis: .ci/full redis"]
-    async fn replicas_with_state_folders_of_their_own_follow_without_a_restart() {
+    async fn replicas_with_state_directories_of_their_own_follow_without_a_restart() {
         let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
-        for shares_a_folder in [true, false] {
+        for shares_a_directory in [true, false] {
             let team = Team::new().await;
-            let folder = |name: &str| match shares_a_folder {
+            let directory = |name: &str| match shares_a_directory {
                 true => team.dir.path().join("keys"),
                 false => team.dir.path().join(format!("keys of {name}")),
             };
@@ -337,9 +337,9 @@ mod redis {
                 let dir = team.dir.path().join(name);
                 std::fs::create_dir(&dir).unwrap();
                 let more = format!(
-                    "store.kind = 'redis'\nstore.url = '{}'\nstore.prefix = 'keys-{shares_a_folder}'\nhandoff.seal_key_dir = '{}'\n",
+                    "store.kind = 'redis'\nstore.url = '{}'\nstore.prefix = 'keys-{shares_a_directory}'\nhandoff.seal_key_dir = '{}'\n",
                     server.url(),
-                    folder(name).display()
+                    directory(name).display()
                 );
                 (config_for(&team.provider, &dir, &more), dir.join("state"))
             });
@@ -353,10 +353,10 @@ mod redis {
             };
             // What a secret manager or a copy does.
             let hand_out = || {
-                for name in names.iter().skip(1).filter(|_| !shares_a_folder) {
-                    std::fs::create_dir_all(folder(name)).unwrap();
+                for name in names.iter().skip(1).filter(|_| !shares_a_directory) {
+                    std::fs::create_dir_all(directory(name)).unwrap();
                     for file in [seal_key::OLDER, seal_key::FILE] {
-                        let (from, to) = (folder("one").join(file), folder(name).join(file));
+                        let (from, to) = (directory("one").join(file), directory(name).join(file));
                         if from.exists() {
                             std::fs::copy(&from, to.with_extension("new")).unwrap();
                             std::fs::rename(to.with_extension("new"), to).unwrap();
@@ -364,7 +364,7 @@ mod redis {
                     }
                 }
             };
-            seal_key::load_or_make(&folder("one")).unwrap();
+            seal_key::load_or_make(&directory("one")).unwrap();
             hand_out();
             let all = configs
                 .each_ref()
@@ -373,7 +373,7 @@ mod redis {
             let made = seal_key(&["--rotate"]);
             hand_out();
             let new = team.handed_over(&all[1]).await;
-            let keys = seal_key::load(&folder("one")).unwrap().unwrap();
+            let keys = seal_key::load(&directory("one")).unwrap().unwrap();
             assert!(made.contains(&keys.newest.key.id()), "{made}");
             assert_eq!(keys.newest.key.seal("local", id_of(&new), PROMPT), seal_of(&new));
             // The store is lost, and with it what its processes have in memory: the seals prove both on each.

@@ -16,13 +16,13 @@ use crate::drafts::sessions::{Event, Session, Tool};
 pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
     let wire = baton_core::wire::wire(wire);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
-    let transcript = Transcript::of(&view);
+    let transcript = Transcript::from_view(&view);
     let settings = DraftIndexSettings {
         redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
     };
-    let index = DraftIndex::of(settings.clone(), &transcript);
-    let seen = index.seen(&Whereabouts::of(&transcript));
+    let index = DraftIndex::from_transcript(settings.clone(), &transcript);
+    let seen = index.seen(&Whereabouts::from_transcript(&transcript));
     // What a carry-over prompt is checked against is the same without quotations.
     let work = SeenFacts::of_work(settings, &transcript);
     assert_eq!(work.verification, seen.verification);
@@ -261,7 +261,7 @@ impl Work<'_> {
             11 => {
                 let exit = i32::from(fails);
                 let typed = "cd app && npm test";
-                // Some shells stay in the folder.
+                // Some shells stay in the directory.
                 let line = if self.random.below(2) == 0 {
                     typed.to_owned()
                 } else {
@@ -496,7 +496,7 @@ fn the_benchs_sessions_are_told_as_they_were() {
 }
 
 #[test]
-fn a_question_is_open_until_the_person_says_something() {
+fn a_question_is_open_until_the_user_says_something() {
     let questions = serde_json::json!([{"question": "Short or long?"}]);
     let asks = serde_json::json!({"type": "tool_use", "id": "toolu_1", "name": "AskUserQuestion", "input": {"questions": questions}});
     let refused = "The user doesn't want to proceed with this tool use.";
@@ -520,7 +520,7 @@ fn a_question_is_open_until_the_person_says_something() {
 /// two, `echo` into a file.
 #[test]
 fn recorded_requests_of_real_agents_are_told_as_they_were() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcripts");
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcripts");
     let exits = [
         ("exit 3", 3),
         ("| diff", 1),
@@ -541,7 +541,7 @@ fn recorded_requests_of_real_agents_are_told_as_they_were() {
         ("pi_anthropic.json", WireId::Anthropic),
         ("qwen_code_openai_chat.json", WireId::OpenaiChat),
     ] {
-        let seen = seen(wire, std::fs::read(folder.join(file)).unwrap());
+        let seen = seen(wire, std::fs::read(directory.join(file)).unwrap());
         for ran in &seen.commands {
             let Some(stated) = ran.exit else { continue };
             let known = exits.iter().find(|(words, _)| ran.command.contains(words));

@@ -67,7 +67,7 @@ async fn a_seal_is_valid_for_its_own_client_only() {
     );
 }
 
-/// The text for a person who opens the transcript and does not know baton.
+/// The text for a user who opens the transcript and does not know baton.
 #[tokio::test]
 async fn the_sentinel_says_what_happened_and_why() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -157,7 +157,7 @@ async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {
         }
         fixture.turn(&spoken(&format!("Done.{sentinel}Fresh."))).await;
         assert_eq!(fixture.last().messages().len() == 5, seal_lost);
-        assert_eq!(fixture.baton.events(n).await[n - 1].unpinned, seal_lost);
+        assert_eq!(fixture.baton.events(n).await[n - 1].lost_sentinel, seal_lost);
     }
 }
 

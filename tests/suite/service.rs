@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::harness::program::{Program, ask, config_for};
 use crate::harness::temp;
 
-/// A home folder, and a `systemctl` that writes down how it is called.
+/// A home directory, and a `systemctl` that writes down how it is called.
 struct Home(tempfile::TempDir);
 
 impl Home {

@@ -20,8 +20,8 @@ use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{CHATGPT, CODE_ASSIST, Variant, on_every_wire_both_ways};
 
 /// In place of the tokens and accounts of the recorded requests.
-const TOKEN: &str = "token-of-a-person";
-const ACCOUNT: &str = "account-of-a-person";
+const TOKEN: &str = "token-of-a-user";
+const ACCOUNT: &str = "account-of-a-user";
 
 /// A recorded sign-in.
 struct SignIn {
@@ -69,7 +69,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// With this text of the person.
+    /// With this text of the user.
     fn read(file: &str, text: &str) -> Self {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden/sign_ins")

@@ -22,18 +22,19 @@ use crate::matrix::variants::{Answer, Variant, on_every_wire};
 fn recorded_requests_are_cut() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/summaries");
     let mut count = 0;
-    for folder in fs::read_dir(root).unwrap() {
-        let folder = folder.unwrap().path();
-        let text = |name: &str| fs::read(folder.join(name)).unwrap();
+    for directory in fs::read_dir(root).unwrap() {
+        let directory = directory.unwrap().path();
+        let text = |name: &str| fs::read(directory.join(name)).unwrap();
         let about: Value = serde_json::from_slice(&text("about.json")).unwrap();
         let of = |key: &str| about[key].as_str().unwrap();
         let wire = WIRES.iter().find(|w| w.id().name() == of("wire")).unwrap();
         let body = Bytes::from(text("agent.json"));
         let view = wire.read(&body, Operation::Generate).unwrap();
-        let flat = flattened::find(&view).unwrap_or_else(|| panic!("{} is not recognised", folder.display()));
+        let flat =
+            flattened::find(&view).unwrap_or_else(|| panic!("{} is not recognised", directory.display()));
         let last = flat.sentinels().pop();
         let id = last.map(|last| json!(last.id.to_string()));
-        assert_eq!(id.as_ref(), about.get("handoff"), "{}", folder.display());
+        assert_eq!(id.as_ref(), about.get("handoff"), "{}", directory.display());
         let edits = match last {
             Some(last) => flat.cut(&last, of("prompt")),
             None => flat.cut_whole(of("prompt")),
@@ -44,9 +45,9 @@ fn recorded_requests_are_cut() {
             sent,
             String::from_utf8_lossy(&text("upstream.json")),
             "{}",
-            folder.display()
+            directory.display()
         );
-        assert!(!sent.contains("handoff-resume"), "{}", folder.display());
+        assert!(!sent.contains("handoff-resume"), "{}", directory.display());
         count += 1;
     }
     assert!(count >= 15, "{count}");
@@ -397,7 +398,7 @@ async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
     }
 }
 
-/// The person continues from before the handoff: the summarised part is then not finished.
+/// The user continues from before the handoff: the summarised part is then not finished.
 async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;

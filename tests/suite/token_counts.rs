@@ -30,8 +30,8 @@ async fn through(fixture: &Fixture, (path, body, number): (&str, &Value, &str)) 
 
 /// The same without the proxy.
 async fn direct(fixture: &Fixture, (path, body, number): (&str, &Value, &str)) -> u64 {
-    let folder = fixture.variant.place.map_or("", |(_, folder)| folder);
-    let url = format!("{}{folder}{path}", fixture.provider.url());
+    let directory = fixture.variant.place.map_or("", |(_, directory)| directory);
+    let url = format!("{}{directory}{path}", fixture.provider.url());
     let response = harness::post(&url, fixture.variant.headers, body.to_string().into()).await;
     number_of(&response, number)
 }

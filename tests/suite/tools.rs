@@ -23,7 +23,7 @@ impl CallAnswerer for Notes {
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         (
-            HiddenResult::of(format!("Note {n} for {}.", call.arguments.len())),
+            HiddenResult::from_text(format!("Note {n} for {}.", call.arguments.len())),
             AnswerOutcome::Found,
         )
     }

@@ -12,7 +12,7 @@ fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/homes")
 }
 
-/// Copies what is below a folder; `.sql` becomes the database that it is the text of.
+/// Copies what is below a directory; `.sql` becomes the database that it is the text of.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let into = to.join(entry.file_name().unwrap());
@@ -35,7 +35,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A home folder with the sessions of some recordings.
+/// A home directory with the sessions of some recordings.
 fn home(names: &[&str]) -> tempfile::TempDir {
     let dir = temp();
     names
@@ -134,11 +134,14 @@ fn all_agents_are_found_in_a_home_and_nothing_is_written_there() {
     let home = home(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let files = |dir: &Path| {
         let mut all = Vec::new();
-        let mut folders = vec![dir.to_owned()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let mut directories = vec![dir.to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+            {
                 match entry.is_dir() {
-                    true => folders.push(entry),
+                    true => directories.push(entry),
                     false => all.push((entry.clone(), fs::read(&entry).unwrap())),
                 }
             }
@@ -195,10 +198,10 @@ fn a_session_in_detail_says_what_would_have_been_carried() {
 #[test]
 fn damaged_foreign_and_missing_files_cost_a_line_each() {
     let home = home(&["pi"]);
-    let folder = home.path().join(".claude/projects/x");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("foreign.jsonl"), "{\"some\": \"thing\"}\n").unwrap();
-    fs::write(folder.join("binary.jsonl"), [0xff, 0xfe, b'\n', 0]).unwrap();
+    let directory = home.path().join(".claude/projects/x");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("foreign.jsonl"), "{\"some\": \"thing\"}\n").unwrap();
+    fs::write(directory.join("binary.jsonl"), [0xff, 0xfe, b'\n', 0]).unwrap();
     fs::create_dir_all(home.path().join(".local/share/opencode")).unwrap();
     fs::write(
         home.path().join(".local/share/opencode/opencode.db"),
@@ -208,9 +211,9 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
     // As gemini-cli and OpenCode wrote them before their .jsonl files and their database.
     let chats = home.path().join(".gemini/tmp/0f/chats");
     let storage = home.path().join(".local/share/opencode/storage/session/0f");
-    for (folder, name) in [(chats, "session-1.json"), (storage, "ses_1.json")] {
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(name), r#"{"sessionId": "x", "messages": []}"#).unwrap();
+    for (directory, name) in [(chats, "session-1.json"), (storage, "ses_1.json")] {
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(name), r#"{"sessionId": "x", "messages": []}"#).unwrap();
     }
     fs::write(home.path().join(".gemini/tmp/0f/logs.json"), "[]").unwrap();
     let screen = printed(home.path(), &[]);
@@ -246,12 +249,12 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
 fn links_devices_and_fifos_are_not_read() {
     use std::os::unix::fs::symlink;
     let home = home(&["pi"]);
-    let folder = home.path().join(".claude/projects/x");
-    fs::create_dir_all(&folder).unwrap();
-    symlink("/dev/zero", folder.join("zero.jsonl")).unwrap();
-    symlink("/etc/passwd", folder.join("file.jsonl")).unwrap();
-    symlink(&folder, folder.join("again")).unwrap();
-    let fifo = folder.join("fifo.jsonl");
+    let directory = home.path().join(".claude/projects/x");
+    fs::create_dir_all(&directory).unwrap();
+    symlink("/dev/zero", directory.join("zero.jsonl")).unwrap();
+    symlink("/etc/passwd", directory.join("file.jsonl")).unwrap();
+    symlink(&directory, directory.join("again")).unwrap();
+    let fifo = directory.join("fifo.jsonl");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let screen = printed(home.path(), &[]);
     assert!(screen.contains("  pi "), "{screen}");
@@ -270,15 +273,15 @@ fn copies_parts_and_order_change_nothing() {
         (tried["report"].clone(), tried["sessions"].clone())
     };
     let once = report(home.path());
-    let folder = home.path().join(".claude/projects/-home-dev-project");
-    let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-    fs::copy(&file, folder.join("a-copy.jsonl")).unwrap();
+    let directory = home.path().join(".claude/projects/-home-dev-project");
+    let file = fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
+    fs::copy(&file, directory.join("a-copy.jsonl")).unwrap();
     assert_eq!(report(home.path()), once, "a copy");
-    fs::remove_file(folder.join("a-copy.jsonl")).unwrap();
+    fs::remove_file(directory.join("a-copy.jsonl")).unwrap();
     let text = fs::read_to_string(&file).unwrap();
     let middle = text[..text.len() / 2].rfind('\n').unwrap() + 1;
     fs::write(&file, &text[middle..]).unwrap();
-    fs::write(folder.join("zz.jsonl"), &text[..middle]).unwrap();
+    fs::write(directory.join("zz.jsonl"), &text[..middle]).unwrap();
     let parts = report(home.path());
     let calls = |of: &Value| of["calls"].as_u64().unwrap();
     assert_eq!(

@@ -168,7 +168,7 @@ fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
 }
 
 #[test]
-fn a_copy_keeps_what_the_person_has_and_sets_the_addresses() {
+fn a_copy_keeps_what_the_user_has_and_sets_the_addresses() {
     let cline = find("cline").and_then(|agent| agent.file.as_ref()).unwrap();
     let theirs = r#"{"version":1,"lastUsedProvider":"anthropic","providers":{"anthropic":{"settings":{"apiKey":"k","baseUrl":"https://elsewhere"}},"openrouter":{"settings":{"apiKey":"r"}},"gemini":7}}"#;
     let copy: Value = serde_json::from_str(&cline.content.text(Some(theirs), BASE).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The texts of the scripted person, model and tools, from `script.json`, and the scripted provider: an HTTP server that answers in
+//! The texts of the scripted user, model and tools, from `script.json`, and the scripted provider: an HTTP server that answers in
 //! Anthropic's format, and keeps the requests. The model has no memory: it reads its position in the
 //! script from the transcript, so a wrong cut leads it astray.
 
@@ -43,7 +43,7 @@ pub(super) struct Script {
 #[derive(Deserialize)]
 pub(super) struct PlanTask {
     title: String,
-    folder: String,
+    directory: String,
     found: String,
 }
 
@@ -54,7 +54,7 @@ pub(super) static SCRIPT: LazyLock<Script> =
 /// Precedes the number of the next task in a prompt.
 const NEXT: &str = "Next: task ";
 
-/// The first message: the preamble and the person's request.
+/// The first message: the preamble and the user's request.
 pub(super) fn opening() -> Value {
     let (tasks, title) = (SCRIPT.tasks.len(), &SCRIPT.tasks[0].title);
     let wish = format!(
@@ -139,7 +139,7 @@ const FILES: [&str; 6] = [
 
 /// A step of a task: the thought, the text, and the call's name and arguments.
 fn step(task: &PlanTask, done: usize) -> (&'static str, String, &'static str, Value) {
-    let file = |n: usize| format!("{}/{}", task.folder, FILES[n % FILES.len()]);
+    let file = |n: usize| format!("{}/{}", task.directory, FILES[n % FILES.len()]);
     let path = file(done);
     let [tool, thought, text] = &SCRIPT.steps[done % SCRIPT.steps.len()];
     let arguments = match tool.as_str() {
@@ -168,7 +168,7 @@ fn carry_over(task: usize) -> Value {
         task + 1,
         tasks.len(),
         next.title,
-        next.folder,
+        next.directory,
     );
     json!({"prompt": prompt, "reason": format!("task {task} is done: {}", tasks[task - 1].title)})
 }

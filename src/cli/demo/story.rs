@@ -27,7 +27,7 @@ use crate::state::store::sqlite::SqliteStore;
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::bill::{CacheRule, PriceQuery, Rates, RequestSegment, SimulatedCache};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::mark::seal::SealKey;
+use baton_core::marker::seal::SealKey;
 use baton_core::record::WireId;
 use baton_core::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
 use baton_core::wire::{Operation, Role, wire};
@@ -124,7 +124,7 @@ pub(super) async fn play() -> CliResult<DemoRun> {
             handed_over = story.turns.len();
         }
         if handed_over > 0 && story.turns.len() == handed_over + 2 {
-            let outlines = Outline::of(&received).zip(sent.last().and_then(Outline::of));
+            let outlines = Outline::from_body(&received).zip(sent.last().and_then(Outline::from_body));
             story.example = outlines.map(|(received, sent)| Example {
                 turn: story.turns.len(),
                 received,
@@ -246,21 +246,21 @@ fn broken(error: impl ToString) -> CommandFailure {
 
 impl Outline {
     /// The texts, calls and results of a request, one line each.
-    fn of(body: &Bytes) -> Option<Self> {
+    fn from_body(body: &Bytes) -> Option<Self> {
         let view = wire(WireId::Anthropic).read(body, Operation::Generate).ok()?;
         let part = |role: Role, part: &TranscriptPart<'_>| match part.kind {
-            TranscriptPartKind::Text(text) => Some(MessageOutline::of(role, "text", &text.get())),
-            TranscriptPartKind::Result(_) => Some(MessageOutline::of(role, "result", &part.text())),
+            TranscriptPartKind::Text(text) => Some(MessageOutline::new(role, "text", &text.get())),
+            TranscriptPartKind::Result(_) => Some(MessageOutline::new(role, "result", &part.text())),
             TranscriptPartKind::Call(call) => {
                 let input = call.given();
                 Some(MessageOutline {
                     begins: first_line(&format!("{} {input}", call.named()), Some(BEGINS)),
-                    ..MessageOutline::of(role, "call", &input)
+                    ..MessageOutline::new(role, "call", &input)
                 })
             }
             _ => None,
         };
-        let transcript = Transcript::of(&view);
+        let transcript = Transcript::from_view(&view);
         let turns = transcript.turns();
         let part = &part;
         let parts = turns.flat_map(|turn| {
@@ -276,7 +276,7 @@ impl Outline {
 }
 
 impl MessageOutline {
-    fn of(role: Role, kind: &'static str, text: &str) -> Self {
+    fn new(role: Role, kind: &'static str, text: &str) -> Self {
         Self {
             role: match role {
                 Role::Assistant => "assistant",
@@ -334,7 +334,7 @@ impl CostMeter {
             ..PriceQuery::default()
         };
         let rates = prices::table(None).ok()?.rates(&query)?;
-        let cache = SimulatedCache::new(CacheRule::of(MODEL, false), rates.write_is_billed);
+        let cache = SimulatedCache::new(CacheRule::for_model(MODEL, false), rates.write_is_billed);
         Some(Self {
             rates,
             with: cache.clone(),

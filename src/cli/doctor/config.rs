@@ -64,7 +64,7 @@ pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Opti
             "everybody who reaches {listen} may use this proxy without a key, as one and the same client: each may resume \
              and undo the handoffs of all others"
         );
-        let help = "add a [[clients]] entry for each person, or listen on 127.0.0.1";
+        let help = "add a [[clients]] entry for each user, or listen on 127.0.0.1";
         Finding::warning("server.listen", message, help)
     })
 }

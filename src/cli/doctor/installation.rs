@@ -39,7 +39,7 @@ pub(super) struct JournalSummary {
     /// The upstreams of the newest exchanges.
     pub(super) upstreams: BTreeSet<String>,
     /// The models that wrote handoff calls as text in these exchanges.
-    pub(super) written_calls: BTreeSet<String>,
+    pub(super) text_tool_calls: BTreeSet<String>,
 }
 
 /// Exchanges whose upstreams count as used.
@@ -47,7 +47,7 @@ const NEWEST: usize = 200;
 
 impl Installation {
     /// `ask`: whether the upstreams are asked.
-    pub(super) fn of(config: Config, ask: bool) -> Self {
+    pub(super) fn new(config: Config, ask: bool) -> Self {
         Self {
             running: running::find(&config.state_dir),
             journal: journal(&config),
@@ -71,7 +71,7 @@ fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
     Ok(Some(JournalSummary {
         totals: reader.totals()?,
         newest: rows.first().cloned(),
-        written_calls: written_calls(&rows),
+        text_tool_calls: text_tool_calls(&rows),
         upstreams: rows.into_iter().filter_map(|row| row.upstream).collect(),
     }))
 }
@@ -89,8 +89,8 @@ fn handoffs(config: &Config) -> Result<Vec<Handoff>, String> {
     read.map_err(|error| error.message)
 }
 
-pub(super) fn written_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {
-    let writing = rows.iter().filter(|row| row.event.written_calls > 0);
+pub(super) fn text_tool_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {
+    let writing = rows.iter().filter(|row| row.event.text_tool_calls > 0);
     writing.filter_map(|row| row.model.clone()).collect()
 }
 
@@ -115,7 +115,7 @@ pub(super) struct StateSummary {
 const LINE_CHARS: usize = 40;
 
 impl StateSummary {
-    pub(super) fn of(installation: &Installation) -> Self {
+    pub(super) fn from_installation(installation: &Installation) -> Self {
         let config = &installation.config;
         let journal = installation.journal.as_ref().ok().and_then(Option::as_ref);
         let totals = journal.map(|journal| journal.totals).unwrap_or_default();
@@ -189,7 +189,7 @@ pub(super) fn ago(then_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// Time for an answer. A person waits for it.
+/// Time for an answer. A user waits for it.
 const PROBE_TIME: Duration = Duration::from_secs(8);
 
 /// The answer of an upstream.

@@ -125,8 +125,8 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
         if args.ready {
             return running::report_ready(&config.state_dir, out);
         }
-        let installation = Installation::of(config, false);
-        return out.line(StateSummary::of(&installation).line());
+        let installation = Installation::new(config, false);
+        return out.line(StateSummary::from_installation(&installation).line());
     }
     let flags = Flags {
         state_dir: args.state.state_dir.clone(),
@@ -135,8 +135,8 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
     let file = args.state.config.as_ref();
     let (state, findings, exit) = match load(file, &flags) {
         Ok(config) => {
-            let installation = Installation::of(config, !args.offline);
-            let state = StateSummary::of(&installation);
+            let installation = Installation::new(config, !args.offline);
+            let state = StateSummary::from_installation(&installation);
             (Some(state), examine(&installation), Exit::UNAVAILABLE)
         }
         Err(problems) => {

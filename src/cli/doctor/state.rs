@@ -71,18 +71,18 @@ fn file(installation: &Installation) -> Finding {
     }
 }
 
-/// A store that does not exist yet, in the nearest folder that does.
+/// A store that does not exist yet, in the nearest directory that does.
 fn absent(config: &Config, subject: String) -> Finding {
-    let folder = config.state_dir.ancestors().find(|folder| folder.exists());
-    let writable = folder.is_some_and(|folder| {
-        fs::metadata(folder).is_ok_and(|found| found.is_dir() && !found.permissions().readonly())
+    let directory = config.state_dir.ancestors().find(|directory| directory.exists());
+    let writable = directory.is_some_and(|directory| {
+        fs::metadata(directory).is_ok_and(|found| found.is_dir() && !found.permissions().readonly())
     });
     match writable {
         true => Finding::ok(subject, "does not exist yet; the first start creates it"),
         false => Finding::error(
             subject,
             "cannot be created there",
-            "choose another folder with --state-dir or `state.dir`",
+            "choose another directory with --state-dir or `state.dir`",
         ),
     }
 }
@@ -91,7 +91,7 @@ fn absent(config: &Config, subject: String) -> Finding {
 fn open_to_others(state_dir: &Path) -> Option<Finding> {
     const OTHERS: u32 = 0o077;
     let mode = |path: &Path| Some(fs::metadata(path).ok()?.permissions().mode() & OTHERS);
-    // A closed folder protects what is in it.
+    // A closed directory protects what is in it.
     if mode(state_dir)? == 0 {
         return None;
     }
@@ -171,7 +171,7 @@ pub(super) fn models(installation: &Installation) -> Vec<Finding> {
         .map(omissions)
         .unwrap_or_default();
     if let Ok(Some(summary)) = &installation.journal {
-        findings.extend(written_calls(&summary.written_calls));
+        findings.extend(text_tool_calls(&summary.text_tool_calls));
     }
     findings
 }
@@ -200,7 +200,7 @@ pub(super) fn omissions(handoffs: &[Handoff]) -> Vec<Finding> {
     enough.map(finding).collect()
 }
 
-pub(super) fn written_calls(models: &BTreeSet<String>) -> Vec<Finding> {
+pub(super) fn text_tool_calls(models: &BTreeSet<String>) -> Vec<Finding> {
     let finding = |model: &String| {
         Finding::warning(
             model.clone(),

@@ -152,7 +152,7 @@ fn every_warning_and_error_has_advice() {
     config.upstreams.clear();
     let dir = tempfile::tempdir().unwrap();
     config.state_dir = dir.path().join("state");
-    for row in examine(&Installation::of(config, true)) {
+    for row in examine(&Installation::new(config, true)) {
         let finding = row.finding;
         assert_eq!(
             finding.help.is_some(),
@@ -166,9 +166,9 @@ fn every_warning_and_error_has_advice() {
 fn a_model_that_writes_its_calls_as_text_is_named() {
     let mut rows = vec![ExchangeRow::default(), ExchangeRow::default()];
     rows[0].model = Some("qwen2.5-coder:1.5b".to_owned());
-    rows[0].event.written_calls = 2;
+    rows[0].event.text_tool_calls = 2;
     rows[1].model = Some("claude-opus-5-5".to_owned());
-    let found = state::written_calls(&installation::written_calls(&rows));
+    let found = state::text_tool_calls(&installation::text_tool_calls(&rows));
     assert_eq!(severities(&found), [FindingSeverity::Warning]);
     assert_eq!(found[0].subject, "qwen2.5-coder:1.5b");
     assert!(found[0].help.as_ref().unwrap().contains("--jinja"), "{found:?}");
@@ -176,10 +176,10 @@ fn a_model_that_writes_its_calls_as_text_is_named() {
 
 #[test]
 fn a_model_whose_prompts_leave_much_out_is_named() {
-    let handoff = |model: &str, lacked: usize| -> Handoff {
+    let handoff = |model: &str, missing_items: usize| -> Handoff {
         let rule = |state| json!({"kind": "rule", "state": state, "text": "Never push."});
         let mut carried = vec![rule("in_prompt")];
-        carried.extend((0..lacked).map(|_| rule("added")));
+        carried.extend((0..missing_items).map(|_| rule("added")));
         serde_json::from_value(json!({
             "id": "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11", "principal": "local", "conversation": "c", "wire": "anthropic",
             "prompt": "Go on.", "head": "", "created_ms": 0, "history_bytes": 0, "origin": "model", "recall": false,

@@ -19,7 +19,7 @@ use super::{block_on, load_state};
 use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::Handoff;
 
 #[derive(Debug, ClapArgs)]
@@ -63,7 +63,7 @@ enum ExportFormat {
 }
 
 /// The item to export.
-enum Wanted {
+enum ExportTarget {
     Conversation(String),
     /// A handoff, with the newest work that was done with it.
     Handoff(Box<Handoff>),
@@ -78,8 +78,8 @@ pub(super) fn run(args: &ExportArgs, out: &mut Out) -> CliResult {
         }
         let export = match wanted {
             wanted if args.whole => sources.whole(wanted.conversation())?,
-            Wanted::Conversation(key) => sources.conversation(key).await?,
-            Wanted::Handoff(handoff) => sources.handoff(*handoff).await?,
+            ExportTarget::Conversation(key) => sources.conversation(key).await?,
+            ExportTarget::Handoff(handoff) => sources.handoff(*handoff).await?,
         };
         match args.format {
             ExportFormat::Jsonl => {
@@ -93,7 +93,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut Out) -> CliResult {
     })
 }
 
-impl Wanted {
+impl ExportTarget {
     /// The conversation, or the one in which the handoff was made.
     fn conversation(self) -> String {
         match self {
@@ -131,20 +131,20 @@ impl Sources {
     }
 
     /// The conversation or the handoff with this key or id, or the only one that begins so.
-    fn wanted(&self, text: &str) -> CliResult<Wanted> {
+    fn wanted(&self, text: &str) -> CliResult<ExportTarget> {
         let text = bare_id(text);
         let mut keys: BTreeSet<String> = self.handoffs.iter().map(|h| h.conversation.clone()).collect();
         if let Some(journal) = &self.journal {
             keys.extend(journal.conversations(None, 0)?.into_iter().map(|known| known.key));
         }
         if let Some(key) = keys.take(&text) {
-            return Ok(Wanted::Conversation(key));
+            return Ok(ExportTarget::Conversation(key));
         }
         let begins = |whole: &str| !text.is_empty() && whole.starts_with(&text);
         let handoffs = self.handoffs.iter().filter(|one| begins(&one.id.to_string()));
-        let handoffs = handoffs.map(|handoff| Wanted::Handoff(Box::new(handoff.clone())));
+        let handoffs = handoffs.map(|handoff| ExportTarget::Handoff(Box::new(handoff.clone())));
         let keys = keys.iter().filter(|key| begins(key)).cloned();
-        let matching = handoffs.chain(keys.map(Wanted::Conversation));
+        let matching = handoffs.chain(keys.map(ExportTarget::Conversation));
         only(matching, ["conversation or handoff", "it"], &text, || {
             let message = format!("there is no conversation and no handoff {}", visible(&text));
             Exit::NO_INPUT.with_help(message, "`baton handoffs list` shows handoffs, and `baton log` the keys of conversations (column KEY)")

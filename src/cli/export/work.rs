@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use baton_core::agents::tools;
-use baton_core::mark::{self, MarkKind};
+use baton_core::marker::{self, MarkerKind};
 use baton_core::record::Handoff;
 use baton_core::rewrite::preamble;
 use baton_core::text::json;
@@ -106,14 +106,14 @@ pub(super) fn carry_over_turn(view: &View, handoff: Option<&Handoff>, tags: &[St
 /// The turn in which the agent's transcript shows this handoff, in a request that was not cut.
 pub(super) fn sentinel_turn(view: &View, handoff: &Handoff) -> Option<usize> {
     let list = view.text(view.list);
-    let mut marks = mark::marks(list).into_iter().rev();
-    let mark = marks.find(|mark| matches!(mark.kind, MarkKind::Open(id) if id == handoff.id))?;
+    let mut marks = marker::marks(list).into_iter().rev();
+    let mark = marks.find(|mark| matches!(mark.kind, MarkerKind::Open(id) if id == handoff.id))?;
     view.turn_at(mark.span.start + view.list.start)
 }
 
 /// The last text of a turn.
 pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
-    let parts = Transcript::of(view).turn(at)?.parts();
+    let parts = Transcript::from_view(view).turn(at)?.parts();
     let mut texts = parts.iter().rev().filter_map(|part| match part.kind {
         TranscriptPartKind::Text(text) => Some(text.get().into_owned()),
         _ => None,
@@ -123,7 +123,7 @@ pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
 
 /// The turns from this one on. What the system says is left out, and so are calls of our own tool.
 pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let agent = transcript.agent();
     // By the places of calls and results.
     let mut uses = HashMap::new();
@@ -141,7 +141,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
         };
         let mut parts: Vec<ExportedPart> = Vec::new();
         for part in turn.parts() {
-            let Some(part) = ExportedPart::of(&part, uses.get(&(at, part.span.start)), agent) else {
+            let Some(part) = ExportedPart::new(&part, uses.get(&(at, part.span.start)), agent) else {
                 continue;
             };
             match (parts.last_mut(), part) {
@@ -161,7 +161,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
 
 /// The model's answer; `None` for an empty one.
 pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
-    let answered = AnswerContent::of(body);
+    let answered = AnswerContent::from_body(body);
     let parts = answered.parts.iter().map(|part| {
         let text = part.text();
         match part.kind {
@@ -183,7 +183,7 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
 
 impl ExportedPart {
     /// A part of a turn, and the use of a tool that it belongs to.
-    fn of(
+    fn new(
         part: &TranscriptPart<'_>,
         tool_use: Option<&ToolUse<'_>>,
         agent: Option<AgentKind>,

@@ -11,7 +11,7 @@ use crate::state::files::documents;
 use baton_core::record::{HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> CliResult {
-    let lookup = HandoffLookup::of(&args.folder)?;
+    let lookup = HandoffLookup::new(&args.directory)?;
     match lookup.find(&args.name)? {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
         NamedHandoff::Document(path) => stored(args, read_document(&path)?.id, &lookup, out),
@@ -47,7 +47,7 @@ fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut O
 }
 
 pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> CliResult {
-    let lookup = HandoffLookup::of(&args.folder)?;
+    let lookup = HandoffLookup::new(&args.directory)?;
     let file = match (&args.file, args.older_than) {
         (Some(file), _) => file,
         (None, Some(older_than)) => {
@@ -60,6 +60,6 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> CliResult {
         }
     };
     let path = files::deletable(file, &lookup)?;
-    lookup.folder.delete(&path)?;
+    lookup.directory.delete(&path)?;
     out.line(format_args!("deleted {}", shown(&path)))
 }

@@ -14,7 +14,7 @@ use baton_core::text::date::PeriodStart;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A handoff is a record in the store, made by the model, a command or `draft`. A handoff file is YAML that \
-`create` writes into the folder of a session. Only handoffs in the store can be resumed.
+`create` writes into the directory of a session. Only handoffs in the store can be resumed.
 
 Examples:
   baton handoffs list
@@ -47,12 +47,12 @@ pub(super) enum HandoffsCommand {
     Resume(ResumeArgs),
 }
 
-/// The folder of handoff files.
+/// The directory of handoff files.
 #[derive(Debug, ClapArgs)]
-pub(super) struct FolderArgs {
+pub(super) struct DirectoryArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Folder of the handoff files [handoff.dir]
+    /// Directory of the handoff files [handoff.dir]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
 }
@@ -78,13 +78,13 @@ Examples:
   baton handoffs list --limit 0 --all --json | jq -r '.[] | [.id, .status, .next_action] | @tsv'
   baton handoffs list api                 # the handoff files of the session `api`
   baton handoffs list --files --all       # of all sessions, with those in archives
-  baton handoffs list --follow | jq -r 'select(.status == \"active\") | .folder'")]
+  baton handoffs list --follow | jq -r 'select(.status == \"active\") | .directory'")]
 pub(super) struct ListArgs {
     /// List the handoff files of this session
     #[arg(conflicts_with_all = ["map", "conversation", "status", "topic"])]
     pub(super) session: Option<String>,
     #[command(flatten)]
-    pub(super) folder: FolderArgs,
+    pub(super) directory: DirectoryArgs,
     /// Group handoffs by chain, oldest first, each branch after its fork
     #[arg(long)]
     pub(super) map: bool,
@@ -135,10 +135,10 @@ Examples:
   baton handoffs show --here --for fresh  # in a hook at the start of a session
   baton handoffs show --files --line --follow")]
 pub(super) struct ShowArgs {
-    /// The handoff's id, or a unique prefix of it; a folder, a handoff file, or a session with handoff files
+    /// The handoff's id, or a unique prefix of it; a directory, a handoff file, or a session with handoff files
     pub(super) name: Option<String>,
     #[command(flatten)]
-    pub(super) folder: FolderArgs,
+    pub(super) directory: DirectoryArgs,
     /// The newest handoff file of all sessions
     #[arg(long, conflicts_with_all = ["name", "topic"])]
     pub(super) files: bool,
@@ -151,7 +151,7 @@ pub(super) struct ShowArgs {
     /// Print the document in this format
     #[arg(long, value_enum, group = "form")]
     pub(super) format: Option<DocumentFormat>,
-    /// Print the folder with its files, or the file's path
+    /// Print the directory with its files, or the file's path
     #[arg(long, group = "form")]
     pub(super) path: bool,
     /// Print a summary: fresh (for a new session), clear (after its context was cleared), compact (one line)
@@ -236,7 +236,7 @@ pub(super) struct CreateArgs {
     #[arg(default_value = "", hide_default_value = true)]
     pub(super) session: String,
     #[command(flatten)]
-    pub(super) folder: FolderArgs,
+    pub(super) directory: DirectoryArgs,
     /// What was accomplished
     #[arg(long, value_name = "TEXT")]
     pub(super) goal: Option<String>,
@@ -318,7 +318,7 @@ pub(super) struct CreateArgs {
     /// How long a transfer waits before its second try
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(i64).range(1..=3600))]
     pub(super) transfer_grace: Option<i64>,
-    /// Write to this file, not into the session's folder; - is standard output
+    /// Write to this file, not into the session's directory; - is standard output
     #[arg(long = "out", short = 'o', value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
     /// Format of the file, with -o
@@ -342,10 +342,10 @@ Examples:
   baton handoffs check --syntax
   baton handoffs check --syntax .ntm/handoffs/api/*.yaml --json | jq '.[].errors'")]
 pub(super) struct CheckHandoffArgs {
-    /// Ids, folders, handoff files or sessions; by default the newest handoff file
+    /// Ids, directories, handoff files or sessions; by default the newest handoff file
     pub(super) names: Vec<String>,
     #[command(flatten)]
-    pub(super) folder: FolderArgs,
+    pub(super) directory: DirectoryArgs,
     /// Report where a document's Markdown differs from its JSON, and what is wrong with handoff files
     #[arg(long)]
     pub(super) syntax: bool,
@@ -365,10 +365,10 @@ Examples:
   baton handoffs archive api/2026-11-22_18-05_login-works.yaml
   baton handoffs archive api/2026-11-22_18-05_login-works.yaml --undo")]
 pub(super) struct ArchiveArgs {
-    /// The handoff's id, or a unique prefix of it, or its folder; or a handoff file: its path, or SESSION/NAME.yaml
+    /// The handoff's id, or a unique prefix of it, or its directory; or a handoff file: its path, or SESSION/NAME.yaml
     pub(super) name: String,
     #[command(flatten)]
-    pub(super) folder: FolderArgs,
+    pub(super) directory: DirectoryArgs,
     /// Take it out of the archive
     #[arg(long)]
     pub(super) undo: bool,
@@ -386,11 +386,11 @@ Examples:
   baton handoffs delete --archived --older-than 30d
   baton handoffs delete --older-than 12h --dry-run")]
 pub(super) struct DeleteArgs {
-    /// A path, or SESSION/NAME.yaml in the folder of handoff files
+    /// A path, or SESSION/NAME.yaml in the directory of handoff files
     #[arg(conflicts_with = "older_than")]
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) folder: FolderArgs,
+    pub(super) directory: DirectoryArgs,
     /// All files older than this by the time in their names, but the newest of each session: an age (12h, 30d) or a date
     #[arg(long, value_name = "AGE", value_parser = period_start)]
     pub(super) older_than: Option<PeriodStart>,

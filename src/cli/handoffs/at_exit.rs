@@ -38,11 +38,11 @@ const LOOK: Duration = Duration::from_millis(25);
 /// Handoffs of a conversation that are looked through for the newest one with a document.
 const LATEST: usize = 8;
 
-/// Characters of an id that a person types.
+/// Characters of an id that a user types.
 const ID: usize = 13;
 
 /// Writes a handoff with its document for each conversation of a run that has work since its last one, and names their
-/// folders. A failure is reported, and changes nothing else: the agent has ended.
+/// directories. A failure is reported, and changes nothing else: the agent has ended.
 pub(in crate::cli) fn at_exit(config: &Config, run: &str, is_complete: bool) {
     let policy = &config.documents;
     if !(policy.enabled && policy.at_exit) || config.store.kind == StoreKind::Memory {
@@ -76,11 +76,11 @@ fn write_all(config: &Config, run: &str, is_complete: bool) -> CliResult {
         for key in conversations {
             match write(config, &query, &store, &key).await {
                 Ok(None) => {}
-                Ok(Some((handoff, folder))) => {
-                    let (folder, id) = (shown(&folder), handoff.id.to_string());
+                Ok(Some((handoff, directory))) => {
+                    let (directory, id) = (shown(&directory), handoff.id.to_string());
                     let _ = Out::stderr().line(format_args!(
                         "baton: this session's handoff is in {}; `baton handoffs resume {}` continues it",
-                        folder,
+                        directory,
                         &id[..ID]
                     ));
                 }
@@ -104,7 +104,7 @@ fn settle(query: &JournalReader, run: &str) -> CliResult {
     }
 }
 
-/// The handoff of a conversation with its folder; `None` where there is no work since its last one.
+/// The handoff of a conversation with its directory; `None` where there is no work since its last one.
 async fn write(
     config: &Config,
     query: &JournalReader,
@@ -118,14 +118,15 @@ async fn write(
     let Some(handoff) = handoff_of(config, &work, key)? else {
         return Ok(None);
     };
-    let folder = drafting::leave(config, store, &handoff, &work).await?;
-    Ok(folder.map(|folder| (handoff, folder)))
+    let directory = drafting::leave(config, store, &handoff, &work).await?;
+    Ok(directory.map(|directory| (handoff, directory)))
 }
 
 /// The handoff of a session's work, made without a model and not yet stored; `None` where there is too little of it.
 pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> CliResult<Option<Handoff>> {
     let carried = drafting::locally(config, work, |index| {
-        let whereabouts = Whereabouts::of(&Transcript::of(&work.newest.view)).or_of_calls(index);
+        let whereabouts =
+            Whereabouts::from_transcript(&Transcript::from_view(&work.newest.view)).or_of_calls(index);
         let run = work.newest.row.event.run.as_deref();
         let root = run.and_then(|run| runs::directory(&config.state_dir, run));
         let here = repository::of_session(&whereabouts, root.as_deref());
@@ -170,7 +171,7 @@ async fn is_handed_over(
             return Ok(false);
         }
         let found = documents::find(store, &work.principal, handoff.id).await;
-        // One that waits for a person's approval has none yet.
+        // One that waits for a user's approval has none yet.
         if found.is_ok_and(|found| found.is_some()) {
             return Ok(true);
         }
@@ -191,13 +192,13 @@ pub(super) struct HookedSession {
 
 impl HookedSession {
     /// `None` where the file is all that is wanted, or the store is unavailable: the file then names no handoff.
-    pub(super) fn of(
+    pub(super) fn new(
         args: &CreateArgs,
         config: &Config,
         made: Option<(Handoff, Work)>,
         file: &mut HandoffFile,
     ) -> Option<Self> {
-        let is_elsewhere = args.out.is_some() || args.folder.dir.is_some();
+        let is_elsewhere = args.out.is_some() || args.directory.dir.is_some();
         let is_kept = config.documents.enabled && config.store.kind != StoreKind::Memory;
         let found = match made {
             Some(made) if args.hook && args.auto && is_kept && !is_elsewhere => Self::opened(config, made),

@@ -60,7 +60,7 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
 }
 
 pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
-    let names = HandoffLookup::of(&args.folder)?;
+    let names = HandoffLookup::new(&args.directory)?;
     let name = match &args.names[..] {
         [] => None,
         [name] => Some(name.as_str()),
@@ -94,7 +94,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     }
 }
 
-/// The folder that a handoff is compared with.
+/// The directory that a handoff is compared with.
 fn repository<'a>(git_dir: Option<&'a Path>, config: &'a Config) -> &'a Path {
     let dir = git_dir.or(config.documents.git_dir.as_deref());
     dir.unwrap_or(Path::new("."))
@@ -139,7 +139,7 @@ impl CheckedDocument {
 
 /// `check --syntax`: documents of the store and handoff files.
 pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
-    let names = HandoffLookup::of(&args.folder)?;
+    let names = HandoffLookup::new(&args.directory)?;
     let wanted = match args.names.is_empty() {
         true => everything(&names)?,
         false => {
@@ -152,7 +152,7 @@ pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
         let files = match one {
             NamedHandoff::Stored(id) => {
                 let record = blocking(&names.config, async |store| lookup::one(&store, *id).await)?;
-                checked.push(document(&Path::new(&record.folder).join(JSON)));
+                checked.push(document(&Path::new(&record.directory).join(JSON)));
                 continue;
             }
             NamedHandoff::Document(path) => {
@@ -160,7 +160,7 @@ pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
                 continue;
             }
             NamedHandoff::File(path) => vec![path.clone()],
-            NamedHandoff::Session(session) => names.folder.paths(session)?,
+            NamedHandoff::Session(session) => names.directory.paths(session)?,
         };
         for path in files {
             match file(&path) {
@@ -192,7 +192,7 @@ fn everything(names: &HandoffLookup) -> CliResult<Vec<NamedHandoff>> {
     let documents = documents
         .into_iter()
         .map(|document| NamedHandoff::Stored(document.handoff));
-    let sessions = names.folder.sessions()?;
+    let sessions = names.directory.sessions()?;
     Ok(documents
         .chain(sessions.into_iter().map(NamedHandoff::Session))
         .collect())

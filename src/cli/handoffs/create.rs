@@ -16,11 +16,11 @@ use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{self, Out, shown};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::GitRunner;
-use crate::state::files::yaml_files::{FileError, FileNaming, HandoffFolder, now, write_text, write_to};
+use crate::state::files::yaml_files::{FileError, FileNaming, HandoffDirectory, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
-/// Time limit of a file that a person makes.
+/// Time limit of a file that a user makes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The part of a time limit reserved for writing: one of so many.
@@ -43,11 +43,11 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
         let message = "--json asks no questions: give --goal and --now, or a source";
         return Err(Exit::USAGE.failure(message));
     }
-    let HandoffLookup { folder, config } = HandoffLookup::of(&args.folder)?;
+    let HandoffLookup { directory, config } = HandoffLookup::new(&args.directory)?;
     let mut file = given(args)?;
     let sourced = sources::fill(args, &config, until, &mut file)?;
-    let worked_in = sourced.folder.as_deref();
-    let session = HookedSession::of(args, &config, sourced.handoff, &mut file);
+    let worked_in = sourced.directory.as_deref();
+    let session = HookedSession::new(args, &config, sourced.handoff, &mut file);
     // Its document then has a file already.
     let at = session.as_ref().map_or_else(now, HookedSession::made);
     if !has_source && !args.auto && !is_given {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     }
     file.prepare(at);
     file.quality = Some(score(&file, at).brief());
-    let path = write(args, &folder, &mut file, at, out)?;
+    let path = write(args, &directory, &mut file, at, out)?;
     if let Some(session) = session {
         session.leave(&config);
     }
@@ -87,7 +87,7 @@ fn end_after(limit: Duration) {
     });
 }
 
-/// Fills goal and next step where a hook cannot ask a person. A file without any content is not written.
+/// Fills goal and next step where a hook cannot ask a user. A file without any content is not written.
 fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     if file.goal.is_empty() && file.now.is_empty() && file.blockers.is_empty() {
         return false;
@@ -96,7 +96,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
         "Work in progress".clone_into(&mut file.goal);
     }
     if file.now.is_empty() {
-        "Nothing was left open: ask the person what comes next".clone_into(&mut file.now);
+        "Nothing was left open: ask the user what comes next".clone_into(&mut file.now);
     }
     true
 }
@@ -135,7 +135,7 @@ fn pair(text: &str) -> Option<(String, String)> {
     (!what.is_empty() && !why.is_empty()).then(|| (what.to_owned(), why.to_owned()))
 }
 
-/// Asks the person for what matters most.
+/// Asks the user for what matters most.
 fn ask(file: &mut HandoffFile) -> CliResult {
     let mut err = Out::stderr();
     let mut lines = std::io::stdin().lock().lines();
@@ -235,7 +235,7 @@ fn enrich(
 /// Writes the file; returns where it is, unless it was printed.
 fn write(
     args: &CreateArgs,
-    folder: &HandoffFolder,
+    directory: &HandoffDirectory,
     file: &mut HandoffFile,
     at: Time,
     out: &mut Out,
@@ -246,7 +246,7 @@ fn write(
             (false, Some(description)) => FileNaming::Manual(description.clone()),
             (false, None) => FileNaming::Manual(names::description_of_goal(&file.goal)),
         };
-        let written = folder.write(file, &naming, at).map_err(unwritten)?;
+        let written = directory.write(file, &naming, at).map_err(unwritten)?;
         warn(&written.warnings);
         return Ok(Some(written.path));
     };

@@ -18,10 +18,10 @@ use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
 use crate::state::journal::JournalReader;
 use crate::state::store::{self, SharedStore};
-use baton_core::handoffs::carry::{self, Carried, PersonTexts, RuleSources};
+use baton_core::handoffs::carry::{self, Carried, RuleSources, UserMessages};
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize};
 use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftIndex, DraftSpec, Prompts, Whereabouts};
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
 use baton_core::rewrite::preamble::{self, Preamble};
 use baton_core::transcript::{AnswerContent, Transcript};
@@ -59,14 +59,14 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     let (document, origin) = match &args.from {
         Some(file) => (
             index.completed(&given(file)?, &request, &prompts),
-            HandoffOrigin::Person,
+            HandoffOrigin::User,
         ),
         None => (index.local(&request).map_err(too_small)?, HandoffOrigin::Local),
     };
     let carried = carried(&config, &index, &work, &document);
     let handoff = handoff(&config, &work, key, carried, origin);
-    let folder = leave(&config, &store, &handoff, &work).await?;
-    print_draft(&handoff, &document, folder, args.json, out)
+    let directory = leave(&config, &store, &handoff, &work).await?;
+    print_draft(&handoff, &document, directory, args.json, out)
 }
 
 /// The work of a conversation since its last handoff.
@@ -76,7 +76,7 @@ pub(super) struct Work {
     pub(super) newest: JournalRequest,
     /// The handoff that the request begins with.
     pub(super) earlier: Option<Handoff>,
-    /// Carried rules that the person dropped.
+    /// Carried rules that the user dropped.
     pub(super) dropped: Vec<String>,
 }
 
@@ -120,18 +120,18 @@ impl Work {
 
 /// The document as a carry-over prompt, with what it lacks behind it.
 fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> Carried {
-    let transcript = Transcript::of(&work.newest.view);
+    let transcript = Transcript::from_view(&work.newest.view);
     let earlier = work.earlier.as_ref();
     let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
     let words = carry::users_words(&RuleSources {
         earlier: &earlier.map(carry::rules_of).unwrap_or_default(),
-        said: &PersonTexts::of(&transcript, &config.handoff.preamble_tags, carry_over),
+        said: &UserMessages::from_transcript(&transcript, &config.handoff.preamble_tags, carry_over),
         since: None,
         without: &work.dropped,
         markers: &config.draft.markers,
         redactor: &config.redactor(),
     });
-    let seen = index.seen(&Whereabouts::of(&transcript));
+    let seen = index.seen(&Whereabouts::from_transcript(&transcript));
     // It may quote a transcript that contains our marks.
     let prompt = sentinel::normalised(&draft::carried(document));
     carry::carry(&prompt, &words, Some(&seen), config.carry_policy())
@@ -169,11 +169,11 @@ pub(super) async fn leave(
     work: &Work,
 ) -> CliResult<Option<PathBuf>> {
     store.put_draft(handoff).await?;
-    let Some(settings) = DocumentSettings::of(config) else {
+    let Some(settings) = DocumentSettings::from_config(config) else {
         return Ok(None);
     };
     match documents::write(&Arc::new(settings), store, stored_of(handoff, work)).await {
-        Ok(folder) => Ok(Some(folder)),
+        Ok(directory) => Ok(Some(directory)),
         Err(error) => {
             Out::stderr().line(format_args!(
                 "baton: no document: {}",
@@ -187,11 +187,11 @@ pub(super) async fn leave(
 fn print_draft(
     handoff: &Handoff,
     document: &str,
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     json: bool,
     out: &mut Out,
 ) -> CliResult {
-    let folder = folder.map(|folder| folder.display().to_string());
+    let directory = directory.map(|directory| directory.display().to_string());
     let tokens = draft::tokens(document);
     if json {
         // The names are API; the tokens are the document's estimated size.
@@ -201,7 +201,7 @@ fn print_draft(
             "origin": handoff.origin.name(),
             "document": document,
             "tokens": tokens,
-            "folder": folder,
+            "folder": directory,
         }));
     }
     out.line(format_args!(
@@ -213,8 +213,8 @@ fn print_draft(
     if handoff.prompt.len() as u64 > handoff.history_bytes {
         out.line("it is larger than the history: continuing the same session with it saves nothing")?;
     }
-    if let Some(folder) = folder {
-        out.line(format_args!("document: {}", visible(&folder)))?;
+    if let Some(directory) = directory {
+        out.line(format_args!("document: {}", visible(&directory)))?;
     }
     out.line("begin a new session's first message with:")?;
     out.line(sentinel::opening(handoff.id))
@@ -246,9 +246,9 @@ fn indexed(config: &Config, work: &Work) -> DraftIndex {
     let newest = &work.newest;
     let carry_over = work.earlier.as_ref().map(|handoff| handoff.prompt.clone());
     let settings = config.draft_settings(carry_over, config.redactor());
-    let mut index = DraftIndex::of(settings, &Transcript::of(&newest.view));
+    let mut index = DraftIndex::from_transcript(settings, &Transcript::from_view(&newest.view));
     if let Some(answer) = &newest.answer {
-        index.answered(&AnswerContent::of(answer));
+        index.answered(&AnswerContent::from_body(answer));
     }
     index
 }
@@ -277,7 +277,7 @@ fn too_small(error: BudgetTooSmall) -> CommandFailure {
     Exit::USAGE.with_help(error.to_string(), format!("give more: --tokens {}", error.needed))
 }
 
-/// A document by a person, or by a model that a person prompted.
+/// A document by a user, or by a model that a user prompted.
 fn given(file: &Path) -> CliResult<String> {
     let text = text_of(file)?;
     match text.trim().is_empty() {

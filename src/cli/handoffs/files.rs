@@ -23,12 +23,12 @@ const LISTED: usize = 10;
 const GOAL_WIDTH: usize = 60;
 
 pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> CliResult {
-    let folder = &names.folder;
+    let directory = &names.directory;
     if args.ledger {
         return ledger(args.session.as_deref().unwrap_or_default(), names, out);
     }
     if args.sessions {
-        let sessions = folder.sessions()?;
+        let sessions = directory.sessions()?;
         if args.format.jsonl {
             out.rows(&sessions, args.format)?;
         } else if args.format.json {
@@ -40,7 +40,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Cli
         }
         return Ok(());
     }
-    let listing = folder.list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)?;
+    let listing = directory.list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)?;
     warn(&listing.warnings);
     let found = listing.found;
     if args.format.jsonl {
@@ -59,8 +59,8 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Cli
 /// Prints to standard error what exists instead; a missing file is not an error.
 fn none(session: Option<&str>, names: &HandoffLookup) -> CliResult {
     let mut beside = Out::stderr();
-    let sessions = names.folder.sessions()?;
-    let dir = shown(names.folder.dir());
+    let sessions = names.directory.sessions()?;
+    let dir = shown(names.directory.dir());
     let of = session.map_or(String::new(), |session| format!(" of the session {session}"));
     beside.line(format_args!("no handoff files{} in {}", visible(&of), dir))?;
     if !sessions.is_empty() {
@@ -136,7 +136,7 @@ pub(super) fn is_session(session: &str) -> CommandFailure {
 pub(super) fn line(session: Option<&str>, follow: bool, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     let mut before = String::new();
     loop {
-        let newest = lookup.folder.line(session)?;
+        let newest = lookup.directory.line(session)?;
         let line = newest.map_or(String::new(), |newest| newest.line());
         if line != before && !line.is_empty() {
             out.line(visible(&line))?;
@@ -151,20 +151,20 @@ pub(super) fn line(session: Option<&str>, follow: bool, lookup: &HandoffLookup, 
 
 /// Archives a file, or takes it out again, named by its path in the archive or by the one before.
 pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut Out) -> CliResult {
-    let archived = names.folder.archived(path).filter(|_| undo);
+    let archived = names.directory.archived(path).filter(|_| undo);
     let path = archived.as_deref().unwrap_or(path);
     exists(path, names)?;
     let place = match undo {
-        true => names.folder.restore(path),
-        false => names.folder.archive(path),
+        true => names.directory.restore(path),
+        false => names.directory.archive(path),
     };
     let place = place?;
     out.line(shown(&place))
 }
 
-/// The failure for a file of the folder that does not exist, and for a relative path to nothing.
+/// The failure for a file of the directory that does not exist, and for a relative path to nothing.
 fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
-    let dir = names.folder.dir();
+    let dir = names.directory.dir();
     let is_missing =
         std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
     if !is_missing || (path.is_absolute() && !path.starts_with(dir)) {
@@ -172,7 +172,7 @@ fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
     }
     let inside = |path: &Path| shown(path.strip_prefix(dir).unwrap_or(path));
     let given = inside(path);
-    Err(match names.folder.archived(path) {
+    Err(match names.directory.archived(path) {
         Some(place) => Exit::NO_INPUT.with_help(
             format!("{given} is in the archive"),
             format!("its name there is {}", inside(&place)),
@@ -203,7 +203,7 @@ pub(super) fn deletable(given: &Path, names: &HandoffLookup) -> CliResult<PathBu
 }
 
 pub(super) fn clean(before: i64, args: &DeleteArgs, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
-    let deleted = lookup.folder.clean(before, args.archived, args.dry_run)?;
+    let deleted = lookup.directory.clean(before, args.archived, args.dry_run)?;
     if args.dry_run {
         for path in &deleted {
             out.line(shown(path))?;
@@ -222,7 +222,7 @@ fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     if !names::is_session(session) {
         return Err(Exit::USAGE.failure("not a valid session name: use letters, digits, `_` and `-`"));
     }
-    match std::fs::read(lookup.folder.ledger(session)) {
+    match std::fs::read(lookup.directory.ledger(session)) {
         Ok(text) => out.body(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
         Err(error) => Err(Exit::IO.failure(format!("the ledger cannot be read: {error}"))),

@@ -31,7 +31,7 @@ const PROMPT_COLUMNS: usize = 20;
 const MOST_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> CliResult {
-    let lookup = HandoffLookup::of(&args.folder)?;
+    let lookup = HandoffLookup::new(&args.directory)?;
     if args.files || args.sessions || args.ledger || args.session.is_some() {
         return files::list(args, &lookup, out);
     }
@@ -306,7 +306,7 @@ mod tests {
             topic: "t".to_owned(),
             status,
             created_ms: 0,
-            folder: String::new(),
+            directory: String::new(),
             document: String::new(),
         };
         let [active, archived_document] = [HandoffStatus::Active, HandoffStatus::Archived].map(record);

@@ -1,18 +1,18 @@
-//! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a YAML file (by its path
+//! Looks up what a user names: a handoff of the store (by its id, its directory or its JSON), or a YAML file (by its path
 //! or its session).
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use super::args::FolderArgs;
+use super::args::DirectoryArgs;
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{Out, plural, shown, visible};
 use crate::cli::stored::{find_id, is_id, open};
 use crate::cli::{block_on, load_state};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
-use crate::state::files::yaml_files::{HandoffFolder, HandoffYaml, read_file};
+use crate::state::files::yaml_files::{HandoffDirectory, HandoffYaml, read_file};
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
@@ -52,21 +52,21 @@ pub(super) enum NamedHandoff {
 
 /// Looks names up.
 pub(super) struct HandoffLookup {
-    pub(super) folder: HandoffFolder,
+    pub(super) directory: HandoffDirectory,
     pub(super) config: Config,
 }
 
 impl HandoffLookup {
-    pub(super) fn of(args: &FolderArgs) -> CliResult<Self> {
+    pub(super) fn new(args: &DirectoryArgs) -> CliResult<Self> {
         let config = load_state(&args.state)?;
         let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
-        let folder = HandoffFolder::new(&dir)?.keeping(config.documents.keep_files);
-        Ok(Self { folder, config })
+        let directory = HandoffDirectory::new(&dir)?.keeping(config.documents.keep_files);
+        Ok(Self { directory, config })
     }
 
     /// Resolves a name: a path on disk, else a session, else a handoff's id or a unique prefix of one.
     pub(super) fn find(&self, given: &str) -> CliResult<NamedHandoff> {
-        let path = self.folder.named(Path::new(given));
+        let path = self.directory.named(Path::new(given));
         if path.join(JSON).is_file() {
             return Ok(NamedHandoff::Document(path.join(JSON)));
         }
@@ -77,7 +77,7 @@ impl HandoffLookup {
         if ends(names::SUFFIX) || ends(".yml") || ends(".json") {
             return Ok(NamedHandoff::File(path));
         }
-        if names::is_session(given) && self.folder.has_session(given) {
+        if names::is_session(given) && self.directory.has_session(given) {
             return Ok(NamedHandoff::Session(given.to_owned()));
         }
         if path.is_file() {
@@ -96,7 +96,7 @@ impl HandoffLookup {
 
     /// The newest handoff file, or that of a session.
     pub(super) fn latest(&self, session: Option<&str>) -> CliResult<Option<HandoffYaml>> {
-        let listing = self.folder.latest(session)?;
+        let listing = self.directory.latest(session)?;
         warn(&listing.warnings);
         Ok(listing.found)
     }
@@ -107,7 +107,7 @@ impl HandoffLookup {
         let nothing = |message| Exit::NO_INPUT.with_help(message, LISTS);
         let named = match given.map(|given| self.find(given)) {
             None => {
-                let dir = shown(self.folder.dir());
+                let dir = shown(self.directory.dir());
                 let none = || nothing(format!("there is no handoff file in {dir}"));
                 return Ok(self.latest(None)?.ok_or_else(none));
             }
@@ -121,7 +121,7 @@ impl HandoffLookup {
                 Err(_) => Err(nothing(format!("handoff {id} has no document"))),
                 Ok(record) => {
                     let document = document_of(&record).ok_or_else(|| other_version(&record))?;
-                    Ok(found(PathBuf::from(&record.folder).join(JSON), &document))
+                    Ok(found(PathBuf::from(&record.directory).join(JSON), &document))
                 }
             },
             NamedHandoff::Document(path) => {
@@ -137,7 +137,7 @@ impl HandoffLookup {
 
     /// How many handoff files there are, and the command that lists them; `None` where there is none.
     pub(super) fn files_hint(&self) -> Option<String> {
-        let files = self.folder.count().unwrap_or_default();
+        let files = self.directory.count().unwrap_or_default();
         let hint = || format!("{}: baton handoffs list --files", plural(files, "handoff file"));
         (files > 0).then(hint)
     }
@@ -148,8 +148,8 @@ pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure)
     let is_file = Path::new(given)
         .extension()
         .is_some_and(|end| end == "yaml" || end == "yml");
-    let folder = HandoffFolder::new(&config.handoffs_dir());
-    let is_session = folder.is_ok_and(|folder| folder.has_session(given));
+    let directory = HandoffDirectory::new(&config.handoffs_dir());
+    let is_session = directory.is_ok_and(|directory| directory.has_session(given));
     if !(is_file || is_session) {
         return failure;
     }

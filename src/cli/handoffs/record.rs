@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::state::files::documents::document_of;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::{DocumentRecord, Handoff, distinctive_line};
 
 /// A handoff as JSON, without internal fields. The names are API.
@@ -36,7 +36,7 @@ pub(super) fn with_document(mut shown: Value, record: Option<&DocumentRecord>) -
     shown["branch"] = json!(record.map(|record| &record.branch));
     shown["topic"] = json!(record.map(|record| &record.topic));
     shown["next_action"] = json!(document.and_then(|document| document.next_action));
-    shown["folder"] = json!(record.map(|record| &record.folder));
+    shown["folder"] = json!(record.map(|record| &record.directory));
     shown
 }
 

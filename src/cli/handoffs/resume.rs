@@ -16,7 +16,7 @@ use crate::cli::{agents, block_on, env, load_state, run, stored};
 use crate::state::files::documents;
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffStatus};
 
 /// Time for all queries to git.
@@ -78,7 +78,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             "command": command,
         }));
     }
-    let shell = ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
+    let shell = ShellSyntax::for_shell(std::env::var("SHELL").ok().as_deref());
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
     out.line(words.join(" "))
 }

@@ -20,11 +20,11 @@ use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::{self, Receipt};
 use baton_core::handoffs::document::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::{CarriedState, DocumentRecord, Handoff, HandoffId, HandoffStatus, lineage};
 
 pub(super) fn run(args: &ShowArgs, out: &mut Out) -> CliResult {
-    let lookup = HandoffLookup::of(&args.folder)?;
+    let lookup = HandoffLookup::new(&args.directory)?;
     if args.line {
         return files::line(args.name.as_deref(), args.follow, &lookup, out);
     }
@@ -41,8 +41,8 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> CliResult {
     match named {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
         NamedHandoff::Document(path) => {
-            let folder = path.parent().unwrap_or(&path).to_owned();
-            print_document(args, &folder, &read_document(&path)?, out)
+            let directory = path.parent().unwrap_or(&path).to_owned();
+            print_document(args, &directory, &read_document(&path)?, out)
         }
         NamedHandoff::File(path) => files::print_found(args, &read_file(&path)?, out),
         NamedHandoff::Session(session) => files::newest(args, Some(&session), &lookup, out),
@@ -111,7 +111,7 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             (None, Some(DocumentFormat::Md)) => out.body(markdown(&handoff).as_bytes()),
             (None, Some(DocumentFormat::Yaml)) => out.body(yaml(&handoff).as_bytes()),
             (None, None) => Err(Exit::NO_INPUT.with_help(
-                "this handoff has no folder",
+                "this handoff has no directory",
                 "handoffs.documents writes one for each handoff that is made from now on",
             )),
         }
@@ -120,13 +120,13 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
 
 fn print_stored(args: &ShowArgs, record: &DocumentRecord, out: &mut Out) -> CliResult {
     let document = document_of(record).ok_or_else(|| other_version(record))?;
-    print_document(args, Path::new(&record.folder), &document, out)
+    print_document(args, Path::new(&record.directory), &document, out)
 }
 
 /// Prints a document: its YAML is the handoff file that it makes.
-fn print_document(args: &ShowArgs, folder: &Path, document: &HandoffDocument, out: &mut Out) -> CliResult {
+fn print_document(args: &ShowArgs, directory: &Path, document: &HandoffDocument, out: &mut Out) -> CliResult {
     if args.path {
-        return out.line(shown(folder));
+        return out.line(shown(directory));
     }
     match args.format {
         Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(document).to_yaml())?,
@@ -161,7 +161,7 @@ async fn print_all(
         let document = stored.as_ref();
         let mut shown = record(handoff);
         shown["status"] = json!(document.map(|document| document.status.name()));
-        shown["folder"] = json!(document.map(|document| &document.folder));
+        shown["folder"] = json!(document.map(|document| &document.directory));
         shown["lineage"] = json!({"chain": chain, "children": children});
         // Files, commands and questions; null where nothing of it is known.
         shown["looked_up_again"] = json!(again);
@@ -170,7 +170,7 @@ async fn print_all(
     let row = |what: &str, text: &str| vec![what.to_owned(), visible(text)];
     let mut rows = vec![];
     if let Some(record) = &stored {
-        rows.push(row("folder", &record.folder));
+        rows.push(row("folder", &record.directory));
         rows.push(row("status", record.status.name()));
         // Another version of baton may have written it.
         if let Some(document) = document_of(record) {
@@ -186,7 +186,7 @@ async fn print_all(
         }
     }
     rows.push(row("lineage", &lineage_line(&chain, &children)));
-    let receipt = Receipt::of(&handoff.carried).line();
+    let receipt = Receipt::new(&handoff.carried).line();
     rows.extend(receipt.map(|receipt| row("carried", &receipt)));
     for item in &handoff.carried {
         let what = match item.state {

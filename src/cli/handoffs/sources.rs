@@ -63,8 +63,8 @@ struct Hook {
 /// What a source says besides the fields of the file.
 #[derive(Default)]
 pub(super) struct Sourced {
-    /// The folder that the session worked in, where that is known.
-    pub(super) folder: Option<PathBuf>,
+    /// The directory that the session worked in, where that is known.
+    pub(super) directory: Option<PathBuf>,
     /// The handoff of the session's work, not yet stored.
     pub(super) handoff: Option<(Handoff, Work)>,
 }
@@ -118,7 +118,7 @@ fn of_session(
     }
     set_context(&reader.usage, config, file);
     Ok(Sourced {
-        folder: reader.folder.as_ref().map(PathBuf::from),
+        directory: reader.directory.as_ref().map(PathBuf::from),
         handoff,
     })
 }
@@ -140,9 +140,9 @@ fn of_work(
     file: &mut HandoffFile,
 ) -> CliResult<Option<(Handoff, Work)>> {
     let redactor = config.redactor();
-    let answer = work.newest.answer.as_deref().map(AnswerContent::of);
-    let mut words = LastWords::of(&Transcript::of(&work.newest.view), answer.as_ref());
-    for words in [&mut words.model, &mut words.person] {
+    let answer = work.newest.answer.as_deref().map(AnswerContent::from_body);
+    let mut words = LastWords::from_transcript(&Transcript::from_view(&work.newest.view), answer.as_ref());
+    for words in [&mut words.model, &mut words.user] {
         *words = redactor.cleaned(words);
     }
     let handoff = at_exit::handoff_of(config, &work, key)?;
@@ -176,14 +176,14 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
             ..SessionUsage::default()
         };
     }
-    let folder = hook.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
-    reader.folder = reader.folder.or(folder);
+    let directory = hook.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
+    reader.directory = reader.directory.or(directory);
     let sourced = of_session(&reader, config, &hook.key(), file)?;
     if let Some(input) = hook.input_messages.last() {
         file.fall_back_to(&config.redactor().cleaned(input));
     }
     if file.session.is_empty() {
-        let name = sourced.folder.as_deref().and_then(Path::file_name);
+        let name = sourced.directory.as_deref().and_then(Path::file_name);
         file.session = name.map_or(String::new(), |name| names::session_of(&name.to_string_lossy()));
     }
     Ok(sourced)
@@ -237,10 +237,10 @@ fn end_of(text: &str) -> &str {
     &text[ceil(text, text.len().saturating_sub(OUTPUT_BYTES))..]
 }
 
-// A person's file has the same size limit as any other.
+// A user's file has the same size limit as any other.
 const _: () = assert!(MAX_BYTES <= OUTPUT_BYTES);
 
-/// Codex's file of the session with this id: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in its folder.
+/// Codex's file of the session with this id: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in its directory.
 fn of_codex(id: &str) -> Option<PathBuf> {
     let home = std::env::var_os("CODEX_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".codex")))?;

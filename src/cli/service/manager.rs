@@ -27,7 +27,7 @@ pub(super) struct ServicePlan {
 /// A service manager.
 pub(in crate::cli) struct ServiceManager {
     pub(in crate::cli) name: &'static str,
-    folder: fn() -> Option<PathBuf>,
+    directory: fn() -> Option<PathBuf>,
     file: &'static str,
     pub(super) render: fn(&ServicePlan) -> String,
     /// The commands of each [`ServiceStep`]; `{file}` and `{uid}` are filled in.
@@ -36,7 +36,7 @@ pub(in crate::cli) struct ServiceManager {
 
 const SYSTEMD: ServiceManager = ServiceManager {
     name: "systemd",
-    folder: || Some(directories::BaseDirs::new()?.config_dir().join("systemd/user")),
+    directory: || Some(directories::BaseDirs::new()?.config_dir().join("systemd/user")),
     file: "baton.service",
     render: systemd_unit,
     steps: [
@@ -54,7 +54,7 @@ const SYSTEMD: ServiceManager = ServiceManager {
 
 const LAUNCHD: ServiceManager = ServiceManager {
     name: "launchd",
-    folder: || {
+    directory: || {
         Some(
             directories::BaseDirs::new()?
                 .home_dir()
@@ -100,9 +100,9 @@ pub(in crate::cli) enum ServiceStep {
 }
 
 impl ServiceManager {
-    /// The path of its file; `None` without a home folder.
+    /// The path of its file; `None` without a home directory.
     pub(in crate::cli) fn path(&self) -> Option<PathBuf> {
-        Some((self.folder)()?.join(self.file))
+        Some((self.directory)()?.join(self.file))
     }
 
     /// The commands of a step, for the user of this id.

@@ -122,7 +122,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// The command is independent of the folder and the environment that the manager has.
+/// The command is independent of the directory and the environment that the manager has.
 fn plan(state: &StateArgs, config: &Config) -> CliResult<ServicePlan> {
     let text = |path: PathBuf| path.display().to_string();
     let mut command = vec![text(std::env::current_exe()?), "serve".to_owned()];
@@ -139,13 +139,13 @@ fn plan(state: &StateArgs, config: &Config) -> CliResult<ServicePlan> {
 }
 
 fn path(manager: &ServiceManager) -> CliResult<PathBuf> {
-    let missing = || Exit::CANNOT_CREATE.failure("there is no home folder");
+    let missing = || Exit::CANNOT_CREATE.failure("there is no home directory");
     manager.path().ok_or_else(missing)
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
     }
     fs::write(path, text)
 }

@@ -119,14 +119,14 @@ fn goose(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
     )?;
     let mut rows = sessions.query([])?;
     while let Some(row) = rows.next()? {
-        let (session, folder): (String, String) = (row.get(0)?, row.get(1)?);
+        let (session, directory): (String, String) = (row.get(0)?, row.get(1)?);
         let mut all = messages.query(params![session])?;
         while let Some(row) = all.next()? {
             let (id, role): (Option<String>, String) = (row.get(0)?, row.get(1)?);
             let (content, seconds): (String, i64) = (row.get(2)?, row.get(3)?);
             let mut room = MAX_ENTRY_BYTES;
             take(
-                &json!({"type": "goose", "id": id, "sessionId": session, "cwd": folder, "role": role,
+                &json!({"type": "goose", "id": id, "sessionId": session, "cwd": directory, "role": role,
                 "content": parsed(&content, &mut room), "ts": seconds.saturating_mul(1000)}),
             );
         }

@@ -19,10 +19,10 @@ const DRAFTS: usize = 3;
 pub(super) fn lines(one: &Reckoned, files: &[SessionFile], config: &Config) -> CliResult<Vec<String>> {
     let session = &one.session;
     let (id, title) = (visible(&session.id), first_line(&session.title, None));
-    let (model, folder) = (&one.model, session.folder.as_deref().unwrap_or_default());
+    let (model, directory) = (&one.model, session.directory.as_deref().unwrap_or_default());
     let mut lines = vec![
         format!("{} {id}: {title}", session.agent()),
-        visible(&format!("{}, {model}, {folder}", counted(one.calls, "call"))),
+        visible(&format!("{}, {model}, {directory}", counted(one.calls, "call"))),
         String::new(),
     ];
     lines.extend(arms(one));
@@ -67,7 +67,7 @@ fn calls(one: &Reckoned) -> Vec<String> {
         let seen = [
             (call.compacted, "compacted"),
             (call.plan, "a plan was accepted"),
-            (call.person, "a request"),
+            (call.user, "a request"),
         ];
         events.extend(
             seen.iter()

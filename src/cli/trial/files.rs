@@ -17,7 +17,7 @@ use crate::cli::output::plural;
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// Bytes of a file that is one document.
-const MOST: u64 = 32 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
 
 /// Bytes of a buffer for reading.
 const BUFFER: usize = 1 << 18;
@@ -57,8 +57,8 @@ struct Document {
 
 fn document(file: File, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn Error>> {
     let mut text = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST {
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Ok(Some("it is too large to be read in one piece".to_owned()));
     }
     let document: Document = serde_json::from_slice(&text)?;

@@ -54,13 +54,13 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
             false => out.lines(detail::lines(one, &files, &config)?),
         };
     }
-    let report = TrialReport::of(&tried);
+    let report = TrialReport::new(&tried);
     if let Some(file) = &args.plot {
         written(file, std::fs::write(file, plot::svg(&report)))?;
     }
     if args.keep {
         let dir = &config.state_dir;
-        written(dir, KeptVerdict::of(&report, now_ms()).keep(dir))?;
+        written(dir, KeptVerdict::new(&report, now_ms()).keep(dir))?;
     }
     if args.csv {
         return out.document(&csv(&tried));
@@ -95,7 +95,7 @@ fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
 
 /// No session: where they were looked for, and what to do.
 fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
-    let own = || places::folders(args.agent.as_deref());
+    let own = || places::directories(args.agent.as_deref());
     let looked = args.from.clone().map_or_else(own, |path| vec![path]);
     let mut lines = vec!["no sessions with calls of a model; looked in".to_owned()];
     let shown = |path: &PathBuf| format!("  {}", visible(&path.display().to_string()));

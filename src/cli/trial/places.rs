@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::state::clock::now_ms;
 
-/// Folders below a place that are searched.
+/// WorkingDirs below a place that are searched.
 const DEPTH: usize = 8;
 
 /// A row of `places.toml`.
@@ -21,9 +21,9 @@ struct PlaceRow {
     #[serde(default)]
     variable: String,
     home: String,
-    folders: Vec<String>,
+    directories: Vec<String>,
     ending: String,
-    /// A folder of the `.json` files that earlier versions of the agent wrote.
+    /// A directory of the `.json` files that earlier versions of the agent wrote.
     old: Option<String>,
 }
 
@@ -38,23 +38,23 @@ pub(super) struct SessionFile {
     pub(super) old: bool,
 }
 
-/// The folders in which sessions are looked for.
-pub(super) fn folders(agent: Option<&str>) -> Vec<PathBuf> {
-    places(agent).flat_map(PlaceRow::folders).collect()
+/// The directories in which sessions are looked for.
+pub(super) fn directories(agent: Option<&str>) -> Vec<PathBuf> {
+    places(agent).flat_map(PlaceRow::directories).collect()
 }
 
 /// The files of all agents, or of one; those that were not written since a time are left out.
 pub(super) fn files(agent: Option<&str>, since: Option<PeriodStart>) -> Vec<SessionFile> {
     let mut found = Vec::new();
     for place in places(agent) {
-        for folder in place.folders() {
-            walk(&folder, DEPTH, &[place], &mut found);
+        for directory in place.directories() {
+            walk(&directory, DEPTH, &[place], &mut found);
         }
     }
     newer(found, since)
 }
 
-/// The file at a path of the person's own, or all below it that may have sessions.
+/// The file at a path of the user's own, or all below it that may have sessions.
 pub(super) fn given(path: &Path, since: Option<PeriodStart>) -> std::io::Result<Vec<SessionFile>> {
     let about = std::fs::metadata(path)?;
     if about.is_file() {
@@ -72,17 +72,17 @@ fn places(agent: Option<&str>) -> impl Iterator<Item = &'static PlaceRow> {
 }
 
 impl PlaceRow {
-    fn folders(&self) -> Vec<PathBuf> {
+    fn directories(&self) -> Vec<PathBuf> {
         let given = std::env::var_os(&self.variable).filter(|dir| !dir.is_empty());
         let home = || Some(directories::BaseDirs::new()?.home_dir().join(&self.home));
-        let folder = given.map(PathBuf::from).or_else(home).unwrap_or_default();
-        self.folders.iter().map(|name| folder.join(name)).collect()
+        let directory = given.map(PathBuf::from).or_else(home).unwrap_or_default();
+        self.directories.iter().map(|name| directory.join(name)).collect()
     }
 
     /// Whether a session file is one of an earlier version; `None`: it is no session file.
     fn is_old(&self, path: &Path) -> Option<bool> {
         let text = path.to_string_lossy();
-        let is_old = |folder: &String| text.contains(folder.as_str()) && text.ends_with(".json");
+        let is_old = |directory: &String| text.contains(directory.as_str()) && text.ends_with(".json");
         match text.ends_with(&self.ending) {
             true => Some(false),
             false => self.old.as_ref().is_some_and(is_old).then_some(true),
@@ -91,8 +91,8 @@ impl PlaceRow {
 }
 
 /// Links are not followed.
-fn walk(folder: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<SessionFile>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn walk(directory: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<SessionFile>) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(about) = entry.metadata() else { continue };
         let (path, bytes) = (entry.path(), about.len());
         if about.is_dir() && depth > 0 {

@@ -14,7 +14,7 @@ use baton_core::trial::Reckoned;
 /// Sessions whose rules are looked for, those that gain most: a draft is made for each.
 const SESSIONS: usize = 3;
 
-/// Rules of the person that a draft lacks, so that a cut without the block behind it would have dropped them. Looked for in the
+/// Rules of the user that a draft lacks, so that a cut without the block behind it would have dropped them. Looked for in the
 /// last cut of the sessions that gain most.
 pub(super) fn dropped(
     tried: &[Reckoned],

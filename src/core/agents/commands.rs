@@ -1,9 +1,9 @@
 //! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for each.
 
-mod folders;
+mod working_dirs;
 
-pub use self::folders::joined;
-use self::folders::{Folders, unparenthesised};
+pub use self::working_dirs::joined;
+use self::working_dirs::{WorkingDirs, unparenthesised};
 use super::command_table;
 pub use super::command_table::CommandPurpose;
 use super::shell_words::WORDS;
@@ -20,8 +20,8 @@ pub struct ShellCommand<'a> {
     pub good_if_zero: bool,
     /// Whether another exit code says that this one failed.
     pub bad_if_not: bool,
-    /// The folder that it runs in, from the one in which the line begins; empty for that one.
-    pub folder: String,
+    /// The directory that it runs in, from the one in which the line begins; empty for that one.
+    pub directory: String,
     /// A command in front of it may have kept it from running.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
@@ -61,10 +61,10 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         .iter()
         .any(|step| step.starts_with("set -e") || step.starts_with("set -o errexit"));
     let hides = may_hide(line);
-    let mut folders = Folders::default();
+    let mut working_dirs = WorkingDirs::default();
     let mut found = Vec::new();
     for (at, (text, _)) in steps.iter().enumerate() {
-        let folder = folders.of_step(text, plain[at]);
+        let directory = working_dirs.of_step(text, plain[at]);
         let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]) else {
             continue;
         };
@@ -82,7 +82,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             text: unparenthesised(text),
             good_if_zero,
             bad_if_not: before && steps[at].1 == CommandJoint::End,
-            folder,
+            directory,
             in_front: at > 0,
             rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
             is_tailed: steps.len() == at + 2
@@ -188,13 +188,13 @@ pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
     line.split(cut).filter(|word| !word.is_empty())
 }
 
-/// The folder in which a line ends, from the one in which it begins.
+/// The directory in which a line ends, from the one in which it begins.
 pub fn ends_in(line: &str) -> String {
-    let mut folders = Folders::default();
+    let mut working_dirs = WorkingDirs::default();
     for (text, _) in steps(line) {
-        folders.of_step(text, bare(text));
+        working_dirs.of_step(text, bare(text));
     }
-    folders.here
+    working_dirs.here
 }
 
 /// The name of the command that a line ends with: its exit code is the line's.
@@ -212,7 +212,7 @@ pub fn may_undo(line: &str) -> bool {
 
 /// Whether a shell line surely changes no file of the work: it only reads, tests, builds or lints, and writes nowhere.
 /// Unknown commands may change files.
-pub fn only_looks(line: &str) -> bool {
+pub fn is_read_only(line: &str) -> bool {
     // Commands inside words are not followed, and the reader of a here-document is unknown.
     let hidden = ["$(", "`", "<(", ">(", "<<"];
     !hidden.iter().any(|mark| line.contains(mark))

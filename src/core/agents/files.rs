@@ -107,7 +107,7 @@ pub fn fits(pattern: &str, path: &str) -> bool {
             }
         }
         at += if deep { 2 } else { 1 };
-        // `**/` also matches no folder at all.
+        // `**/` also matches no directory at all.
         if deep && pattern.get(at) == Some(&'/') {
             let after_slash = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
             next = (0..=path.len()).map(|i| fits[i] || after_slash(i)).collect();

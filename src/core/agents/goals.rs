@@ -17,7 +17,7 @@ pub const GOAL_ENDS: &str = "\n</active-goal>\n\n";
 const STATES: &str = "The goal of this session, which is still pursued:\n";
 
 /// Bytes of a goal that are kept: twice what Claude Code allows.
-const MOST: usize = 8 * 1024;
+const MAX_GOAL_BYTES: usize = 8 * 1024;
 
 /// Codex' name for the goal in a result that answers no call.
 const OBJECTIVE: &str = "goal_objective";
@@ -45,7 +45,7 @@ pub enum GoalChange {
 
 impl GoalChange {
     fn set(goal: &str, silent: bool) -> Self {
-        let goal = cut(goal.trim(), MOST).to_owned();
+        let goal = cut(goal.trim(), MAX_GOAL_BYTES).to_owned();
         Self::Set { goal, silent }
     }
 }

@@ -12,7 +12,6 @@ pub mod files;
 pub mod goals;
 pub mod loaded_tools;
 pub mod outcomes;
-pub mod person_shell;
 pub mod reminders;
 pub mod secret_files;
 mod shell_words;
@@ -21,6 +20,7 @@ pub mod surroundings;
 mod targets;
 pub mod todo;
 pub mod tools;
+pub mod user_shell;
 pub mod wordings;
 
 pub use self::tools::may_run_commands;

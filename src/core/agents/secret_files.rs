@@ -90,7 +90,7 @@ pub fn of_call(
     more: &[String],
 ) -> Vec<SecretFile> {
     /// Files of a call that are reported.
-    const MOST: usize = 8;
+    const MAX_FILES: usize = 8;
     let usage = match tool {
         ToolKind::Delete => SecretUse::Deleted,
         ToolKind::Read => SecretUse::Read,
@@ -110,13 +110,13 @@ pub fn of_call(
             path: path.to_owned(),
             kind: kind(path, more)?,
             usage: match command {
-                Some(command) if commands::only_looks(command) => SecretUse::Read,
+                Some(command) if commands::is_read_only(command) => SecretUse::Read,
                 Some(command) if is_written(command, path) => SecretUse::Written,
                 _ => usage,
             },
         })
     });
-    found.take(MOST).collect()
+    found.take(MAX_FILES).collect()
 }
 
 /// Whether a command writes the file that this word of it names.

@@ -14,7 +14,7 @@ pub(super) struct ShellWords {
     pub(super) hides: Vec<&'static str>,
     pub(super) prepare: Vec<&'static str>,
     pub(super) looks: Vec<&'static str>,
-    pub(super) looks_without: Vec<LooksWithout>,
+    pub(super) looks_without: Vec<ReadOnlyUnless>,
     pub(super) git_looks: Vec<&'static str>,
     pub(super) rewrites: Vec<&'static str>,
     pub(super) checks: Vec<&'static str>,
@@ -37,7 +37,7 @@ pub(super) struct CommandPrefix {
 /// A command that changes no file without any of these words.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LooksWithout {
+pub(super) struct ReadOnlyUnless {
     pub(super) name: &'static str,
     pub(super) words: Vec<&'static str>,
 }

@@ -8,7 +8,7 @@ type Wording = (&'static str, &'static str);
 /// How Claude Code begins its environment, and the report that its shell has moved.
 const CLAUDE_CODE: Wording = ("Primary working directory: ", "\n");
 
-/// The folder.
+/// The directory.
 const FOLDERS: [Wording; 7] = [
     CLAUDE_CODE,
     // Codex, pi.
@@ -17,7 +17,7 @@ const FOLDERS: [Wording; 7] = [
     ("Working directory: ", "\n"),
     // pi with a prompt of its older form.
     ("Current working directory: ", "\n"),
-    // Gemini CLI; the first of its folders.
+    // Gemini CLI; the first of its directories.
     ("**Workspace Directories:**\n  - ", "\n"),
     // Qwen Code.
     ("I'm currently working in the directory: ", "\n"),
@@ -25,7 +25,7 @@ const FOLDERS: [Wording; 7] = [
     ("Current Working Directory (", ")"),
 ];
 
-/// Where an agent's harness itself states the folder.
+/// Where an agent's harness itself states the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatedIn {
     /// The system prompt, which also has files of the project in it.
@@ -34,7 +34,7 @@ pub enum StatedIn {
     Element(&'static str),
 }
 
-/// An agent's own statement of the folder: the agent, where it stands, and its wording at the start of a line.
+/// An agent's own statement of the directory: the agent, where it stands, and its wording at the start of a line.
 const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
     (
         "claude-code",
@@ -77,10 +77,10 @@ const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
 const BRANCHES: [Wording; 1] = [("Current branch: ", "\n")];
 
 /// The longest of either, in bytes.
-const MOST: usize = 1024;
+const MAX_VALUE_BYTES: usize = 1024;
 
-/// The folder that a text of an agent's harness says the work is in.
-pub fn folder(text: &str) -> Option<&str> {
+/// The directory that a text of an agent's harness says the work is in.
+pub fn directory(text: &str) -> Option<&str> {
     let path = text_after(text, &FOLDERS, |path| is_absolute(path) || path.starts_with('~'))?;
     Some(match path.trim_end_matches('/') {
         "" => path,
@@ -88,7 +88,7 @@ pub fn folder(text: &str) -> Option<&str> {
     })
 }
 
-/// The folders that a text of an agent states by the agent's own wording. Of an element the first one counts, and of a
+/// The directories that a text of an agent states by the agent's own wording. Of an element the first one counts, and of a
 /// system prompt all do: files of the project may stand before or after it.
 pub fn stated<'a>(agent: &str, text: &'a str, is_system: bool) -> Vec<&'a str> {
     let text = if is_system { text } else { text.trim_start() };
@@ -107,7 +107,8 @@ pub fn stated<'a>(agent: &str, text: &'a str, is_system: bool) -> Vec<&'a str> {
             line.trim_start_matches([' ', '-', '\t']).is_empty()
         });
         let values = own.map(|at| value_at(&text[at + before.len()..], end));
-        let values = values.filter(|value| !value.is_empty() && value.len() <= MOST && is_absolute(value));
+        let values =
+            values.filter(|value| !value.is_empty() && value.len() <= MAX_VALUE_BYTES && is_absolute(value));
         found.extend(values.take(if is_system { usize::MAX } else { 1 }));
     }
     found
@@ -118,12 +119,12 @@ pub fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || matches!(path.get(1..3), Some(":/" | ":\\"))
 }
 
-/// The folder that an agent's shell has moved to, as a result says (Claude Code).
+/// The directory that an agent's shell has moved to, as a result says (Claude Code).
 pub fn moved_to(result: &str) -> Option<&str> {
     let at = memchr::memmem::rfind(result.as_bytes(), CLAUDE_CODE.0.as_bytes())?;
     let line = result[at + CLAUDE_CODE.0.len()..].lines().next()?;
     let (path, _) = line.split_once(" (was ")?;
-    (path.starts_with('/') && path.len() <= MOST).then_some(path)
+    (path.starts_with('/') && path.len() <= MAX_VALUE_BYTES).then_some(path)
 }
 
 /// The branch that it says is checked out.
@@ -136,13 +137,13 @@ fn text_after<'a>(text: &'a str, wordings: &[Wording], fits: impl Fn(&str) -> bo
     wordings.iter().find_map(|(before, end)| {
         let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
         let mut values = places.map(|at| value_at(&text[at + before.len()..], end));
-        values.find(|value| !value.is_empty() && value.len() <= MOST && fits(value))
+        values.find(|value| !value.is_empty() && value.len() <= MAX_VALUE_BYTES && fits(value))
     })
 }
 
 /// What is in front of `end`. Beyond the longest value nothing is searched.
 fn value_at<'a>(rest: &'a str, end: &str) -> &'a str {
-    let near = &rest[..floor(rest, MOST + end.len() + 2)];
+    let near = &rest[..floor(rest, MAX_VALUE_BYTES + end.len() + 2)];
     near[..near.find(end).unwrap_or(near.len())].trim()
 }
 
@@ -181,13 +182,13 @@ mod tests {
                 "/home/dev/project",
             ),
         ] {
-            assert_eq!(folder(text), Some(path), "{text}");
+            assert_eq!(directory(text), Some(path), "{text}");
         }
         assert_eq!(
-            folder("Execute a command in the current working directory. Ret"),
+            directory("Execute a command in the current working directory. Ret"),
             None
         );
-        assert_eq!(folder("Working directory: a:\n"), None);
+        assert_eq!(directory("Working directory: a:\n"), None);
         let moved = "ok\n\n<system-reminder>\n# Environment update\n - Primary working directory: /a/b (was /a)\n</system-reminder>";
         assert_eq!(moved_to(moved), Some("/a/b"));
         assert_eq!(moved_to(" - Primary working directory: /a\n"), None);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_states_its_folder_in_its_own_place_alone() {
+    fn an_agent_states_its_directory_in_its_own_place_alone() {
         let claude = "<system-reminder>\n# Environment\n - Primary working directory: /a\n - Primary working directory: /b\n";
         #[rustfmt::skip]
         let table: &[(&str, &str, bool, &[&str])] = &[

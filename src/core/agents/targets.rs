@@ -18,7 +18,7 @@ struct Targets {
 
 static TARGETS: LazyLock<Targets> = LazyLock::new(|| table::read(include_str!("targets.toml")));
 
-/// Folders of programs that are not the project's own.
+/// WorkingDirs of programs that are not the project's own.
 const INSTALLED: [&str; 3] = ["node_modules/", "venv/", "vendor/"];
 
 /// What the script or target of a command is for, by its name; [`CommandPurpose::Script`] where the name does not say. `None` where
@@ -63,8 +63,8 @@ fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
         false => first,
     };
     let is_file = path.contains('/') || path != *first && path.contains('.');
-    let own =
-        !path.starts_with(['/', '~', '-', '$']) && !INSTALLED.iter().any(|folder| path.contains(folder));
+    let own = !path.starts_with(['/', '~', '-', '$'])
+        && !INSTALLED.iter().any(|directory| path.contains(directory));
     let name = path.rsplit('/').next().unwrap_or(path);
     (is_file && own && name.contains(|c: char| c.is_ascii_alphanumeric())).then(|| {
         match name.rsplit_once('.') {

@@ -25,7 +25,7 @@ pub enum ToolKind {
     Search,
     /// Keeps the to-do list.
     Todo,
-    /// Asks the person.
+    /// Asks the user.
     Ask,
     /// Lets another agent work.
     Agent,
@@ -69,13 +69,13 @@ const PATCHES: [&str; 4] = ["input", "patch", "patchText", "diff"];
 /// Arguments that hold what is looked for.
 const QUERIES: [&str; 5] = ["pattern", "query", "url", "regex", "prompt"];
 
-/// Tools by which a model asks the person to accept its plan.
+/// Tools by which a model asks the user to accept its plan.
 pub const PLANS: [&str; 4] = ["ExitPlanMode", "exit_plan_mode", "plan_exit", "exitplanmode"];
 
 impl ToolKind {
     /// What the tool of this name does, called with these arguments. Extensions and servers put a name of their own in
     /// front (`developer__shell`, `mcp__files__read_file`).
-    pub fn of(name: &str, arguments: &Value) -> Self {
+    pub fn from_call(name: &str, arguments: &Value) -> Self {
         let last = name.rsplit("__").next().unwrap_or(name);
         let known = |name: &str| {
             TOOLS
@@ -164,7 +164,7 @@ fn strings(value: &Value) -> Vec<String> {
     }
 }
 
-/// The command that a call runs, as a person would type it.
+/// The command that a call runs, as a user would type it.
 pub fn command(arguments: &Value) -> Option<String> {
     match COMMANDS.iter().find_map(|key| arguments.get(key))? {
         Value::String(text) => Some(text.clone()),
@@ -195,7 +195,7 @@ pub fn query(arguments: &Value) -> Option<&str> {
     QUERIES.iter().find_map(|key| arguments.get(key)?.as_str())
 }
 
-/// What a call asks the person.
+/// What a call asks the user.
 pub fn questions(arguments: &Value) -> Vec<String> {
     let one = |value: &Value| {
         let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
@@ -208,11 +208,11 @@ pub fn questions(arguments: &Value) -> Vec<String> {
     }
 }
 
-/// Arguments that name the folder a command runs in.
+/// Arguments that name the directory a command runs in.
 const FOLDERS: [&str; 5] = ["workdir", "cwd", "directory", "dir_path", "working_directory"];
 
-/// The folder that a command runs in, where the call says.
-pub fn folder(arguments: &Value) -> Option<&str> {
+/// The directory that a command runs in, where the call says.
+pub fn directory(arguments: &Value) -> Option<&str> {
     FOLDERS
         .iter()
         .find_map(|key| arguments.get(key)?.as_str())
@@ -258,7 +258,7 @@ pub fn may_run_commands(name: &str) -> bool {
     if calls_through(name) {
         return true;
     }
-    match ToolKind::of(name, &Value::Null) {
+    match ToolKind::from_call(name, &Value::Null) {
         ToolKind::Shell => true,
         ToolKind::Other => {
             let last = name.rsplit("__").next().unwrap_or(name);
@@ -295,7 +295,7 @@ mod tests {
             ("session_handoff", json!({}), ToolKind::Own),
             ("deploy", json!({}), ToolKind::Other),
         ] {
-            assert_eq!(ToolKind::of(name, &arguments), kind, "{name}");
+            assert_eq!(ToolKind::from_call(name, &arguments), kind, "{name}");
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
             ["A?", "B?"]
         );
         assert_eq!(questions(&json!({"question": "A?"})), ["A?"]);
-        assert_eq!(folder(&json!({"cmd": "ls", "workdir": "/a"})), Some("/a"));
+        assert_eq!(directory(&json!({"cmd": "ls", "workdir": "/a"})), Some("/a"));
     }
 
     #[test]

@@ -1,38 +1,38 @@
-//! What is in a user's place and is not the person's request: summaries, earlier carry-overs, output of commands
-//! that the person ran, notes of the harness. Each as the agent words it at the start of a text: `wordings.toml`.
+//! What is in a user's place and is not the user's request: summaries, earlier carry-overs, output of commands
+//! that the user ran, notes of the harness. Each as the agent words it at the start of a text: `wordings.toml`.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::person_shell;
+use super::user_shell;
 use crate::text::table;
 
 /// What a text in a user's place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UserText {
-    /// The person's own words.
-    Person,
+    /// The user's own words.
+    User,
     /// A summary of the preceding messages, or a carry-over prompt.
     Summary,
     /// A summary of a branch that was left.
     Branch,
-    /// A command that the person ran, or its output.
-    PersonShell,
+    /// A command that the user ran, or its output.
+    UserShell,
     /// What another agent found out for this one.
     Subagent,
-    /// The person stopped the model.
+    /// The user stopped the model.
     Interrupted,
     /// The text of a skill or of a custom command.
     Expansion,
-    /// A file, a result or other context that the agent put next to the person's words.
+    /// A file, a result or other context that the agent put next to the user's words.
     Attached,
     /// Anything else that the harness writes.
     Harness,
 }
 
-/// How what a person pinned begins and ends, which is in front of a carry-over prompt.
+/// How what a user pinned begins and ends, which is in front of a carry-over prompt.
 pub const PINNED_BEGINS: &str = "<pinned>\n";
 pub const PINNED_ENDS: &str = "</pinned>\n\n";
 
@@ -71,10 +71,10 @@ pub fn follows_summary(text: &str) -> bool {
 /// results).
 const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
 
-/// What a request for a title has in front of the person's text, which ends it (Codex 0.169).
+/// What a request for a title has in front of the user's text, which ends it (Codex 0.169).
 const BEFORE_QUOTED: [&str; 1] = ["\n\nUser prompt:\n"];
 
-/// The person's text at the end of a request for a title.
+/// The user's text at the end of a request for a title.
 pub fn quoted_at_end(text: &str) -> Option<&str> {
     let found = BEFORE_QUOTED.iter().find_map(|before| text.split_once(before));
     found.map(|(_, quoted)| quoted)
@@ -94,7 +94,7 @@ pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
     let begins = |row: &&BeginningRow| row.texts.iter().any(|begins| text.starts_with(begins));
     match BEGINNINGS.iter().find(begins) {
         Some(row) => row.kind,
-        None if person_shell::read(text, false).is_some() => UserText::PersonShell,
+        None if user_shell::read(text, false).is_some() => UserText::UserShell,
         None if asks_for_summary(text) || WHOLE.contains(&text.trim_end()) => UserText::Harness,
         None if tags
             .iter()
@@ -102,7 +102,7 @@ pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
         {
             UserText::Harness
         }
-        None => UserText::Person,
+        None => UserText::User,
     }
 }
 
@@ -116,12 +116,12 @@ pub fn before_reminders(result: &str) -> &str {
     before_blocks(result, &["system-reminder", NOTICE])
 }
 
-/// A person's text without the notices of ours after it: where a message is one string, they are part of it.
+/// A user's text without the notices of ours after it: where a message is one string, they are part of it.
 pub fn before_notices(text: &str) -> &str {
     before_blocks(text, &[NOTICE])
 }
 
-/// A text without what the person pinned, which every handoff carries in front of its prompt.
+/// A text without what the user pinned, which every handoff carries in front of its prompt.
 pub fn after_pins(text: &str) -> &str {
     let pinned = text.strip_prefix(PINNED_BEGINS);
     let after = pinned.and_then(|inside| inside.split_once(PINNED_ENDS));
@@ -181,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_not_the_persons_are_recognised() {
+    fn texts_that_are_not_the_users_are_recognised() {
         let tags = ["<mine>".to_owned()];
         for (text, kind) in [
-            ("Port the importer.", UserText::Person),
+            ("Port the importer.", UserText::User),
             ("\n<system-reminder>x", UserText::Harness),
             ("<mine>x</mine>", UserText::Harness),
             (
@@ -195,11 +195,11 @@ mod tests {
                 "[Request interrupted by user for tool use]",
                 UserText::Interrupted,
             ),
-            ("<bash-input>ls</bash-input>", UserText::PersonShell),
-            ("Ran `cargo test` and it fails.", UserText::Person),
+            ("<bash-input>ls</bash-input>", UserText::UserShell),
+            ("Ran `cargo test` and it fails.", UserText::User),
             ("What did we do so far?", UserText::Harness),
             ("Tool loaded.", UserText::Harness),
-            ("Tool loaded. What next?", UserText::Person),
+            ("Tool loaded. What next?", UserText::User),
         ] {
             assert_eq!(user_text(text, &tags), kind, "{text}");
         }

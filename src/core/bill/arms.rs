@@ -54,9 +54,9 @@ named! {
         None = "none",
         /// Where the model handed over; where it never did, at the default of the notice.
         Model = "model",
-        /// Where it costs nothing (`handoff.free = "on"`).
+        /// Where it costs nothing (`handoff.when_cache_cold = "on"`).
         Free = "free",
-        /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "pays"`).
+        /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "break-even"`).
         Pays = "nudge=pays",
         /// Where it costs nothing, and where a handoff pays.
         FreeAndPays = "free+nudge=pays",
@@ -462,7 +462,7 @@ impl<'a> ArmRun<'a> {
 
     fn rule(&self) -> CacheRule {
         let caching = self.session.caching;
-        let mut rule = CacheRule::of(&self.costs.model, caching.long);
+        let mut rule = CacheRule::for_model(&self.costs.model, caching.long);
         rule.lifetime_ms = caching.lifetime_ms.unwrap_or(rule.lifetime_ms);
         if caching.none {
             rule.least_tokens = u64::MAX;

@@ -42,7 +42,7 @@ const OTHERS: CacheRule = CacheRule {
 
 impl CacheRule {
     /// The rule for a model; with `long` where its writes were billed for the longer lifetime.
-    pub fn of(model: &str, long: bool) -> Self {
+    pub fn for_model(model: &str, long: bool) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let name = name
             .rsplit_once("anthropic.")

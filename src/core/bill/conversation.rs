@@ -231,7 +231,7 @@ impl ConversationBill {
         let replaced = if shrank { 0 } else { before.replaced };
         let mut tokens = self.estimate(exchange, &before, shrank).saturating_sub(replaced);
         let caching = self.caching;
-        let rule = CacheRule::of(&main.model, caching.cache_write_long > caching.cache_write);
+        let rule = CacheRule::for_model(&main.model, caching.cache_write_long > caching.cache_write);
         let warm = before.model == main.model
             && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
             && caching.whole_input() > caching.input

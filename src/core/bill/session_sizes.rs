@@ -78,7 +78,7 @@ pub struct SeenCall {
 }
 
 named! {
-    /// How a task is seen to end: the person said something new behind it.
+    /// How a task is seen to end: the user said something new behind it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum TaskEnd {
         Todos = "its to-do list was finished",

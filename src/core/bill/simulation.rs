@@ -83,7 +83,7 @@ mod tests {
     }
 
     fn opus() -> SimulatedCache {
-        SimulatedCache::new(CacheRule::of("claude-opus-5-5", false), true)
+        SimulatedCache::new(CacheRule::for_model("claude-opus-5-5", false), true)
     }
 
     #[test]
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn too_short_a_beginning_is_neither_read_nor_stored() {
-        let mut cache = SimulatedCache::new(CacheRule::of("claude-sonnet-5-5", false), true);
+        let mut cache = SimulatedCache::new(CacheRule::for_model("claude-sonnet-5-5", false), true);
         let short = [segment(0, 1_000)];
         for _ in 0..2 {
             assert_eq!(cache.send(0, &short, 0).input, 1_000);
         }
-        let mut free = SimulatedCache::new(CacheRule::of("gemini-4-argon", false), false);
+        let mut free = SimulatedCache::new(CacheRule::for_model("gemini-4-argon", false), false);
         let long = [segment(0, 5_000)];
         assert_eq!(free.send(0, &long, 0).input, 5_000);
         assert_eq!(free.send(0, &long, 0).cache_read, 5_000);

@@ -1,4 +1,4 @@
-//! Commands in the chat: parses a person's text that begins with the prefix, and words the replies. Pure.
+//! Commands in the chat: parses a user's text that begins with the prefix, and words the replies. Pure.
 //!
 //! Knows words, flags and what a reply changes. Knows no wire, store or transcript.
 
@@ -16,7 +16,7 @@ pub use topic::topic;
 
 use std::borrow::Cow;
 
-/// A command of a person to baton.
+/// A command of a user to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand<'a> {
     /// Shows the model's view, the pins, and work in progress.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::CommandReply;
 use crate::limits::{PINNED_BYTES, PINS};
-use crate::mark::escape;
+use crate::marker::escape;
 use crate::record::RecordChange;
 
 /// Why a text is not pinned.
@@ -43,12 +43,12 @@ fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
     }
 }
 
-/// The pins as a person reads them: numbered, each line set in, so that none of them is taken for one of ours.
+/// The pins as a user reads them: numbered, each line set in, so that none of them is taken for one of ours.
 fn listed(pins: &[String]) -> String {
     listed_from(1, pins)
 }
 
-/// The texts as a person reads them, numbered from `first` on.
+/// The texts as a user reads them, numbered from `first` on.
 fn listed_from(first: usize, pins: &[String]) -> String {
     let mut all = String::new();
     for (n, pin) in pins.iter().enumerate() {
@@ -79,7 +79,7 @@ pub fn pinned_text(pins: &[String]) -> String {
 #[derive(Debug, Clone, Default)]
 pub struct CarriedTexts {
     pub pins: Vec<String>,
-    /// Rules that the person gave in the conversation, newest first.
+    /// Rules that the user gave in the conversation, newest first.
     pub rules: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mark::note;
+use crate::marker::note;
 use crate::record::{HandoffId, RecordChange};
 
 /// The reply to a command.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    use crate::mark::sentinel;
+    use crate::marker::sentinel;
 
     #[test]
     fn a_sentinel_stands_after_the_note_that_takes_the_reply_out() {

@@ -6,17 +6,17 @@ use crate::record::HandoffId;
 use crate::wire::Usage;
 
 /// Additional tokens before a model is notified again.
-const AGAIN: u64 = 100_000;
+const RENOTIFY_TOKENS: u64 = 100_000;
 
 /// Grace for finishing a step where none is marked as done: this share of the window, scaled by the threshold that was
 /// passed.
 const PATIENCE: f64 = 0.1;
 
 /// Two handoffs within this many exchanges leave no room for work between them.
-const CLOSE: u32 = 10;
+const MIN_HANDOFF_DISTANCE: u32 = 10;
 
 /// Additional tokens before a failed handoff is retried.
-const TRY_AGAIN: u64 = 20_000;
+const RETRY_TOKENS: u64 = 20_000;
 
 /// The thresholds of the config; zero is none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -158,7 +158,7 @@ impl ContextUse {
 
     /// Records a handoff. Returns the reason if the thread is in a handoff loop since.
     pub fn handed_over(&mut self, handoff: HandoffId) -> Option<NudgeOutcome> {
-        let close = self.since.is_some_and(|n| n <= CLOSE);
+        let close = self.since.is_some_and(|n| n <= MIN_HANDOFF_DISTANCE);
         self.begin(Some(handoff));
         self.first = true;
         self.since = Some(0);
@@ -198,7 +198,7 @@ impl ContextUse {
         };
         let waited = self
             .tried
-            .is_none_or(|tried| tokens >= tried.saturating_add(TRY_AGAIN));
+            .is_none_or(|tried| tokens >= tried.saturating_add(RETRY_TOKENS));
         if waited && limits.auto.is_some_and(|auto| tokens >= auto) {
             return NudgeDecision::HandOff(tokens);
         }
@@ -207,7 +207,7 @@ impl ContextUse {
         };
         let patience = late - nudge;
         let from = match self.nudged {
-            Some(last) => nudge.max(last.saturating_add(AGAIN)),
+            Some(last) => nudge.max(last.saturating_add(RENOTIFY_TOKENS)),
             None => nudge,
         };
         if tokens >= from && (tokens >= from.saturating_add(patience) || step_done()) {

@@ -1,4 +1,4 @@
-//! Whether the model has just finished a step of its to-do list, or the person has just accepted a plan.
+//! Whether the model has just finished a step of its to-do list, or the user has just accepted a plan.
 
 use memchr::memmem;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::wire::{Turn, View};
 /// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
 /// items than the call before had. Turns before `from` are cut. Reads back to that earlier call, and no further.
 pub fn step_done(view: &View, from: usize) -> bool {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let turns = (from..transcript.len())
         .rev()
         .filter_map(|at| transcript.turn(at));
@@ -41,7 +41,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
     now.is_some_and(|count| count > 0)
 }
 
-/// Whether the person has just accepted a plan: the call that asks for that is answered since the model's last turn.
+/// Whether the user has just accepted a plan: the call that asks for that is answered since the model's last turn.
 pub fn plan_accepted(view: &View) -> bool {
     // Looked for as bytes first: most transcripts have none of these names.
     let transcript = view.text(view.list);
@@ -50,7 +50,7 @@ pub fn plan_accepted(view: &View) -> bool {
         return false;
     }
     let newest = view.turns.iter().rposition(|turn| turn.role.may_be_models());
-    let mut uses = Transcript::of(view).tool_uses().into_iter();
+    let mut uses = Transcript::from_view(view).tool_uses().into_iter();
     uses.any(|one| {
         let is_new = one.answer.is_some_and(|(turn, _)| Some(turn) > newest);
         let is_accepted = || one.result().is_some_and(|result| result.error != Some(true));
@@ -79,7 +79,7 @@ impl StepsLeft {
 
 /// The newest to-do list after the turn `from`. `None`: no call states a whole list.
 pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let turns = (from..transcript.len()).rev();
     let items = turns
         .filter_map(|at| transcript.turn(at))
@@ -117,7 +117,7 @@ enum FinishedItems {
 /// The arguments of a call of a to-do tool.
 fn todo_arguments(call: &ToolCall<'_>) -> Option<Value> {
     let name = call.name?.get();
-    let is_todo = |name: &str| ToolKind::of(name, &serde_json::Value::Null) == ToolKind::Todo;
+    let is_todo = |name: &str| ToolKind::from_call(name, &serde_json::Value::Null) == ToolKind::Todo;
     // Most calls are of other tools, whose arguments may be long.
     if !is_todo(&name) && !tools::calls_through(&name) {
         return None;

@@ -3,29 +3,29 @@
 
 use std::ops::Range;
 
-use crate::mark::sentinel::SealedBody;
+use crate::marker::sentinel::SealedBody;
 use crate::record::{CutPoint, Handoff, HandoffId, KeptTurns, LEFT_OUT_KEPT, ResponseOrigin};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
 use crate::text::splice::Edit;
 use crate::wire::View;
 
-use super::{Need, Needs, Policy, Records};
+use super::{MissingRecords, Need, Policy, Records};
 
 /// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
 pub(super) const MOST_CANDIDATES: usize = 64;
 
-/// The answer to a person who resumes a handoff that is unknown here.
+/// The answer to a user who resumes a handoff that is unknown here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
 and to the state directory that it was made with. To go on without it, send your message again without that line.";
 
-/// The answer to a person whose line has lost so much of its id that several handoffs may be meant.
+/// The answer to a user whose line has lost so much of its id that several handoffs may be meant.
 const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
 Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To go on without it, send your message again without that line.";
 
-/// Why a person's resume line matches no handoff.
+/// Why a user's resume line matches no handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unresolved {
     /// None with this id, or with one that begins so, is known.
@@ -35,7 +35,7 @@ pub enum Unresolved {
 }
 
 impl Unresolved {
-    /// The answer to the person: nothing is sent to the model.
+    /// The answer to the user: nothing is sent to the model.
     pub fn answer(self) -> &'static str {
         match self {
             Self::Unknown => UNKNOWN,
@@ -46,7 +46,7 @@ impl Unresolved {
 
 /// The position of a request's active handoff.
 #[derive(Debug, Clone)]
-pub enum CutPlace {
+pub enum CutPosition {
     /// At its sentinel.
     Sentinel(Candidate),
     /// In front of this turn: the agent left out the answer that showed the sentinel.
@@ -60,7 +60,7 @@ pub enum CutPlace {
 /// The active handoff.
 #[derive(Debug, Clone)]
 pub struct Active {
-    pub place: CutPlace,
+    pub place: CutPosition,
     pub id: HandoffId,
     pub prompt: String,
     /// Whether transcripts show the prompt: the text after a sentinel without it is the model's own.
@@ -77,7 +77,7 @@ pub struct Active {
 
 impl Active {
     /// A stored handoff whose prompt transcripts show.
-    pub fn of(handoff: &Handoff, place: CutPlace, head: String, reading: &RequestReading) -> Self {
+    pub fn new(handoff: &Handoff, place: CutPosition, head: String, reading: &RequestReading) -> Self {
         Self {
             place,
             id: handoff.id,
@@ -93,8 +93,8 @@ impl Active {
     /// Its sentinel in the transcript.
     pub fn candidate(&self) -> Option<&Candidate> {
         match &self.place {
-            CutPlace::Sentinel(candidate) => Some(candidate),
-            CutPlace::BeforeTurn(_) | CutPlace::Upstream | CutPlace::Text(_) => None,
+            CutPosition::Sentinel(candidate) => Some(candidate),
+            CutPosition::BeforeTurn(_) | CutPosition::Upstream | CutPosition::Text(_) => None,
         }
     }
 
@@ -105,7 +105,7 @@ impl Active {
         (until == from + kept.turns && !self.is_by_user()).then_some(from..until)
     }
 
-    /// Whether a person pasted its sentinel.
+    /// Whether a user pasted its sentinel.
     pub(super) fn is_by_user(&self) -> bool {
         self.candidate().is_some_and(|candidate| candidate.by_user)
     }
@@ -113,28 +113,28 @@ impl Active {
     /// The turn that it is in, or in front of which.
     pub fn turn(&self) -> Option<usize> {
         match &self.place {
-            CutPlace::Sentinel(candidate) => Some(candidate.turn),
-            CutPlace::BeforeTurn(turn) => Some(*turn),
-            CutPlace::Upstream | CutPlace::Text(_) => None,
+            CutPosition::Sentinel(candidate) => Some(candidate.turn),
+            CutPosition::BeforeTurn(turn) => Some(*turn),
+            CutPosition::Upstream | CutPosition::Text(_) => None,
         }
     }
 }
 
 /// A request whose handoff is looked up.
 #[derive(Clone, Copy)]
-pub struct PinLookup<'a> {
+pub struct CutTargetLookup<'a> {
     pub reading: &'a RequestReading,
     pub principal: &'a str,
     pub records: &'a Records,
     pub policy: &'a Policy<'a>,
 }
 
-impl PinLookup<'_> {
+impl CutTargetLookup<'_> {
     /// The last sentinel whose id the store knows or whose seal verifies.
     ///
     /// # Errors
     /// Records are lacking.
-    pub fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, Needs> {
+    pub fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, MissingRecords> {
         let candidates = &candidates[..candidates.len().min(MOST_CANDIDATES)];
         for (i, candidate) in candidates.iter().enumerate() {
             // The newest one is mostly known. Where it is not, all others are read at once.
@@ -149,7 +149,7 @@ impl PinLookup<'_> {
     }
 
     /// The handoff of this sentinel.
-    fn at(&self, candidate: &Candidate) -> Result<Option<Active>, Needs> {
+    fn at(&self, candidate: &Candidate) -> Result<Option<Active>, MissingRecords> {
         let mut candidate = candidate.clone();
         if candidate.id_range.is_some() {
             match *self.records.ids(meant(&candidate))? {
@@ -166,7 +166,7 @@ impl PinLookup<'_> {
             };
             return Ok(Some(Active {
                 spelled_out: handoff.spelled_out.unwrap_or(self.policy.spelled_out),
-                ..Active::of(handoff, CutPlace::Sentinel(candidate), head, self.reading)
+                ..Active::new(handoff, CutPosition::Sentinel(candidate), head, self.reading)
             }));
         }
         let Some(sealed) = candidate.sentinel.sealed else {
@@ -183,12 +183,12 @@ impl PinLookup<'_> {
             routed: None,
             kept: None,
             recall: self.policy.recall,
-            place: CutPlace::Sentinel(candidate),
+            place: CutPosition::Sentinel(candidate),
         }))
     }
 
     /// Finds the response that the request continues, and the handoff that it ended at.
-    pub(super) fn previous(&self) -> Result<ContinuedOrigin, Needs> {
+    pub(super) fn previous(&self) -> Result<ContinuedOrigin, MissingRecords> {
         let Some(previous) = &self.reading.view.facts.previous else {
             return Ok(ContinuedOrigin::default());
         };
@@ -201,7 +201,7 @@ impl PinLookup<'_> {
         };
         let head = self.head(handoff, None);
         Ok(ContinuedOrigin {
-            active: Some(Active::of(handoff, CutPlace::Upstream, head, self.reading)),
+            active: Some(Active::new(handoff, CutPosition::Upstream, head, self.reading)),
             origin: Some(ResponseOrigin::Handoff(id)),
         })
     }
@@ -241,7 +241,7 @@ impl PinLookup<'_> {
         &self,
         after: Option<usize>,
         undone: &UndoneHandoffs,
-    ) -> Result<(Option<Active>, Vec<CutPoint>), Needs> {
+    ) -> Result<(Option<Active>, Vec<CutPoint>), MissingRecords> {
         let view = &self.reading.view;
         let Some(live) = &self.records.conversation else {
             return Ok((None, Vec::new()));
@@ -261,8 +261,8 @@ impl PinLookup<'_> {
         };
         let active = match left_out::last_in(view, not_undone, after, is_relied_on) {
             Some((turn, point)) => self.records.handoff(point.handoff)?.map(|handoff| {
-                let (place, head) = (CutPlace::BeforeTurn(turn), self.head(handoff, None));
-                Active::of(handoff, place, head, self.reading)
+                let (place, head) = (CutPosition::BeforeTurn(turn), self.head(handoff, None));
+                Active::new(handoff, place, head, self.reading)
             }),
             None => None,
         };
@@ -274,7 +274,7 @@ impl PinLookup<'_> {
         &self,
         missing: Vec<String>,
         is_known: impl Fn(HandoffId) -> bool,
-    ) -> Result<Vec<CutPoint>, Needs> {
+    ) -> Result<Vec<CutPoint>, MissingRecords> {
         if missing.is_empty() {
             return Ok(Vec::new());
         }
@@ -291,8 +291,8 @@ impl PinLookup<'_> {
         Ok(copied)
     }
 
-    /// Why no handoff was found by a person's line.
-    pub(super) fn why_unresolved(&self, line: &Candidate) -> Result<Unresolved, Needs> {
+    /// Why no handoff was found by a user's line.
+    pub(super) fn why_unresolved(&self, line: &Candidate) -> Result<Unresolved, MissingRecords> {
         let found = match line.id_range {
             Some(_) => self.records.ids(meant(line))?.len(),
             None => 0,
@@ -312,7 +312,7 @@ pub(super) fn meant(candidate: &Candidate) -> Need {
     }
 }
 
-/// The model that a request goes to which is cut at this handoff. Where the person has changed the agent's model since, that choice
+/// The model that a request goes to which is cut at this handoff. Where the user has changed the agent's model since, that choice
 /// counts.
 fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
     let same = reading.view.facts.model == handoff.model;

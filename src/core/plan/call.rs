@@ -43,8 +43,8 @@ pub struct CallFacts {
 
 impl AgentCall {
     /// Whether the agent's own loop sent it.
-    pub(super) fn is_of_the_loop(&self) -> bool {
-        is_of_the_loop(&self.reading.view, self.operation)
+    pub(super) fn is_agent_loop(&self) -> bool {
+        is_agent_loop(&self.reading.view, self.operation)
     }
 
     /// Whether it is a summary, or another side call.
@@ -110,7 +110,7 @@ pub fn is_model_call(operation: Option<Operation>) -> bool {
 }
 
 /// Whether the agent's own loop sent a request: a model call with the agent's tools that brings its history along.
-pub fn is_of_the_loop(view: &View, operation: Option<Operation>) -> bool {
+pub fn is_agent_loop(view: &View, operation: Option<Operation>) -> bool {
     is_model_call(operation) && view.tools.is_some_and(|tools| tools.client) && view.facts.previous.is_none()
 }
 

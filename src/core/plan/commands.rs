@@ -1,6 +1,6 @@
 //! Takes chat commands and their answers out of a transcript.
 
-use super::{KnownConversation, Needs, Policy};
+use super::{KnownConversation, MissingRecords, Policy};
 use crate::commands;
 use crate::record::CutPoint;
 use crate::rewrite::RequestReading;
@@ -9,14 +9,14 @@ use crate::wire::{LocatedBody, View};
 
 /// What of the agent's transcript is not passed on.
 #[derive(Debug, Clone, Default)]
-pub struct TakenOut {
+pub struct RemovedCommands {
     /// Bytes that were removed; `None`: the transcript had no command.
     pub removed: Option<usize>,
     /// The transcript before the removal, until it is in the journal.
     pub original: Option<LocatedBody>,
 }
 
-impl TakenOut {
+impl RemovedCommands {
     /// Another transcript is passed on in place of `before`.
     pub(super) fn replaced(&mut self, before: RequestReading, now: &RequestReading) {
         self.add(before.view.body.len().saturating_sub(now.view.body.len()));
@@ -38,7 +38,7 @@ pub(super) fn taken_out(
     reading: &RequestReading,
     live: Option<&KnownConversation>,
     policy: &Policy<'_>,
-) -> Result<Option<CleanedTranscript>, Needs> {
+) -> Result<Option<CleanedTranscript>, MissingRecords> {
     let tooled = live.is_some_and(|live| live.tooled == Some(true));
     let unquoted = without_quoted(reading, tooled, policy);
     let noted = unquoted.as_ref().unwrap_or(reading);

@@ -1,15 +1,15 @@
 //! The handoff that a drafted or given document becomes.
 
-use super::{NewHandoff, Planned};
+use super::{NewHandoff, PlannedRequest};
 use crate::handoffs::document::HandoffSize;
 use crate::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftRequest};
 use crate::limits;
-use crate::mark::sentinel;
+use crate::marker::sentinel;
 use crate::record::{HandoffOrigin, KeptTurns, Position};
 use crate::rewrite::positions;
 
-impl Planned<'_> {
-    /// The handoff of a document that waits for a person's approval.
+impl PlannedRequest<'_> {
+    /// The handoff of a document that waits for a user's approval.
     ///
     /// # Errors
     /// It is too long.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::active::MOST_CANDIDATES;
-use super::{Active, CutPlace, Need, Needs, PinLookup, Records};
+use super::{Active, CutPosition, CutTargetLookup, MissingRecords, Need, Records};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
 use crate::rewrite::notes::UndoneHandoffs;
@@ -22,7 +22,7 @@ struct Resolved<'a> {
     handoff: &'a Arc<Handoff>,
 }
 
-impl PinLookup<'_> {
+impl CutTargetLookup<'_> {
     /// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
     /// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
     /// named its session.
@@ -30,7 +30,7 @@ impl PinLookup<'_> {
         &self,
         key: Option<&str>,
         undone: &UndoneHandoffs,
-    ) -> Result<Option<Active>, Needs> {
+    ) -> Result<Option<Active>, MissingRecords> {
         let Some(flat) = flattened::find(&self.reading.view) else {
             return Ok(None);
         };
@@ -76,7 +76,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
         // It goes to the model that it names.
         routed: None,
         kept: None,
-        place: CutPlace::Text(edits),
+        place: CutPosition::Text(edits),
     }
 }
 
@@ -89,7 +89,7 @@ struct FlattenedLookup<'a> {
 
 impl<'a> FlattenedLookup<'a> {
     /// The sentinels whose handoffs are known.
-    fn known(&self, sentinels: &'a [FoundSentinel]) -> Result<Vec<Resolved<'a>>, Needs> {
+    fn known(&self, sentinels: &'a [FoundSentinel]) -> Result<Vec<Resolved<'a>>, MissingRecords> {
         self.records
             .all(sentinels.iter().map(|found| Need::Handoff(found.id)))?;
         let mut known = Vec::new();
@@ -102,7 +102,7 @@ impl<'a> FlattenedLookup<'a> {
 
     /// Without a name, the transcript in front of the first sentinel must be the one that its handoff was made in. Each later
     /// handoff must have followed from the one before.
-    fn last_in_line(&self, known: Vec<Resolved<'a>>) -> Result<Option<Resolved<'a>>, Needs> {
+    fn last_in_line(&self, known: Vec<Resolved<'a>>) -> Result<Option<Resolved<'a>>, MissingRecords> {
         if known.is_empty() {
             return Ok(None);
         }
@@ -138,7 +138,7 @@ impl<'a> FlattenedLookup<'a> {
         &self,
         found: Option<&Resolved<'_>>,
         key: Option<&str>,
-    ) -> Result<Option<&'a Arc<Handoff>>, Needs> {
+    ) -> Result<Option<&'a Arc<Handoff>>, MissingRecords> {
         let until = found.map(|f| f.handoff.id);
         let candidates = self
             .records
@@ -167,7 +167,11 @@ impl<'a> FlattenedLookup<'a> {
 
     /// A handoff and those that it followed from, newest first; those after `until`, where one is named, and `None` where it did
     /// not follow from that.
-    fn line(&self, id: HandoffId, until: Option<HandoffId>) -> Result<Option<&'a [Arc<Handoff>]>, Needs> {
+    fn line(
+        &self,
+        id: HandoffId,
+        until: Option<HandoffId>,
+    ) -> Result<Option<&'a [Arc<Handoff>]>, MissingRecords> {
         let line = self.records.line(id)?;
         let end = line.iter().position(|handoff| Some(handoff.id) == until);
         let line = &line[..end.unwrap_or(line.len())];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Planned;
+use super::PlannedRequest;
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::{Cut, Rewrite, RewriteOutcome};
 
@@ -40,7 +40,7 @@ impl NextLeg {
     }
 }
 
-impl Planned<'_> {
+impl PlannedRequest<'_> {
     /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
     pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
         let view = match &leg.head {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Active, Planned};
+use super::{Active, PlannedRequest};
 use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
-use crate::handoffs::carry::{self, LeftOut, PersonTexts, RuleSources, UsersWords};
+use crate::handoffs::carry::{self, LeftOut, RuleSources, UserMessages, UsersWords};
 use crate::handoffs::draft::OWN_MODEL;
 use crate::handoffs::recall::CutPart;
-use crate::mark::seal::SealKeys;
-use crate::mark::sentinel;
+use crate::marker::seal::SealKeys;
+use crate::marker::sentinel;
 use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin, KeptTurns};
 use crate::redact::Redactor;
 use crate::rewrite::{
@@ -54,8 +54,8 @@ impl NewHandoff {
 pub struct RuleQuery<'a> {
     /// The handoff before.
     pub earlier: Option<&'a Handoff>,
-    /// Whether the user's texts are a person's: a subagent's are its parent model's.
-    pub by_person: bool,
+    /// Whether the user's texts are a user's: a subagent's are its parent model's.
+    pub by_user: bool,
     /// What was pinned or dropped: carried otherwise, or not at all.
     pub without: &'a [String],
     /// Further words that make a rule.
@@ -69,7 +69,7 @@ pub struct HandoffSource<'a> {
     pub principal: &'a str,
     /// Key of the conversation.
     pub conversation: &'a str,
-    /// What the person has pinned.
+    /// What the user has pinned.
     pub pins: &'a [String],
     /// The model of the first route that the handoff matches.
     pub route: Option<&'a str>,
@@ -78,7 +78,7 @@ pub struct HandoffSource<'a> {
     pub now_ms: u64,
 }
 
-impl<'a> Planned<'a> {
+impl<'a> PlannedRequest<'a> {
     /// The request as it goes upstream for the first leg.
     pub fn first(&self, tooled: bool) -> RewriteOutcome {
         self.rewritten(&self.as_received(tooled))
@@ -155,7 +155,7 @@ impl<'a> Planned<'a> {
             Cut::Fresh { .. } => view.list.end,
             Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
         };
-        let transcript = Transcript::of(view);
+        let transcript = Transcript::from_view(view);
         CutPart { transcript, end }
     }
 
@@ -205,7 +205,7 @@ impl<'a> Planned<'a> {
 }
 
 /// What is written.
-impl Planned<'_> {
+impl PlannedRequest<'_> {
     /// What the user said in the whole history that the agent sends, with the rules of the handoff before.
     pub fn users_words(&self, query: &RuleQuery<'_>) -> UsersWords {
         let active = self.pin.active.as_ref();
@@ -214,16 +214,16 @@ impl Planned<'_> {
             // Known by its seal alone.
             None => active.map_or_else(Vec::new, |active| carry::rules_behind(&active.prompt)),
         };
-        let said = match query.by_person {
+        let said = match query.by_user {
             true => {
-                let transcript = Transcript::of(&self.reading.view);
-                PersonTexts::of(
+                let transcript = Transcript::from_view(&self.reading.view);
+                UserMessages::from_transcript(
                     &transcript,
                     self.policy.look.tags,
                     self.pin.carry_over().as_deref(),
                 )
             }
-            false => PersonTexts::default(),
+            false => UserMessages::default(),
         };
         let words = carry::users_words(&RuleSources {
             earlier: &earlier,
@@ -233,7 +233,7 @@ impl Planned<'_> {
             markers: query.markers,
             redactor: query.redactor,
         });
-        let transcript = Transcript::of(&self.reading.view);
+        let transcript = Transcript::from_view(&self.reading.view);
         let left_out = self
             .offer
             .recall_next
@@ -298,7 +298,7 @@ impl Planned<'_> {
         let view = &self.reading.view;
         let prompt = &new.prompt;
         let goal = self.goal().map(|goal| goals::stated(&goal)).unwrap_or_default();
-        let loaded = loaded_tools::line(&Transcript::of(view).loaded_tools());
+        let loaded = loaded_tools::line(&Transcript::from_view(view).loaded_tools());
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
         let mut gone = view.clone();
         if let Some(kept) = &new.kept {
@@ -315,7 +315,7 @@ impl Planned<'_> {
     /// The goal that the agent still pursues. Where its transcript does not mention one, the active handoff's.
     fn goal(&self) -> Option<String> {
         let view = &self.reading.view;
-        match Transcript::of(view).goal(self.policy.look.tags) {
+        match Transcript::from_view(view).goal(self.policy.look.tags) {
             SessionGoal::Active(goal) => Some(goal),
             SessionGoal::Dropped => None,
             SessionGoal::Unmentioned => {

@@ -10,43 +10,45 @@
 //! store and no clock.
 
 mod active;
-mod answered_by;
 mod call;
 mod commands;
+mod cut_target;
 mod drafted;
 mod flattened;
+mod insertion_points;
 mod later_leg;
 mod legs;
 mod moment;
 mod offer;
-mod pin;
-mod places;
-mod planned;
-mod planning;
+mod planned_request;
+mod planner;
 mod policy;
 mod records;
 mod remedy;
 mod request_costs;
+mod responder;
 mod resume;
 #[cfg(test)]
 mod tests;
 mod undo;
 
-pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
-pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};
-pub use self::call::{AgentCall, CallFacts, is_model_call, is_of_the_loop, opening, resends};
-pub use self::commands::TakenOut;
+pub use self::active::{Active, CutPosition, CutTargetLookup, Unresolved};
+pub use self::call::{AgentCall, CallFacts, is_agent_loop, is_model_call, opening, resends};
+pub use self::commands::RemovedCommands;
+pub use self::cut_target::CutTarget;
+pub use self::insertion_points::InsertionPoints;
 pub(crate) use self::later_leg::LegAttempts;
 pub use self::later_leg::{NextLeg, is_retryable, requested_pause};
 pub use self::legs::{HandoffSource, NewHandoff, RuleQuery};
-pub use self::moment::{DueStep, FreeMoment, ThreadCosts, ThreadState, WatchedMoment};
+pub use self::moment::{ColdCacheCut, DueStep, ShadowDecision, ThreadCosts, ThreadState};
 pub use self::offer::{ToolDecision, ToolOffer};
-pub use self::pin::Pin;
-pub use self::places::Places;
-pub use self::planned::Planned;
-pub use self::planning::{Effect, Plan, Planning};
+pub use self::planned_request::PlannedRequest;
+pub use self::planner::{Plan, PlanWrite, Planner};
 pub use self::policy::{Policy, RefusedModels};
-pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};
+pub use self::records::{
+    Answer, KnownConversation, ListedRecords, MissingRecords, Need, PairsAfter, Records,
+};
 pub use self::remedy::{Retry, refuses_model, replaces_refusal};
+pub use self::responder::{Decision, DueHandoff, FreeCutPolicy, OpenDraft, RespondInput, Responder};
 pub use self::resume::{handoff_to_resume, resumed_text};
 pub use self::undo::UndoQuery;

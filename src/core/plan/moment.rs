@@ -1,7 +1,7 @@
 //! What is due with a request by what its thread has used and cost: a notice to the model, a handoff, a cut that costs
 //! nothing.
 
-use super::{Planned, is_model_call};
+use super::{PlannedRequest, is_model_call};
 use crate::bill::{CutLedger, DraftCost, FreeCut, RequestCosts};
 use crate::handoffs::draft::completed_since;
 use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, NudgeWording};
@@ -33,7 +33,7 @@ pub struct ThreadCosts {
     pub ledger: CutLedger,
     /// Elements of the request before the newest one; `None` where this is the first.
     pub before: Option<usize>,
-    /// Whether a person was offered a cut since the last answer of the model's.
+    /// Whether a user was offered a cut since the last answer of the model's.
     pub offered: bool,
     /// The usage limit that is near by the provider's last answer.
     pub limit: Option<NearLimit>,
@@ -52,7 +52,7 @@ pub enum DueStep {
 
 /// A moment at which a cut costs nothing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FreeMoment {
+pub struct ColdCacheCut {
     pub cut: FreeCut,
     /// The document for this cut, where it is written already.
     pub ready: Option<String>,
@@ -60,7 +60,7 @@ pub struct FreeMoment {
 
 /// What would be done with a request that is only watched.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WatchedMoment {
+pub struct ShadowDecision {
     pub outcome: NudgeOutcome,
     /// The notice; `None`: a handoff.
     pub notice: Option<String>,
@@ -76,7 +76,7 @@ impl ThreadState<'_> {
     }
 }
 
-impl Planned<'_> {
+impl PlannedRequest<'_> {
     /// Whether a handoff that the model has called for is pending until the end of its turn.
     pub fn waits_for_turn_end(&self) -> bool {
         let mut pending = self.places.pairs.iter().filter(|pair| pair.pending.is_some());
@@ -111,7 +111,7 @@ impl Planned<'_> {
     }
 
     /// What would be done with a new request of a thread that is only watched.
-    pub fn watched_moment(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<WatchedMoment> {
+    pub fn watched_moment(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<ShadowDecision> {
         let expected = |bill: &RequestCosts| thread.costs.ledger.expected(&bill.rates);
         let saved = thread.bill.and_then(expected);
         let (outcome, notice, saved) = match self.due(thread, now_ms) {
@@ -124,7 +124,7 @@ impl Planned<'_> {
                 (NudgeOutcome::WouldCutFree, None, Some(cut.saved))
             }
         };
-        Some(WatchedMoment {
+        Some(ShadowDecision {
             outcome,
             notice,
             saved,
@@ -166,7 +166,7 @@ impl Planned<'_> {
     }
 
     /// Whether a new request of this thread is a moment at which a cut costs nothing.
-    pub fn free_moment(&self, thread: &ThreadState<'_>) -> Option<FreeMoment> {
+    pub fn free_moment(&self, thread: &ThreadState<'_>) -> Option<ColdCacheCut> {
         let bill = thread.bill?;
         let ready = thread.ready.as_deref();
         let ready = ready.filter(|ready| ready.cut == self.pin.active_id());
@@ -184,7 +184,7 @@ impl Planned<'_> {
         }
         let ready = ready.and_then(|ready| self.ready_document(ready));
         let cut = decide(ready.is_some())?;
-        Some(FreeMoment { cut, ready })
+        Some(ColdCacheCut { cut, ready })
     }
 
     /// Whether the request continues the one that the ledger knows, with one answer of the model's between: no other replica

@@ -1,6 +1,9 @@
 //! Whether a request gets our tools.
 
-use super::{AgentCall, Needs, Pin, PinLookup, Places, Policy, Records, is_model_call, resends};
+use super::{
+    AgentCall, CutTarget, CutTargetLookup, InsertionPoints, MissingRecords, Policy, Records, is_model_call,
+    resends,
+};
 use crate::agents::tools::{context_resets, resets_context};
 use crate::rewrite::RequestReading;
 use crate::rewrite::untooled::{self, ToolOmission};
@@ -71,7 +74,7 @@ impl ToolOffer {
 }
 
 /// What the request gets besides the handoff tool. `may_recall`: it has room for the tool that searches.
-pub(super) fn offer(call: &AgentCall, pin: &Pin, policy: &Policy<'_>, may_recall: bool) -> ToolOffer {
+pub(super) fn offer(call: &AgentCall, pin: &CutTarget, policy: &Policy<'_>, may_recall: bool) -> ToolOffer {
     let view = &call.reading.view;
     // A request that names an earlier response alone would not say which tools that one was sent with.
     // A token count does not say whether its request would be stored, unless it goes on from a stored one.
@@ -89,11 +92,11 @@ pub(super) fn offer(call: &AgentCall, pin: &Pin, policy: &Policy<'_>, may_recall
 /// Whether the request gets the tool, and whether that is to be written.
 pub(super) fn decide(
     call: &AgentCall,
-    pin: &Pin,
-    places: &Places,
+    pin: &CutTarget,
+    places: &InsertionPoints,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<ToolDecision, Needs> {
+) -> Result<ToolDecision, MissingRecords> {
     let view = &call.reading.view;
     if let Some(why) = call.forbidden.or(untooled::no_room(view)) {
         return Ok(ToolDecision::once(Some(why)));
@@ -138,14 +141,19 @@ pub(super) fn decide(
 fn has_reset(view: &View) -> bool {
     // The names are looked for as bytes first: the list of tools is long, and most requests have none of them.
     context_resets().any(|name| view.has_beside_transcript(name))
-        && Transcript::of(view)
+        && Transcript::from_view(view)
             .tool_names()
             .iter()
             .any(|name| resets_context(&name.get()))
 }
 
 /// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
-fn had_handoff(call: &AgentCall, pin: &Pin, records: &Records, policy: &Policy<'_>) -> Result<bool, Needs> {
+fn had_handoff(
+    call: &AgentCall,
+    pin: &CutTarget,
+    records: &Records,
+    policy: &Policy<'_>,
+) -> Result<bool, MissingRecords> {
     let Some(received) = pin.original_with_undos() else {
         return Ok(false);
     };
@@ -155,7 +163,7 @@ fn had_handoff(call: &AgentCall, pin: &Pin, records: &Records, policy: &Policy<'
     };
     let mut candidates = reading.candidates();
     candidates.retain(|candidate| pin.undone.ever().contains(&candidate.sentinel.id));
-    let lookup = PinLookup {
+    let lookup = CutTargetLookup {
         reading: &reading,
         principal: &call.principal,
         records,

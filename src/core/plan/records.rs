@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::mark::seal::SealKeys;
+use crate::marker::seal::SealKeys;
 use crate::record::{
     CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Position, ResponseOrigin, ThinkingOmission,
 };
@@ -51,7 +51,7 @@ pub enum Need {
 }
 
 /// What a plan lacks: read together.
-pub type Needs = Vec<Need>;
+pub type MissingRecords = Vec<Need>;
 
 /// What was read for a need. What was not found is empty.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ pub struct Records {
 
 impl KnownConversation {
     /// What its record lists.
-    pub(super) fn listed(&self) -> Result<&ListedRecords, Needs> {
+    pub(super) fn listed(&self) -> Result<&ListedRecords, MissingRecords> {
         self.listed.as_ref().ok_or_else(|| vec![Need::Listed])
     }
 
@@ -158,8 +158,8 @@ impl Records {
     }
 
     /// Fails with those of these that are not read.
-    pub(super) fn all(&self, needs: impl IntoIterator<Item = Need>) -> Result<(), Needs> {
-        let mut lacking = Needs::new();
+    pub(super) fn all(&self, needs: impl IntoIterator<Item = Need>) -> Result<(), MissingRecords> {
+        let mut lacking = MissingRecords::new();
         for need in needs {
             // An agent may have sent a sentinel twice.
             if !self.has(&need) && !lacking.contains(&need) {
@@ -169,43 +169,43 @@ impl Records {
         lacking.is_empty().then_some(()).ok_or(lacking)
     }
 
-    pub(super) fn handoff(&self, id: HandoffId) -> Result<Option<&Arc<Handoff>>, Needs> {
+    pub(super) fn handoff(&self, id: HandoffId) -> Result<Option<&Arc<Handoff>>, MissingRecords> {
         let found = look_up!(self, Need::Handoff(id), Answer::Handoffs(found) => found)?;
         Ok(found.first())
     }
 
     /// A handoff and those that it followed from, newest first; empty where it is unknown.
-    pub(super) fn line(&self, id: HandoffId) -> Result<&[Arc<Handoff>], Needs> {
+    pub(super) fn line(&self, id: HandoffId) -> Result<&[Arc<Handoff>], MissingRecords> {
         look_up!(self, Need::Line(id), Answer::Handoffs(found) => found)
     }
 
-    pub(super) fn ids(&self, need: Need) -> Result<&[HandoffId], Needs> {
+    pub(super) fn ids(&self, need: Need) -> Result<&[HandoffId], MissingRecords> {
         look_up!(self, need, Answer::Ids(found) => found)
     }
 
     /// The origin of a response; `None`: nothing is stored of it.
-    pub(super) fn response(&self, id: &str) -> Result<Option<ResponseOrigin>, Needs> {
+    pub(super) fn response(&self, id: &str) -> Result<Option<ResponseOrigin>, MissingRecords> {
         let found = look_up!(self, Need::Response(id.to_owned()), Answer::Response(found) => found)?;
         Ok(found.as_deref().map(ResponseOrigin::read))
     }
 
-    pub(super) fn cut_points(&self, need: Need) -> Result<&[CutPoint], Needs> {
+    pub(super) fn cut_points(&self, need: Need) -> Result<&[CutPoint], MissingRecords> {
         look_up!(self, need, Answer::CutPoints(found) => found)
     }
 
-    pub(super) fn pairs(&self, need: Need) -> Result<&[HiddenPair], Needs> {
+    pub(super) fn pairs(&self, need: Need) -> Result<&[HiddenPair], MissingRecords> {
         look_up!(self, need, Answer::Pairs(found) => found)
     }
 
-    pub(super) fn pairs_after(&self, need: Need) -> Result<&PairsAfter, Needs> {
+    pub(super) fn pairs_after(&self, need: Need) -> Result<&PairsAfter, MissingRecords> {
         look_up!(self, need, Answer::PairsAfter(found) => found)
     }
 
-    pub(super) fn insertions(&self, places: Vec<String>) -> Result<&[Insertion], Needs> {
+    pub(super) fn insertions(&self, places: Vec<String>) -> Result<&[Insertion], MissingRecords> {
         look_up!(self, Need::InsertionsAt(places), Answer::Insertions(found) => found)
     }
 
-    pub(super) fn seal_keys(&self) -> Result<&SealKeys, Needs> {
+    pub(super) fn seal_keys(&self) -> Result<&SealKeys, MissingRecords> {
         look_up!(self, Need::SealKeys, Answer::SealKeys(keys) => keys)
     }
 }

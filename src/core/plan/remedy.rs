@@ -8,7 +8,7 @@
 //! thinking is left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta,
 //! which gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
-use super::{Places, Planned, is_of_the_loop, is_retryable};
+use super::{InsertionPoints, PlannedRequest, is_agent_loop, is_retryable};
 use crate::record::{RecordChange, ThinkingOmission};
 use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{ChangeReason, RewriteOutcome, positions};
@@ -40,12 +40,12 @@ impl Retry {
     }
 }
 
-impl Planned<'_> {
+impl PlannedRequest<'_> {
     /// That upstream took the request without its thinking: every later request of the stretch has the same view. A side call
     /// is no request of the stretch, and what upstream stores of a transcript cannot be left out.
     pub fn thinking_omission(&self) -> Option<RecordChange> {
         let view = &self.reading.view;
-        let is_of_stretch = is_of_the_loop(view, self.call.operation) && !self.call.side_call;
+        let is_of_stretch = is_agent_loop(view, self.call.operation) && !self.call.side_call;
         is_of_stretch.then(|| {
             RecordChange::ThinkingOmitted(ThinkingOmission {
                 handoff: self.pin.stretch(),
@@ -94,11 +94,11 @@ impl Planned<'_> {
     /// The request without any thinking after its cut; `None` where it has none that was sent.
     pub fn without_thinking(&self, sent: &RewriteOutcome, tooled: Option<bool>) -> Option<Retry> {
         let omitted = Some(self.reading.view.turns.len());
-        let places = Places {
+        let places = InsertionPoints {
             omitted,
             ..self.places.clone()
         };
-        let without = Planned {
+        let without = PlannedRequest {
             places: &places,
             ..*self
         };

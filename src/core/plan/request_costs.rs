@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::Planned;
+use super::PlannedRequest;
 use crate::bill::{Rates, RequestCosts};
 use crate::wire::View;
 
-impl Planned<'_> {
+impl PlannedRequest<'_> {
     /// What this request is billed by. `limit`, `lifetime`: as in [`RequestCosts`].
     pub fn costs(
         &self,

@@ -1,10 +1,10 @@
-//! A handoff that a person resumes by a command: which one, and what is replied.
+//! A handoff that a user resumes by a command: which one, and what is replied.
 
 use std::sync::Arc;
 
-use super::{Need, Needs, Records};
+use super::{MissingRecords, Need, Records};
 use crate::handoffs::yaml::Drift;
-use crate::mark::pasted;
+use crate::marker::pasted;
 use crate::record::{Handoff, HandoffStatus};
 
 const UNKNOWN: &str = "this handoff is not known here. `baton handoffs list` shows the handoffs of this store; give the id, \
@@ -12,11 +12,14 @@ const UNKNOWN: &str = "this handoff is not known here. `baton handoffs list` sho
 
 const AMBIGUOUS: &str = "more than one handoff has an id that begins like this: give more of it.";
 
-/// The handoff whose id begins so, or why there is none, for the person.
+/// The handoff whose id begins so, or why there is none, for the user.
 ///
 /// # Errors
 /// What is to be read first.
-pub fn handoff_to_resume(id: &str, records: &Records) -> Result<Result<Arc<Handoff>, &'static str>, Needs> {
+pub fn handoff_to_resume(
+    id: &str,
+    records: &Records,
+) -> Result<Result<Arc<Handoff>, &'static str>, MissingRecords> {
     let Some((first, last)) = pasted::id_range(id) else {
         return Ok(Err(UNKNOWN));
     };
@@ -27,7 +30,7 @@ pub fn handoff_to_resume(id: &str, records: &Records) -> Result<Result<Arc<Hando
     })
 }
 
-/// What the person is told. `before`: the status that its document had. `drift`: what has moved in the repository.
+/// What the user is told. `before`: the status that its document had. `drift`: what has moved in the repository.
 pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {
     let mut text = format!(
         "from here on the model knows the handoff {}{}.",

@@ -1,6 +1,6 @@
 //! An undo in the chat, or its reversal: which handoff it is of, and what the model sees then.
 
-use super::{Active, Needs, PinLookup, Planned, Records};
+use super::{Active, CutTargetLookup, MissingRecords, PlannedRequest, Records};
 use crate::commands::{CommandReply, UndoOutcome};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffId;
@@ -16,12 +16,12 @@ pub struct UndoQuery<'a> {
     pub window: Option<u64>,
 }
 
-impl Planned<'_> {
+impl PlannedRequest<'_> {
     /// The reply to an undo. Its note is what undoes the handoff that it names.
     ///
     /// # Errors
     /// What is to be read first.
-    pub fn undo(&self, query: &UndoQuery<'_>) -> Result<CommandReply, Needs> {
+    pub fn undo(&self, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
         if self.reading.view.facts.previous.is_some() {
             return Ok(refused(
                 "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
@@ -55,10 +55,10 @@ impl Planned<'_> {
     }
 
     /// The undo of this handoff, with what the model sees without it.
-    fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Result<CommandReply, Needs> {
+    fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
         let mut candidates = self.reading.candidates();
         candidates.retain(|c| c.sentinel.id != target);
-        let lookup = PinLookup {
+        let lookup = CutTargetLookup {
             reading: self.reading,
             principal: query.principal,
             records: query.records,

@@ -10,7 +10,7 @@ use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::insertion::ThinkingOmission;
 
-/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer after
+/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a user stops an answer after
 /// its handoff.
 pub const LEFT_OUT_KEPT: usize = 32;
 
@@ -68,16 +68,16 @@ pub enum RecordChange {
     Inserted(Vec<Uuid>),
     /// Upstream refused this thinking, and took the request without it.
     ThinkingOmitted(ThinkingOmission),
-    /// A person pinned or unpinned a text.
+    /// A user pinned or unpinned a text.
     Pins {
         /// The new text.
         pinned: Option<String>,
         /// The text that goes.
         unpinned: Option<String>,
     },
-    /// A person dropped a rule that handoffs carry.
+    /// A user dropped a rule that handoffs carry.
     RuleDropped(String),
-    /// A person named the topic of the handoffs.
+    /// A user named the topic of the handoffs.
     Topic(NamedTopic),
     /// A draft was written ahead of a handoff. It replaces an older one.
     DraftReady(Box<ReadyDraft>),

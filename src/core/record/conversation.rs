@@ -34,13 +34,13 @@ pub struct Conversation {
     /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omissions: Vec<ThinkingOmission>,
-    /// Texts that a person pinned, in their order: each later handoff carries them.
+    /// Texts that a user pinned, in their order: each later handoff carries them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
-    /// Carried rules that the person dropped, oldest first.
+    /// Carried rules that the user dropped, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped_rules: Vec<String>,
-    /// The topic of its handoffs, where a person named one.
+    /// The topic of its handoffs, where a user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<NamedTopic>,
     /// The draft that was written ahead of a handoff. It belongs to the task before the next one.
@@ -54,7 +54,7 @@ pub struct Conversation {
     pub version: u64,
 }
 
-/// A topic that a person named in the chat.
+/// A topic that a user named in the chat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedTopic {
     pub name: String,

@@ -12,14 +12,14 @@ named! {
         /// The model, by calling the tool.
         #[default]
         Model = "model",
-        /// A person, by a command: the model was asked once more after its history.
+        /// A user, by a command: the model was asked once more after its history.
         Oneshot = "oneshot",
-        /// A person, by a command: a model was asked with a selection from the transcript.
+        /// A user, by a command: a model was asked with a selection from the transcript.
         Bundle = "bundle",
-        /// A person, by a command: composed from the transcript without a model.
+        /// A user, by a command: composed from the transcript without a model.
         Local = "local",
-        /// A document that a person brought.
-        Person = "person",
+        /// A document that a user brought.
+        User = "person",
         /// A threshold.
         Auto = "auto",
         /// A call of the API.
@@ -58,7 +58,7 @@ pub struct Handoff {
     /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the
     /// list of tools is part of the prefix.
     pub recall: bool,
-    /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
+    /// Archived by a user: its sentinel still resumes it, but it is no longer listed as open.
     pub archived: bool,
     /// Whether its sentinel was shown with its prompt; `None` where none was shown, as of a handoff that a command made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub struct KeptTurns {
     pub turns: usize,
 }
 
-/// Characters of a handoff's distinctive line that a person is shown.
+/// Characters of a handoff's distinctive line that a user is shown.
 const ABOUT: usize = 80;
 
 impl Handoff {
@@ -125,7 +125,7 @@ named! {
     pub enum CarriedKind {
         /// The user's newest message, with what it answers.
         Newest = "newest",
-        /// A rule of the person.
+        /// A rule of the user.
         Rule = "rule",
         /// Anything else that the user said: what is carried of one message.
         Said = "said",
@@ -170,7 +170,7 @@ named! {
         Superseded = "superseded",
         /// Undone in the chat.
         Undone = "undone",
-        /// Archived by a person.
+        /// Archived by a user.
         Archived = "archived",
     }
 }
@@ -183,7 +183,7 @@ pub struct DocumentRecord {
     /// The role of its speaker.
     #[serde(skip)]
     pub principal: Principal,
-    /// The folder of the work; empty where it is unknown.
+    /// The directory of the work; empty where it is unknown.
     pub repository: String,
     /// The branch; empty where it is unknown.
     pub branch: String,
@@ -194,8 +194,8 @@ pub struct DocumentRecord {
     pub status: HandoffStatus,
     /// When the handoff was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// The folder with its files.
-    pub folder: String,
+    /// The directory with its files.
+    pub directory: String,
     /// The JSON document.
     pub document: String,
 }

@@ -23,7 +23,7 @@ pub struct Position {
 /// Where something of ours is in the agent's transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum InsertionPlace {
+pub enum InsertionPoint {
     /// In the turn of the sibling call. `offset` ≥ 0: that many parts after the sibling (0: right after it); `offset` <
     /// 0: that many before it (-1: right before).
     Beside {
@@ -39,7 +39,7 @@ pub enum InsertionPlace {
     After(Position),
 }
 
-impl InsertionPlace {
+impl InsertionPoint {
     /// Its sibling call; empty for others.
     pub fn sibling(&self) -> &str {
         match self {
@@ -87,7 +87,7 @@ pub struct Insertion {
     /// The wire of the transcript.
     pub wire: WireId,
     /// Its place.
-    pub place: InsertionPlace,
+    pub place: InsertionPoint,
     pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,

@@ -20,7 +20,7 @@ pub use handoff::{
 };
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
 pub use insertion::{
-    CutPoint, FINGERPRINT, Insertion, InsertionContent, InsertionPlace, Position, ThinkingOmission,
+    CutPoint, FINGERPRINT, Insertion, InsertionContent, InsertionPoint, Position, ThinkingOmission,
     sibling_key,
 };
 pub use pair::{HiddenPair, HiddenResult};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ids::{Principal, WireId};
-use super::insertion::InsertionPlace;
+use super::insertion::InsertionPoint;
 
 /// Result of a hidden call as the model reads it. It becomes part of a prefix that must never change, and is stored
 /// whole.
@@ -62,7 +62,7 @@ impl HiddenResult {
     }
 
     /// A result with this text.
-    pub fn of(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::new(Cow::Owned(text.into()), false)
     }
 
@@ -103,7 +103,7 @@ pub struct HiddenPair {
     /// The result that the model reads.
     pub answer: HiddenResult,
     /// Where it goes back.
-    pub place: InsertionPlace,
+    pub place: InsertionPoint,
     /// Carry-over prompt and reason of an accepted call: it is pending until the turn ends.
     pub pending: Option<(String, Option<String>)>,
     /// Milliseconds since the Unix epoch.

@@ -106,14 +106,14 @@ fn is_base64(b: u8) -> bool {
 /// The end of the lines of base64 from `at` on. Line ends may be spelled out.
 fn forth(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     /// A word this long is no word of a language.
-    const LONG: usize = 16;
+    const MIN_OPAQUE_WORD: usize = 16;
     let mut end = at;
     while at < limit {
         let start = skip_blank(bytes, at, limit);
         let len = run(&bytes[start..limit], is_base64);
         super::worked(start - at + len);
         at = start + len;
-        if len == 0 || len < LONG && at < bytes.len() {
+        if len == 0 || len < MIN_OPAQUE_WORD && at < bytes.len() {
             break;
         }
         end = at;

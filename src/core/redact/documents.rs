@@ -185,9 +185,9 @@ impl MemberTracker {
     /// The number after the name at `span`, if it is a password.
     fn number(&self, text: &[u8], span: Span) -> Option<Span> {
         /// Shorter ones are counts.
-        const LEAST: usize = 6;
+        const MIN_VALUE_CHARS: usize = 6;
         /// Longer ones are not examined.
-        const MOST: usize = 64;
+        const MAX_VALUE_CHARS: usize = 64;
         if !matches!(
             self.hint,
             Some(ValueHint::Name(
@@ -197,11 +197,11 @@ impl MemberTracker {
             return None;
         }
         let start = json::blank(text, json::blank(text, span.end) + 1);
-        let digits = text.get(start..)?.iter().take(MOST);
+        let digits = text.get(start..)?.iter().take(MAX_VALUE_CHARS);
         let digits = digits.take_while(|b| b.is_ascii_digit()).count();
         let after = text.get(start + digits);
         let whole = after.is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'}'));
-        (digits >= LEAST && whole).then(|| Span::new(start, start + digits))
+        (digits >= MIN_VALUE_CHARS && whole).then(|| Span::new(start, start + digits))
     }
 
     fn name(&mut self, raw: &[u8], hidden: bool) {

@@ -195,13 +195,13 @@ fn in_url(text: &str, upper: bool) -> String {
 /// Appends the path segments that are credentials, and credentials of known formats.
 fn segments(found: &mut Matches<'_>) {
     /// Minimum length of a segment that may be a credential. Usual paths have none and are not scanned.
-    const LONG: usize = 16;
+    const MIN_SEGMENT_BYTES: usize = 16;
     const ENDS: [char; 5] = ['/', '?', '&', '=', ' '];
     let mut at = 0;
     let mut long = false;
     for segment in found.text().split_inclusive(ENDS) {
         let word = segment.trim_end_matches(ENDS);
-        long |= word.len() >= LONG;
+        long |= word.len() >= MIN_SEGMENT_BYTES;
         if values::is_credential_segment(word) {
             found.push(at..at + word.len(), "segment");
         }

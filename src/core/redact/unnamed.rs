@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use super::{mark, values};
 
 /// Bytes of a word that may be a secret.
-const LEAST: usize = 24;
-const MOST: usize = 512;
+const MIN_WORD_BYTES: usize = 24;
+const MAX_WORD_BYTES: usize = 512;
 
 /// Bits a byte: random letters and digits of this length have more, and words of a language less.
 const ENTROPY: f32 = 3.9;
@@ -27,7 +27,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
             continue;
         }
         let len = bytes[at..].iter().take_while(|b| is_word(**b)).count();
-        if (LEAST..=MOST).contains(&len) && looks_random(&text[at..at + len]) {
+        if (MIN_WORD_BYTES..=MAX_WORD_BYTES).contains(&len) && looks_random(&text[at..at + len]) {
             out.push_str(&text[kept..at]);
             out.push_str(&mark("entropy"));
             kept = at + len;

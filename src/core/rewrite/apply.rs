@@ -5,12 +5,12 @@ use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome};
 use super::reading::RequestReading;
 use super::{cut, insertions, pairs, preamble, thinking};
 use crate::limits;
-use crate::mark::escape::Escaper;
+use crate::marker::escape::Escaper;
 use crate::text::Span;
 use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::wire::view::{Role, TurnChange, View};
-use crate::wire::{LoneText, MadeTurn};
+use crate::wire::{LoneText, SyntheticTurn};
 use memchr::memmem;
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
@@ -24,7 +24,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     };
     let mut beside = owed(&mut elements, what);
     let omitted = thinking::changes(&elements, what);
-    let pending = pairs::put_besides(&elements, what, &mut beside, &mut placed);
+    let pending = pairs::insert_beside_siblings(&elements, what, &mut beside, &mut placed);
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
     let mut messages = messages(&elements.view, what);
     if what.tools.is_some() {
@@ -37,7 +37,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     // After the results of hidden calls that go to the same place.
     elements.change(ChangeReason::Inserted, insertions::changes(&elements, what));
     elements.change(ChangeReason::Thinking, omitted);
-    elements.change(ChangeReason::GivenBack, given_back(&elements.view));
+    elements.change(ChangeReason::Unescaped, unescaped(&elements.view));
     elements.change(ChangeReason::Reference, pairs::drop_references(&elements));
     around(&mut elements, what);
     let (rope, changes) = elements.written();
@@ -55,7 +55,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
 pub fn lone_text(reading: &RequestReading, lone: LoneText<'_>) -> RewriteOutcome {
     let mut elements = Elements::new(reading);
     let message = reading.view.wire().user_text(lone.text);
-    elements.only(ChangeReason::Draft, MadeTurn::new(Role::User, message));
+    elements.only(ChangeReason::Draft, SyntheticTurn::new(Role::User, message));
     elements.edit(ChangeReason::Draft, reading.view.settings_alone(lone));
     let (rope, changes) = elements.written();
     RewriteOutcome {
@@ -143,7 +143,11 @@ fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     }
     let all = previous.owed.join(",");
     if elements.view.turns.is_empty() {
-        elements.replace(ChangeReason::Pair, 0..0, vec![MadeTurn::new(Role::Tool, all)]);
+        elements.replace(
+            ChangeReason::Pair,
+            0..0,
+            vec![SyntheticTurn::new(Role::Tool, all)],
+        );
         return Vec::new();
     }
     vec![TurnChange::Before(0, all)]
@@ -165,7 +169,7 @@ fn messages(view: &View, what: &Rewrite<'_>) -> usize {
 
 /// Removes the backslashes that escaping inserted. A message that was streamed in parts may come back in parts: what
 /// looks like ours begins in one of them then, and its backslash is in a later one.
-fn given_back(view: &View) -> Vec<TurnChange> {
+fn unescaped(view: &View) -> Vec<TurnChange> {
     let broken = memmem::Finder::new(br"\\:");
     let mut changes = Vec::new();
     let mut next = 0;
@@ -180,7 +184,7 @@ fn given_back(view: &View) -> Vec<TurnChange> {
         let mut escaper = Escaper::default();
         for turn in message {
             for text in view.content(turn).parts.into_iter().filter_map(|p| p.text) {
-                let slashes = escaper.given_back(text.of(view.text_of(turn))).into_iter();
+                let slashes = escaper.unescaped(text.of(view.text_of(turn))).into_iter();
                 let placed = slashes.map(|s| Span::new(text.start + s.start, text.start + s.end));
                 changes.extend(placed.map(|slash| TurnChange::Within(turn, Edit::delete(slash))));
             }

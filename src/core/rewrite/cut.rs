@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::elements::Elements;
 use super::{Candidate, ChangeReason, Cut, orphans};
-use crate::mark::{gap, paste_tag, sentinel};
+use crate::marker::{gap, paste_tag, sentinel};
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, View};
-use crate::wire::{MadeTurn, SplitTurn, TurnRest};
+use crate::wire::{SplitTurn, SyntheticTurn, TurnRest};
 
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
@@ -63,14 +63,14 @@ pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
     }
 }
 
-fn user(head: &str) -> MadeTurn {
-    MadeTurn::new(Role::User, head.to_owned())
+fn user(head: &str) -> SyntheticTurn {
+    SyntheticTurn::new(Role::User, head.to_owned())
 }
 
 /// Puts the head and re-emitted turns in the place of these turns.
 fn open(elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
     let re_emitted = preamble::re_emitted(&elements.agents.view, dropped.start, dropped.end).into_iter();
-    let re_emitted = re_emitted.map(|element| MadeTurn::new(Role::System, element));
+    let re_emitted = re_emitted.map(|element| SyntheticTurn::new(Role::System, element));
     let made = [user(head)].into_iter().chain(re_emitted).collect();
     elements.replace(ChangeReason::Cut, dropped, made);
 }
@@ -90,7 +90,7 @@ fn tail(view: &View, candidate: &Candidate, prompt: Option<&str>, content: &Turn
     let unclosed = candidate.sentinel.sealed.is_none();
     let known = candidate.sentinel.rest;
     let rest = match prompt.filter(|_| unclosed) {
-        // A person may have typed the first words of the prompt.
+        // A user may have typed the first words of the prompt.
         Some(prompt) if candidate.by_user => {
             let spelled = json::spelled(Span::new(known, inside.end).of(text), prompt);
             let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));

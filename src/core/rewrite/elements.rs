@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{ChangeReason, RequestReading, SizeChange};
 use crate::text::Span;
 use crate::text::splice::{self, Edit, Rope};
-use crate::wire::MadeTurn;
+use crate::wire::SyntheticTurn;
 use crate::wire::view::{Role, Turn, TurnChange, View};
 
 pub(super) struct Elements<'v> {
@@ -110,7 +110,7 @@ impl<'v> Elements<'v> {
     }
 
     /// Replaces turns by others.
-    pub(super) fn replace(&mut self, why: ChangeReason, turns: Range<usize>, made: Vec<MadeTurn>) {
+    pub(super) fn replace(&mut self, why: ChangeReason, turns: Range<usize>, made: Vec<SyntheticTurn>) {
         let old = turns
             .clone()
             .map(|turn| self.view.turns[turn].span.len() + self.sources[turn].gap.len());
@@ -129,14 +129,18 @@ impl<'v> Elements<'v> {
     }
 
     /// Makes this the only element of the transcript.
-    pub(super) fn only(&mut self, why: ChangeReason, made: MadeTurn) {
+    pub(super) fn only(&mut self, why: ChangeReason, made: SyntheticTurn) {
         let agents = &self.agents.view;
         self.listed = agents.list.of(&agents.body).first() != Some(&b'[');
         self.replace(why, 0..self.view.turns.len(), vec![made]);
     }
 
     /// Puts several turns in the place of each of these; returns where the last one of each is.
-    pub(super) fn split(&mut self, why: ChangeReason, pieces: Vec<(usize, Vec<MadeTurn>)>) -> Vec<usize> {
+    pub(super) fn split(
+        &mut self,
+        why: ChangeReason,
+        pieces: Vec<(usize, Vec<SyntheticTurn>)>,
+    ) -> Vec<usize> {
         let turns = std::mem::take(&mut self.view.turns);
         let sources = std::mem::take(&mut self.sources);
         let mut pieces = pieces.into_iter().peekable();

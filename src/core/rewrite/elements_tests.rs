@@ -8,7 +8,7 @@ use crate::text::splice::Edit;
 use crate::wire::anthropic::Anthropic;
 use crate::wire::openai_responses::OpenaiResponses;
 use crate::wire::view::{Role, TurnChange};
-use crate::wire::{MadeTurn, Operation, Wire};
+use crate::wire::{Operation, SyntheticTurn, Wire};
 
 const A: &str = r#"{"role":"user","content":"\ud800 1.50"}"#;
 const B: &str = r#"{ "content" : [ ] ,"role":"assistant"}"#;
@@ -32,8 +32,8 @@ fn list(change: impl Fn(&mut Elements<'_>)) -> String {
     text.strip_suffix(" ,\"x\":1e2}").unwrap().to_owned()
 }
 
-fn made(text: &str) -> MadeTurn {
-    MadeTurn::new(Role::User, text.to_owned())
+fn made(text: &str) -> SyntheticTurn {
+    SyntheticTurn::new(Role::User, text.to_owned())
 }
 
 #[test]

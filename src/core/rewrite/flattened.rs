@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::flattened_wordings::{WORDINGS, Wording};
 use super::text_fingerprints::fingerprint;
-use crate::mark::{self, MarkKind, RawMark, sentinel};
+use crate::marker::{self, MarkerKind, RawMarker, sentinel};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::View;
@@ -113,9 +113,9 @@ impl FlattenedTranscript<'_> {
         let closed = self.closed(open.end, next.min(self.end_of(section)));
         let end = closed.unwrap_or_else(|| {
             let inside = Span::new(section.text, next);
-            let mark = RawMark {
+            let mark = RawMarker {
                 span: open,
-                kind: MarkKind::Open(id),
+                kind: MarkerKind::Open(id),
             };
             sentinel::read(self.body, inside, &[mark], 0).map_or(open.end, |s| s.rest)
         });
@@ -138,7 +138,7 @@ impl FlattenedTranscript<'_> {
     fn closed(&self, from: usize, to: usize) -> Option<usize> {
         let inside = self.body.get(from..to)?;
         let mut ends =
-            memmem::find_iter(inside, CLOSE).filter_map(|at| mark::closing_end(inside, at + CLOSE.len()));
+            memmem::find_iter(inside, CLOSE).filter_map(|at| marker::closing_end(inside, at + CLOSE.len()));
         ends.next().map(|end| from + end)
     }
 
@@ -151,7 +151,7 @@ impl FlattenedTranscript<'_> {
         };
         let end = self.after_blanks(found.rest + len);
         let closing = self.body[end..self.span.end].starts_with(CLOSE);
-        let closed = closing.then(|| mark::closing_end(self.body, end + CLOSE.len()));
+        let closed = closing.then(|| marker::closing_end(self.body, end + CLOSE.len()));
         closed.flatten().map_or(found.rest, |end| self.after_blanks(end))
     }
 

@@ -28,14 +28,14 @@ const ATTACHED: [&str; 2] = ["Called the ", "Result of calling the "];
 /// A text of the harness.
 pub(super) struct HarnessText {
     pub(super) turn: usize,
-    pub(super) place: TextPlace,
+    pub(super) place: TextPosition,
     reminder: Option<StateReminder>,
     /// Whether it precedes the user's first words and the model's first turn.
     is_opening: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TextPlace {
+pub(super) enum TextPosition {
     /// A part of a list.
     Block(Span),
     /// In a string or a result.
@@ -68,7 +68,7 @@ struct HarnessReader<'v> {
 
 /// The harness's texts of a transcript, in order, each with whether it still holds. `until`: the part at which they end.
 pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Vec<(HarnessText, bool)> {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let mut reader = HarnessReader {
         view,
         tags,
@@ -145,8 +145,8 @@ impl<'v> HarnessReader<'v> {
         // Where one of several blocks in a string ends cannot be told.
         let is_one = is_block || harness.matches(OPENS).count() <= 1;
         let place = match is_block {
-            true => TextPlace::Block(said.part.span),
-            false => TextPlace::Text(harness.to_owned()),
+            true => TextPosition::Block(said.part.span),
+            false => TextPosition::Text(harness.to_owned()),
         };
         let reminder = StateReminder::of_reminder(harness).filter(|_| is_one);
         self.push(turn, place, reminder);
@@ -161,12 +161,16 @@ impl<'v> HarnessReader<'v> {
         self.is_opening = false;
         let calls = self
             .calls
-            .get_or_init(|| Transcript::of(self.view).answered_calls());
+            .get_or_init(|| Transcript::from_view(self.view).answered_calls());
         let Some(used) = calls.get(&(turn, said.part.span.start)).copied() else {
             return;
         };
         if is_accepted_plan(&used) {
-            self.push(turn, TextPlace::Elsewhere, Some(StateReminder::plan_accepted()));
+            self.push(
+                turn,
+                TextPosition::Elsewhere,
+                Some(StateReminder::plan_accepted()),
+            );
         }
         let words = &OPENS.as_bytes()[1..OPENS.len() - 1];
         if !self.tags.iter().any(|tag| tag == OPENS) || memmem::find(said.part.raw(), words).is_none() {
@@ -183,18 +187,18 @@ impl<'v> HarnessReader<'v> {
             };
             let Some(close) = close else { return };
             let (block, after) = rest.split_at(close + CLOSES.len());
-            self.push(turn, TextPlace::Text(block.to_owned()), Some(reminder));
+            self.push(turn, TextPosition::Text(block.to_owned()), Some(reminder));
             rest = after.trim_start();
         }
     }
 
     fn system_turn(&mut self, turn: usize) {
         for reminder in system_reminders(self.view, turn) {
-            self.push(turn, TextPlace::Elsewhere, Some(reminder.1));
+            self.push(turn, TextPosition::Elsewhere, Some(reminder.1));
         }
     }
 
-    fn push(&mut self, turn: usize, place: TextPlace, reminder: Option<StateReminder>) {
+    fn push(&mut self, turn: usize, place: TextPosition, reminder: Option<StateReminder>) {
         self.found.push(HarnessText {
             turn,
             place,
@@ -239,7 +243,7 @@ fn is_accepted_plan(used: &ToolUse<'_>) -> bool {
 
 /// The reminders in a system message, each with where its part is.
 pub(super) fn system_reminders(view: &View, turn: usize) -> Vec<(Span, StateReminder)> {
-    let parts = Transcript::of(view)
+    let parts = Transcript::from_view(view)
         .turn(turn)
         .map_or(Vec::new(), |turn| turn.parts());
     let read = parts

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::elements::Elements;
 use super::positions::digests;
 use super::{Cut, PlacedInsertion, Rewrite, cut};
-use crate::record::{Insertion, InsertionContent, InsertionPlace, Position};
+use crate::record::{Insertion, InsertionContent, InsertionPoint, Position};
 use crate::wire::view::{Role, TurnChange, View};
 
 /// The turn after which a text goes at the end of a transcript; `None` where the model wrote last.
@@ -32,7 +32,7 @@ pub fn find<'a>(
     let after = insertions
         .into_iter()
         .filter_map(|insertion| match &insertion.place {
-            InsertionPlace::After(position) if leading + position.turns <= view.turns.len() => {
+            InsertionPoint::After(position) if leading + position.turns <= view.turns.len() => {
                 Some((position, insertion))
             }
             _ => None,
@@ -137,7 +137,7 @@ mod tests {
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
             wire: WireId::Anthropic,
-            place: InsertionPlace::After(positions::of(view)),
+            place: InsertionPoint::After(positions::of(view)),
             content: InsertionContent::Text(text.to_owned()),
             created_ms: 1,
         }

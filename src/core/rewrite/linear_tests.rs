@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::mark::seal::SealKey;
-use crate::mark::{aside, gap, note, sentinel};
+use crate::marker::seal::SealKey;
+use crate::marker::{aside, gap, note, sentinel};
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace, LOCAL};
+use crate::record::{HiddenPair, HiddenResult, InsertionPoint, LOCAL};
 use crate::rewrite::preamble;
 use crate::text::cost::{self, at_sizes, up_to_1_mb};
 use crate::wire::{Operation, WIRES, Wire, wire};
@@ -77,7 +77,7 @@ pub(super) fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
     body.to_string().into()
 }
 
-fn pair(wire: &dyn Wire, id: u128, place: InsertionPlace) -> HiddenPair {
+fn pair(wire: &dyn Wire, id: u128, place: InsertionPoint) -> HiddenPair {
     let call = crate::wire::HiddenCall {
         id: "h".into(),
         arguments: "{}".into(),
@@ -256,11 +256,11 @@ fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[H
 }
 
 fn pairs(wire: &dyn Wire) -> Vec<HiddenPair> {
-    let beside = InsertionPlace::Beside {
+    let beside = InsertionPoint::Beside {
         sibling: "call_s".into(),
         offset: 0,
     };
-    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, InsertionPlace::Aside)).collect();
+    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, InsertionPoint::Aside)).collect();
     all.push(pair(wire, 1000, beside));
     all
 }
@@ -360,7 +360,7 @@ fn pairs_by_the_thousand_cost_no_more_each(sizes: &[usize]) {
     for wire in WIRES {
         let cost = |size: usize| {
             let pairs: Vec<_> = (0..size as u128 / 150)
-                .map(|id| pair(*wire, id, InsertionPlace::Aside))
+                .map(|id| pair(*wire, id, InsertionPoint::Aside))
                 .collect();
             let body = body(wire.id(), case.1(wire.id(), size));
             cost::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
@@ -418,7 +418,7 @@ fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 
     };
     let pairs = siblings.into_iter().enumerate().map(|(n, sibling)| {
         let offset = [0, -1, 1][n % 3];
-        pair(wire, n as u128, InsertionPlace::Beside { sibling, offset })
+        pair(wire, n as u128, InsertionPoint::Beside { sibling, offset })
     });
     let pairs: Vec<HiddenPair> = pairs.collect();
     let what = Rewrite {

@@ -4,7 +4,7 @@
 //! applies what is. Both are pure. Knows a wire only by its trait and its `View`, and no socket, store or clock.
 
 mod apply;
-mod chat_marks;
+mod chat_markers;
 mod cut;
 mod elements;
 #[cfg(test)]

@@ -8,11 +8,11 @@ use uuid::Uuid;
 use super::elements::Elements;
 use super::reading::SortedTexts;
 use super::{ChangeReason, Cut, RequestReading, Rewrite, cut};
-use crate::mark::MarkKind;
-use crate::record::{HiddenPair, InsertionPlace, WireId};
+use crate::marker::MarkerKind;
+use crate::record::{HiddenPair, InsertionPoint, WireId};
 use crate::text::splice::Edit;
-use crate::wire::view::{OwnKind, Role, TurnChange, TurnContent};
-use crate::wire::{CallAt, MadeTurn, SiblingPair, SplitTurn};
+use crate::wire::view::{InjectedKind, Role, TurnChange, TurnContent};
+use crate::wire::{CallAt, SiblingPair, SplitTurn, SyntheticTurn};
 
 /// The pairs of this wire that are next to a sibling, each with that.
 fn beside<'a>(
@@ -20,7 +20,7 @@ fn beside<'a>(
     pairs: &'a [HiddenPair],
 ) -> impl Iterator<Item = (&'a HiddenPair, &'a str)> + use<'a> {
     pairs.iter().filter_map(move |pair| match &pair.place {
-        InsertionPlace::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
+        InsertionPoint::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
         _ => None,
     })
 }
@@ -35,7 +35,7 @@ pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> V
     let reading = elements.agents;
     let mine = pairs
         .iter()
-        .filter(|p| p.place == InsertionPlace::Aside && p.wire == reading.view.wire);
+        .filter(|p| p.place == InsertionPoint::Aside && p.wire == reading.view.wire);
     let mut known: HashMap<Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
     if known.is_empty() {
         return Vec::new();
@@ -71,13 +71,15 @@ fn put_aside(
     elements: &Elements<'_>,
     turn: usize,
     known: &HashMap<Uuid, &HiddenPair>,
-) -> Option<(Uuid, Vec<MadeTurn>)> {
+) -> Option<(Uuid, Vec<SyntheticTurn>)> {
     let (reading, view) = (elements.agents, &elements.view);
     if view.turns[turn].role == Role::Assistant {
         let content = view.content(turn);
-        let texts = SortedTexts::of(&content);
+        let texts = SortedTexts::new(&content);
         for mark in &*reading.marks_of(view, turn) {
-            let MarkKind::Aside(id) = mark.kind else { continue };
+            let MarkerKind::Aside(id) = mark.kind else {
+                continue;
+            };
             let (Some(pair), Some((part, _))) = (known.get(&id), texts.at(mark.span.start)) else {
                 continue;
             };
@@ -88,7 +90,10 @@ fn put_aside(
             }
         }
     }
-    let mut items = reading.items.iter().filter(|item| item.kind == OwnKind::Aside);
+    let mut items = reading
+        .items
+        .iter()
+        .filter(|item| item.kind == InjectedKind::Aside);
     let is_here = |turn_of: usize| elements.is_agents(turn) && elements.origin(turn) == Some(turn_of);
     let id = items.find(|item| is_here(item.turn))?.id;
     let content = TurnContent::default();
@@ -108,7 +113,7 @@ pub(super) fn drop_references(elements: &Elements<'_>) -> Vec<TurnChange> {
     let lost = reading.items.iter().filter(|i| i.reference);
     let changes = lost.filter_map(|item| {
         let turn = places[item.turn].filter(|turn| elements.is_agents(*turn))?;
-        let filler = (item.kind == OwnKind::Filler)
+        let filler = (item.kind == InjectedKind::Filler)
             .then(|| (rules.filler)(&reading.view, item))
             .flatten();
         Some(match filler {
@@ -149,7 +154,7 @@ fn find_siblings(elements: &Elements<'_>, siblings: &[&str], from: usize) -> Vec
 }
 
 /// Puts pairs back next to their siblings, and returns what the last of them left pending.
-pub(super) fn put_besides(
+pub(super) fn insert_beside_siblings(
     elements: &Elements<'_>,
     what: &Rewrite<'_>,
     changes: &mut Vec<TurnChange>,

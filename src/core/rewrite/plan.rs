@@ -105,7 +105,7 @@ pub enum ChangeReason {
     /// Thinking that upstream had refused was left out.
     Thinking,
     /// A model's own text, escaped in the response, was unescaped.
-    GivenBack,
+    Unescaped,
     /// The tool was added, with the settings that it needs.
     Tool,
     /// The model is asked again after a refused call.
@@ -117,7 +117,7 @@ pub enum ChangeReason {
     /// The response that it continues has another name upstream, or is not continued.
     Previous,
     /// Members that have the provider hold the agent's own history, or describe that history, were removed.
-    #[serde(rename = "held")]
+    #[serde(rename = "provider_history")]
     History,
     /// Commands that baton itself answered, its answers, and the sentinels of undone handoffs were taken out.
     Note,
@@ -181,7 +181,7 @@ mod tests {
     fn a_reason_is_stored_under_its_first_name() {
         assert_eq!(
             serde_json::to_string(&ChangeReason::History).unwrap(),
-            r#""held""#
+            r#""provider_history""#
         );
     }
 }

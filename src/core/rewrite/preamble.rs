@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::harness_texts::{self, HarnessText, TextPlace, is_compaction, is_summary, tagged_len};
+use super::harness_texts::{self, HarnessText, TextPosition, is_compaction, is_summary, tagged_len};
 use crate::agents::reminders;
 use crate::text::{Span, json};
 use crate::wire::view::{self, Role, TurnPartKind, View};
@@ -40,7 +40,7 @@ pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamb
             .map(|(text, _)| &text.place);
         let content = view.content(turn);
         let summaries = content.parts.iter().filter(|part| is_summary(part)).count();
-        let is_block = |(text, _): &(HarnessText, bool)| matches!(text.place, TextPlace::Block(_));
+        let is_block = |(text, _): &(HarnessText, bool)| matches!(text.place, TextPosition::Block(_));
         let is_alone = texts.len() == content.parts.len() - summaries && texts.iter().all(is_block);
         match content.list.filter(|_| is_alone && found.blocks.is_empty()) {
             Some(list) => {
@@ -57,14 +57,14 @@ pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamb
 
 impl Preamble {
     /// Adds a text after the others. Blocks follow the turns, so what follows a block is a block, too.
-    fn take(&mut self, view: &View, place: &TextPlace) {
+    fn take(&mut self, view: &View, place: &TextPosition) {
         match (place, block_of(view, place)) {
-            (TextPlace::Text(text), _) if self.blocks.is_empty() => {
+            (TextPosition::Text(text), _) if self.blocks.is_empty() => {
                 self.turns.push(view.wire().user_text(text));
             }
             (_, Some(block)) => self.blocks.push(block),
-            (TextPlace::Text(text), None) => self.turns.push(view.wire().user_text(text)),
-            (TextPlace::Block(_) | TextPlace::Elsewhere, None) => {}
+            (TextPosition::Text(text), None) => self.turns.push(view.wire().user_text(text)),
+            (TextPosition::Block(_) | TextPosition::Elsewhere, None) => {}
         }
     }
 
@@ -75,16 +75,16 @@ impl Preamble {
 }
 
 /// A text as a block; `None` on a wire without blocks.
-fn block_of(view: &View, place: &TextPlace) -> Option<String> {
+fn block_of(view: &View, place: &TextPosition) -> Option<String> {
     match place {
-        TextPlace::Block(span) => Some(clean(&view.str(*span))),
-        TextPlace::Text(text) => {
+        TextPosition::Block(span) => Some(clean(&view.str(*span))),
+        TextPosition::Text(text) => {
             let message = view.wire().carry_over(&["{}".to_owned()], text);
             let content = lone(view, &message);
             content.list?;
             Some(content.parts.last()?.span.text(message.as_bytes()))
         }
-        TextPlace::Elsewhere => None,
+        TextPosition::Elsewhere => None,
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Cut, RequestReading, Rewrite, preamble, rewrite};
-use crate::mark::sentinel;
+use crate::marker::sentinel;
 use crate::text::splice;
 use crate::wire::Operation;
 use crate::wire::anthropic::Anthropic;

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use crate::mark::sentinel::{self, Sentinel};
-use crate::mark::{self, MarkKind, RawMark, paste_tag, pasted};
+use crate::marker::sentinel::{self, Sentinel};
+use crate::marker::{self, MarkerKind, RawMarker, paste_tag, pasted};
 use crate::text::{Span, cost};
-use crate::wire::view::{OwnItem, OwnKind, Role, Turn, TurnContent, TurnPartKind, View};
+use crate::wire::view::{InjectedItem, InjectedKind, Role, Turn, TurnContent, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -16,10 +16,10 @@ use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 pub struct RequestReading {
     /// The request.
     pub view: View,
-    pub(super) marks: Vec<RawMark>,
-    /// Other occurrences of the word that all marks have: a line that a person pasted may not be a mark.
+    pub(super) marks: Vec<RawMarker>,
+    /// Other occurrences of the word that all marks have: a line that a user pasted may not be a mark.
     others: Vec<usize>,
-    pub(super) items: Vec<OwnItem>,
+    pub(super) items: Vec<InjectedItem>,
 }
 
 /// A sentinel in a place where it counts; the store and the seal decide whether its id is valid.
@@ -30,9 +30,9 @@ pub struct Candidate {
     pub turn: usize,
     /// Its part of that turn.
     pub part: usize,
-    /// A person resumes here: it is at the start of a user text.
+    /// A user resumes here: it is at the start of a user text.
     pub by_user: bool,
-    /// The first and the last id that it may mean, where a person's line has lost the end of its id.
+    /// The first and the last id that it may mean, where a user's line has lost the end of its id.
     pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
 }
 
@@ -42,10 +42,10 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
-        Self::searched(wire, body, operation, &mark::stems(body))
+        Self::searched(wire, body, operation, &marker::stems(body))
     }
 
-    /// Reads a body in which the [stems](mark::stems) of marks were found.
+    /// Reads a body in which the [stems](marker::stems) of marks were found.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -56,7 +56,7 @@ impl RequestReading {
         stems: &[usize],
     ) -> Result<Self, UnreadReason> {
         let view = wire.read(body, operation)?;
-        let (marks, others) = mark::marks_in(body, view.list, stems);
+        let (marks, others) = marker::marks_in(body, view.list, stems);
         let rules = view.item_rules();
         let items = rules.map_or(Vec::new(), |rules| (rules.own_items)(&view));
         Ok(Self {
@@ -68,7 +68,7 @@ impl RequestReading {
     }
 
     /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it again.
-    pub fn let_go(&mut self) {
+    pub fn unload(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
         self.marks = Vec::new();
@@ -91,11 +91,11 @@ impl RequestReading {
     pub fn candidates(&self) -> Vec<Candidate> {
         let opens = (0..self.marks.len())
             .rev()
-            .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
+            .filter(|&i| matches!(self.marks[i].kind, MarkerKind::Open(_)));
         let mut texts = TextFinder::new(&self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
         let mut known: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
-        let items = self.items.iter().filter(|i| i.kind == OwnKind::Sentinel);
+        let items = self.items.iter().filter(|i| i.kind == InjectedKind::Sentinel);
         let unseen = items.filter(|i| known.insert((i.turn, i.id)));
         all.extend(unseen.map(|i| self.by_item(i)).collect::<Vec<_>>());
         all.extend(self.pasted());
@@ -140,7 +140,7 @@ impl RequestReading {
     }
 
     /// A sentinel of which only the item's id remains: the whole item is the sentinel.
-    fn by_item(&self, item: &OwnItem) -> Candidate {
+    fn by_item(&self, item: &InjectedItem) -> Candidate {
         let span = self.view.turns[item.turn].span;
         Candidate {
             sentinel: Sentinel {
@@ -181,9 +181,9 @@ impl RequestReading {
     }
 
     /// The marks in a turn of a rewritten request: of the agent's own turns they are known.
-    pub(super) fn marks_of(&self, view: &View, turn: usize) -> Cow<'_, [RawMark]> {
+    pub(super) fn marks_of(&self, view: &View, turn: usize) -> Cow<'_, [RawMarker]> {
         let Turn { span, text: 0, .. } = view.turns[turn] else {
-            return Cow::Owned(mark::marks(view.raw(turn)));
+            return Cow::Owned(marker::marks(view.raw(turn)));
         };
         let first = self.marks.partition_point(|mark| mark.span.start < span.start);
         let last = self.marks.partition_point(|mark| mark.span.start < span.end);
@@ -193,10 +193,10 @@ impl RequestReading {
     /// Where asides begin, by their ids.
     pub(super) fn aside_places(&self) -> impl Iterator<Item = (uuid::Uuid, usize)> {
         let marks = self.marks.iter().filter_map(|mark| match mark.kind {
-            MarkKind::Aside(id) => Some((id, mark.span.start)),
+            MarkerKind::Aside(id) => Some((id, mark.span.start)),
             _ => None,
         });
-        let items = self.items.iter().filter(|item| item.kind == OwnKind::Aside);
+        let items = self.items.iter().filter(|item| item.kind == InjectedKind::Aside);
         marks.chain(items.map(|item| (item.id, self.view.turns[item.turn].span.start)))
     }
 
@@ -212,10 +212,11 @@ impl RequestReading {
             at >= from && turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)
         };
         let by_text = self.marks.iter().filter_map(|m| match m.kind {
-            MarkKind::Aside(id) if models(m.span.start) => Some(id),
+            MarkerKind::Aside(id) if models(m.span.start) => Some(id),
             _ => None,
         });
-        let after = |i: &&OwnItem| i.kind == OwnKind::Aside && self.view.turns[i.turn].span.start >= from;
+        let after =
+            |i: &&InjectedItem| i.kind == InjectedKind::Aside && self.view.turns[i.turn].span.start >= from;
         let by_item = self.items.iter().filter(after).map(|i| i.id);
         let mut seen = HashSet::new();
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
@@ -270,7 +271,7 @@ pub(super) struct TextFinder<'a> {
 pub(super) struct SortedTexts(Vec<(Span, usize)>);
 
 impl SortedTexts {
-    pub(super) fn of(content: &TurnContent) -> Self {
+    pub(super) fn new(content: &TurnContent) -> Self {
         let parts = content.parts.iter().enumerate();
         let texts = parts.filter(|(_, p)| p.kind == TurnPartKind::Text);
         let mut spans: Vec<_> = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
@@ -303,7 +304,7 @@ impl<'a> TextFinder<'a> {
             return None;
         }
         if self.turn != Some(turn) {
-            self.texts = SortedTexts::of(&self.view.content(turn));
+            self.texts = SortedTexts::new(&self.view.content(turn));
             self.turn = Some(turn);
         }
         let (part, text) = self.texts.at(offset)?;

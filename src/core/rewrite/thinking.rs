@@ -104,7 +104,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::record::{HiddenPair, HiddenResult, InsertionPlace, WireId};
+    use crate::record::{HiddenPair, HiddenResult, InsertionPoint, WireId};
     use crate::rewrite::{ChangeReason, RequestReading, SizeChange, positions, rewrite};
     use crate::wire::{Operation, wire};
 
@@ -161,8 +161,8 @@ mod tests {
 
     /// A message in which a handoff happened, with these blocks after its sentinel.
     fn handed_over(blocks: &[Value]) -> Value {
-        let seal = crate::mark::seal::SealKey::new(b"k").seal("local", Uuid::from_u128(7), "P");
-        let sentinel = crate::mark::sentinel::full(Uuid::from_u128(7), None, "P", &seal);
+        let seal = crate::marker::seal::SealKey::new(b"k").seal("local", Uuid::from_u128(7), "P");
+        let sentinel = crate::marker::sentinel::full(Uuid::from_u128(7), None, "P", &seal);
         let blocks = [&[thought("before"), say(&sentinel)][..], blocks].concat();
         model(json!(blocks))
     }
@@ -225,7 +225,7 @@ mod tests {
             call_id: "h".to_owned(),
             call: hidden.to_string(),
             answer: HiddenResult::QUEUED,
-            place: InsertionPlace::Beside {
+            place: InsertionPoint::Beside {
                 sibling: sibling.to_owned(),
                 offset,
             },

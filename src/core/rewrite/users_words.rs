@@ -1,4 +1,4 @@
-//! The person's text in a user's turn, without the text of the agent's harness before it.
+//! The user's text in a user's turn, without the text of the agent's harness before it.
 
 use memchr::memmem;
 
@@ -104,7 +104,7 @@ pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usi
         tags,
         ..SpeakerSettings::default()
     };
-    let said = Transcript::of(view).said_in(turn, &settings);
+    let said = Transcript::from_view(view).said_in(turn, &settings);
     let (said, from) = said.iter().find_map(|said| Some((said, users_from(said)?)))?;
     let TranscriptPartKind::Text(text) = said.part.kind else {
         return None;
@@ -125,7 +125,7 @@ pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usi
 
 /// Where the user's words begin in a text that ends with them.
 fn users_from(said: &SaidPart<'_>) -> Option<usize> {
-    let mut own = said.spoken.iter().filter(|spoken| spoken.by == UserText::Person);
+    let mut own = said.spoken.iter().filter(|spoken| spoken.by == UserText::User);
     let last = own.next().filter(|_| own.next().is_none())?;
     let is_at_end = said.text[last.range.end..].trim().is_empty();
     let has_words = is_at_end && !said.of(last).trim().is_empty();

@@ -1,4 +1,4 @@
-//! Counts as a person reads them.
+//! Counts as a user reads them.
 
 /// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
 pub fn short(n: u64) -> String {

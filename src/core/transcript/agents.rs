@@ -47,7 +47,7 @@ impl AgentKind {
     }
 
     /// The agent whose words are in one of these texts; the first one counts.
-    pub(super) fn of(texts: &[JsonText<'_>]) -> Option<Self> {
+    pub(super) fn from_texts(texts: &[JsonText<'_>]) -> Option<Self> {
         texts.iter().find_map(|text| {
             let beginning = text.beginning(BEGINNING);
             let known = WORDS.iter().find(|(_, words)| beginning.contains(words));

@@ -53,7 +53,7 @@ impl AnswerPart<'_> {
 
 impl<'a> AnswerContent<'a> {
     /// Reads an answer. Unknown shapes have no parts.
-    pub fn of(body: &'a [u8]) -> Self {
+    pub fn from_body(body: &'a [u8]) -> Self {
         let mut answered = Self {
             parts: Vec::new(),
             body,

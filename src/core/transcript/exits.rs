@@ -158,7 +158,7 @@ fn ran(name: &str, call: &ToolCall<'_>) -> CallCommand {
         return CallCommand::Nothing;
     }
     let (inner, arguments) = tools::called(name.to_owned(), &call.given());
-    match ToolKind::of(&inner, &arguments) {
+    match ToolKind::from_call(&inner, &arguments) {
         ToolKind::Shell => CallCommand::Command(tools::command(&arguments).unwrap_or_default()),
         ToolKind::Other if may_run_commands(&inner) => CallCommand::Unknown,
         _ => CallCommand::Nothing,
@@ -207,8 +207,11 @@ fn is_judged(call: &ToolCall<'_>, text: &str) -> bool {
 /// Lines in front of the output, as Codex writes them.
 fn in_head(text: &str) -> Option<i32> {
     /// The head has five lines, and in some versions a warning more.
-    const MOST: usize = 8;
-    let head = text.lines().take(MOST).take_while(|line| *line != "Output:");
+    const MAX_HEAD_LINES: usize = 8;
+    let head = text
+        .lines()
+        .take(MAX_HEAD_LINES)
+        .take_while(|line| *line != "Output:");
     let words = ["Process exited with code ", "Exit code: "];
     head.filter_map(|line| words.iter().find_map(|words| line.strip_prefix(words)))
         .find_map(number)

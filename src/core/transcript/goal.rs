@@ -80,7 +80,7 @@ impl<'a> GoalWalk<'a> {
                         let by = |by| said.spoken.iter().any(|spoken| spoken.by == by);
                         // An interruption says more than the words after it.
                         is_stopped |= by(UserText::Interrupted);
-                        says |= by(UserText::Person);
+                        says |= by(UserText::User);
                     }
                     change
                 }

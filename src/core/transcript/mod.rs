@@ -31,7 +31,7 @@ mod turn;
 mod tests;
 
 use crate::agents::speakers::{self, SpeakerSettings, Speakers};
-use crate::mark::{self, MarkKind};
+use crate::marker::{self, MarkerKind};
 use crate::record::HandoffId;
 use crate::text::json;
 use crate::wire::{Role, View};
@@ -55,7 +55,7 @@ pub struct Transcript<'a> {
 
 impl<'a> Transcript<'a> {
     /// The transcript of a request that its wire has read.
-    pub fn of(view: &'a View) -> Self {
+    pub fn from_view(view: &'a View) -> Self {
         Self { view }
     }
 
@@ -115,7 +115,7 @@ impl<'a> Transcript<'a> {
         let opening = opening.map_or(Vec::new(), |turn| turn.parts());
         let mut texts = self.system_texts();
         texts.extend(opening.iter().flat_map(TranscriptPart::texts));
-        AgentKind::of(&texts)
+        AgentKind::from_texts(&texts)
     }
 
     /// The goal of the agent's session. `tags`: further beginnings of a harness's texts.
@@ -156,14 +156,14 @@ impl<'a> Transcript<'a> {
     /// The turn with the opening line of this handoff. Whether the line counts is not decided here.
     pub fn turn_of(&self, handoff: HandoffId) -> Option<usize> {
         let body = &self.view.body;
-        let (marks, _) = mark::marks_in(body, self.view.list, &mark::stems(body));
-        let mut lines = marks.iter().filter(|mark| mark.kind == MarkKind::Open(handoff));
+        let (marks, _) = marker::marks_in(body, self.view.list, &marker::stems(body));
+        let mut lines = marks.iter().filter(|mark| mark.kind == MarkerKind::Open(handoff));
         lines.find_map(|line| self.view.turn_at(line.span.start))
     }
 }
 
 /// The most that are named: the newest ones.
-const MOST: usize = 20;
+const MAX_NAMED: usize = 20;
 
 impl Transcript<'_> {
     /// The names of tools that results refer to and that the request still has, the newest last.
@@ -192,7 +192,7 @@ impl Transcript<'_> {
             .collect();
         let mut seen = HashSet::new();
         found.retain(|name| offered.contains(name) && seen.insert(name.clone()));
-        found.truncate(MOST);
+        found.truncate(MAX_NAMED);
         found.reverse();
         found
     }

@@ -20,7 +20,7 @@ pub struct TranscriptPart<'a> {
 
 impl<'a> TranscriptPart<'a> {
     /// A part as its wire's reader found it in `body`.
-    pub(super) fn of(body: &'a [u8], part: TurnPart) -> Self {
+    pub(super) fn from_part(body: &'a [u8], part: TurnPart) -> Self {
         let literal = |inside: Option<Span>| Some(JsonText::new(body, inside?));
         let name = || {
             let at = json::blank(body, part.span.start + 1);

@@ -43,7 +43,7 @@ pub struct Surroundings<'a> {
 
 impl<'a> Surroundings<'a> {
     /// What is around the turns of a request. `body` may lack the turns.
-    pub fn of(body: &'a [u8]) -> Self {
+    pub fn from_body(body: &'a [u8]) -> Self {
         Self::of_members(body, &request(body))
     }
 

@@ -30,7 +30,7 @@ impl SaidPart<'_> {
 
     /// The user's own words, without what is around and between them; empty if there are none.
     pub fn users_words(&self) -> String {
-        let own = self.spoken.iter().filter(|spoken| spoken.by == UserText::Person);
+        let own = self.spoken.iter().filter(|spoken| spoken.by == UserText::User);
         let own: Vec<&str> = own.map(|spoken| self.of(spoken).trim()).collect();
         own.join("\n")
     }
@@ -77,7 +77,7 @@ fn interject(result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
     let text = result.part.text();
     let typed = speakers::interjected(&text);
     if !typed.is_empty() && !speakers::may_print_stored_text(&call.named(), &call.given(), &text) {
-        let by = UserText::Person;
+        let by = UserText::User;
         result.spoken = typed.into_iter().map(|range| Spoken { by, range }).collect();
         result.text = text.into();
     }

@@ -1,4 +1,4 @@
-//! The texts in a value that a person would read.
+//! The texts in a value that a user would read.
 
 use super::literal::JsonText;
 use crate::text::json::WalkResult;

@@ -30,7 +30,9 @@ impl<'a> TranscriptTurn<'a> {
     /// What it is made of, in the order in which the model reads it.
     pub fn parts(&self) -> Vec<TranscriptPart<'a>> {
         let parts = wire::parts(self.body, self.span, self.role).into_iter();
-        parts.map(|part| TranscriptPart::of(self.body, part)).collect()
+        parts
+            .map(|part| TranscriptPart::from_part(self.body, part))
+            .collect()
     }
 
     /// The calls of tools in it, in order.

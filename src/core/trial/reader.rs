@@ -143,9 +143,9 @@ impl Thread {
     fn surroundings(&mut self, entry: &Json, kind: &str) {
         let payload = &entry["payload"];
         let places = [entry, payload, &entry["message"]["path"]];
-        let mut folders = places.iter().filter_map(|place| place["cwd"].as_str());
-        let own = &mut self.session.folder;
-        *own = own.take().or_else(|| folders.next().map(str::to_owned));
+        let mut directories = places.iter().filter_map(|place| place["cwd"].as_str());
+        let own = &mut self.session.directory;
+        *own = own.take().or_else(|| directories.next().map(str::to_owned));
         if let Some(model) = payload["model"].as_str().filter(|_| kind == "turn_context") {
             model.clone_into(&mut self.model);
         }
@@ -254,14 +254,14 @@ impl Thread {
         if self.session.title.is_empty() {
             self.session.title = one_line(&own, TITLE);
         }
-        self.since.person = true;
+        self.since.user = true;
         self.since.finished |= self.open.take_if(|open| *open == 0).is_some();
     }
 
     fn call(&mut self, call: &ToolCall<'_>) {
         let (name, arguments) = tools::called(call.named(), &call.given());
         let id = call.id.map_or(0, |id| hash(&id.get()));
-        let kind = ToolKind::of(&name, &arguments);
+        let kind = ToolKind::from_call(&name, &arguments);
         if tools::PLANS.contains(&name.as_str()) {
             self.awaits(id, None);
         } else if kind == ToolKind::Todo {

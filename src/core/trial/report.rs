@@ -98,7 +98,7 @@ pub struct Verdict {
     pub mask_is_better: bool,
 }
 
-/// Whether handoffs are for this person.
+/// Whether handoffs are for this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -112,8 +112,8 @@ pub enum Outcome {
 
 impl TrialReport {
     /// The report of some sessions.
-    pub fn of(all: &[Reckoned]) -> Self {
-        let arms = ARMS.map(|arm| ArmSum::of(arm, all)).to_vec();
+    pub fn new(all: &[Reckoned]) -> Self {
+        let arms = ARMS.map(|arm| ArmSum::new(arm, all)).to_vec();
         let best = best(&arms);
         let mut lengths: Vec<GroupSum> = grouped(all, best, length_of);
         lengths.sort_by_key(|group| group.key.parse::<u64>().unwrap_or(u64::MAX));
@@ -135,7 +135,7 @@ impl TrialReport {
             unpriced: unpriced.into_iter().collect(),
             paid: all.iter().filter(|one| one.has_dollars()).map(spent).sum(),
             model_error: model_error(all),
-            verdict: Verdict::of(best, &arms, &lengths, all),
+            verdict: Verdict::new(best, &arms, &lengths, all),
             total: grouped(all, best, |_| "all".to_owned()).pop(),
             groups,
             lengths,
@@ -214,7 +214,7 @@ fn model_error(all: &[Reckoned]) -> Option<(f64, f64)> {
 
 impl ArmSum {
     /// The sum of the sessions that were run in an arm.
-    pub fn of(arm: Arm, all: &[Reckoned]) -> Self {
+    pub fn new(arm: Arm, all: &[Reckoned]) -> Self {
         let mut sum = Self {
             arm: arm.name().to_owned(),
             ..Self::default()
@@ -248,7 +248,7 @@ impl ArmSum {
 }
 
 impl Verdict {
-    fn of(best: Arm, arms: &[ArmSum], lengths: &[GroupSum], all: &[Reckoned]) -> Self {
+    fn new(best: Arm, arms: &[ArmSum], lengths: &[GroupSum], all: &[Reckoned]) -> Self {
         let (sum, mask) = (sum_of(arms, best), sum_of(arms, Arm::Mask));
         let none = all.iter().filter_map(|one| one.arms.first());
         let none: f64 = none.map(|none| none.bill.cost).sum();
@@ -265,8 +265,8 @@ impl Verdict {
             arm: best.name(),
             outcome,
             setting: match best {
-                Arm::Free => "handoff.free = \"on\"",
-                Arm::Pays => "handoff.nudge_at = \"pays\"",
+                Arm::Free => "handoff.when_cache_cold = \"on\"",
+                Arm::Pays => "handoff.nudge_at = \"break-even\"",
                 _ => "the defaults",
             },
             from_tokens: shortest.and_then(|group| group.key.parse().ok().filter(|tokens| *tokens > 0)),

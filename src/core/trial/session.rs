@@ -14,9 +14,9 @@ pub struct RecordedSession {
     pub agent: Option<AgentKind>,
     /// The agent's own id of it; of a subagent with its name behind a `/`.
     pub id: String,
-    /// The folder that it worked in, where the record says so.
-    pub folder: Option<String>,
-    /// The beginning of the person's first text.
+    /// The directory that it worked in, where the record says so.
+    pub directory: Option<String>,
+    /// The beginning of the user's first text.
     pub title: String,
     /// Models with the service that their price depends on; calls have an index into these.
     #[serde(skip)]
@@ -44,11 +44,11 @@ pub struct RecordedCall {
     pub at_ms: u64,
     pub model: u16,
     pub counts: TokenCounts,
-    /// Whether the person said something since the call before.
-    pub person: bool,
+    /// Whether the user said something since the call before.
+    pub user: bool,
     /// Whether a to-do list was finished before that.
     pub finished: bool,
-    /// Whether the person accepted a plan since the call before.
+    /// Whether the user accepted a plan since the call before.
     pub plan: bool,
     /// Whether the agent compacted since the call before.
     pub compacted: bool,
@@ -150,7 +150,7 @@ impl RecordedSession {
             self.calls.push(call);
         }
         self.calls.sort_by_key(|call| call.at_ms);
-        self.folder = self.folder.take().or(next.folder);
+        self.directory = self.directory.take().or(next.directory);
         if self.title.is_empty() {
             self.title = next.title;
         }

@@ -99,7 +99,7 @@ fn task_end(call: &RecordedCall, paused: bool) -> Option<TaskEnd> {
         () if call.compacted => None,
         () if call.plan => Some(TaskEnd::Plan),
         () if call.finished => Some(TaskEnd::Todos),
-        () => (call.person && paused).then_some(TaskEnd::Pause),
+        () => (call.user && paused).then_some(TaskEnd::Pause),
     }
 }
 
@@ -132,7 +132,7 @@ fn caching(session: &RecordedSession, calls: &[RecordedCall]) -> Caching {
 }
 
 fn lifetime(session: &RecordedSession, call: &RecordedCall, caching: Caching) -> u64 {
-    let rule = || CacheRule::of(session.model(call).0, caching.long).lifetime_ms;
+    let rule = || CacheRule::for_model(session.model(call).0, caching.long).lifetime_ms;
     caching.lifetime_ms.unwrap_or_else(rule)
 }
 

@@ -44,7 +44,7 @@ fn read(lines: &[Value]) -> Vec<RecordedSession> {
     reader.into_sessions()
 }
 
-/// A session that grows by a step a call, cached by the rules. `pauses`: in minutes, before each call. `ends`: where the person says
+/// A session that grows by a step a call, cached by the rules. `pauses`: in minutes, before each call. `ends`: where the user says
 /// something behind a finished list.
 fn growing(first: u64, step: u64, pauses: &[u64], ends: &[usize]) -> RecordedSession {
     let mut at_ms = 1_795_435_200_000;
@@ -69,7 +69,7 @@ fn growing(first: u64, step: u64, pauses: &[u64], ends: &[usize]) -> RecordedSes
                 output: 400,
                 ..TokenCounts::default()
             },
-            person: n == 0 || ends.contains(&n),
+            user: n == 0 || ends.contains(&n),
             finished: ends.contains(&n),
             said: 4 * (first / 2),
             ..RecordedCall::default()
@@ -101,7 +101,7 @@ fn a_long_session_gains_from_a_handoff_at_its_tasks_end() {
     assert_eq!(handoff.bill.cuts.len(), 1);
     assert_eq!(handoff.bill.cuts[0].reason, TaskEnd::Todos.name());
     assert!(handoff.saved > 0.1 && handoff.assumed == 1, "{handoff:?}");
-    let report = TrialReport::of(&[one]);
+    let report = TrialReport::new(&[one]);
     assert_eq!(report.verdict.outcome, Outcome::ForYou);
 }
 
@@ -115,7 +115,7 @@ fn a_session_in_which_a_handoff_loses_is_said_to_lose() {
         handoff.saved < 0.0 && one.is_changed(Arm::TaskEnds),
         "{handoff:?}"
     );
-    let report = TrialReport::of(&[one]);
+    let report = TrialReport::new(&[one]);
     let sum = report.arm(Arm::TaskEnds);
     assert_eq!((sum.cheaper, sum.dearer), (0, 1));
     assert!(sum.lost > 0.0 && report.verdict.outcome != Outcome::ForYou);
@@ -129,7 +129,7 @@ fn a_short_session_is_not_for_handoffs() {
         "{:?}",
         one.arms
     );
-    assert_eq!(TrialReport::of(&[one]).verdict.outcome, Outcome::NotForYou);
+    assert_eq!(TrialReport::new(&[one]).verdict.outcome, Outcome::NotForYou);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn answers_results_lists_and_plans_are_read() {
     let flags: Vec<_> = session
         .calls
         .iter()
-        .map(|call| (call.person, call.finished, call.plan))
+        .map(|call| (call.user, call.finished, call.plan))
         .collect();
     let plain = (false, false, false);
     assert_eq!(

@@ -1,14 +1,14 @@
-//! The differences between APIs: one trait for each file of a wire's folder. Pure.
+//! The differences between APIs: one trait for each file of a wire's directory. Pure.
 
-use super::aside::{MadeTurn, SplitTurn};
-use super::error::OwnError;
+use super::aside::{SplitTurn, SyntheticTurn};
+use super::error::ProxyError;
 use super::facts::WireFacts;
 use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
 use super::sibling_calls::SiblingPair;
 use super::view::{LocatedBody, Operation, TurnChange, TurnContent, Turns, UnreadReason, View};
 use crate::limits::BYTES_PER_TOKEN;
-use crate::mark::gap;
+use crate::marker::gap;
 use crate::record::{HiddenPair, WireId};
 use crate::text::splice::Edit;
 use crate::tools::ToolNames;
@@ -46,7 +46,7 @@ pub trait Pairs: Turns {
 
     /// The turns that take the place of one with an aside: the two halves around the aside's line, and the hidden pair
     /// between them.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn>;
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn>;
 }
 
 /// Asks the model again after a refused call.
@@ -59,10 +59,10 @@ pub trait AskAgain {
 /// Answers of our own.
 pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
-    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
+    fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes;
 
     /// What a stream of our own begins with, in front of its first text; a dialect takes the answer's identity from it.
-    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
+    fn stream_opening(&self, view: &View, answer: &SyntheticResponse<'_>, framing: Framing) -> StreamOpening;
 }
 
 /// The beginning of a stream of our own.
@@ -112,7 +112,7 @@ impl dyn Wire + '_ {
     }
 
     /// The body of an error of our own, as JSON in the provider's error shape.
-    pub fn error_body(&self, error: OwnError<'_>) -> String {
+    pub fn error_body(&self, error: ProxyError<'_>) -> String {
         (self.facts().error_body)(error)
     }
 
@@ -129,7 +129,7 @@ impl dyn Wire + '_ {
 
 /// What an answer of our own says.
 #[derive(Debug, Clone, Copy)]
-pub struct LocalAnswer<'a> {
+pub struct SyntheticResponse<'a> {
     /// A UUIDv7: the answer's ids and its time are made of it.
     pub id: Uuid,
     /// The model as the request named it.
@@ -150,7 +150,7 @@ pub enum AnswerShape {
     Stream(Framing),
 }
 
-impl LocalAnswer<'_> {
+impl SyntheticResponse<'_> {
     /// Seconds since the Unix epoch.
     pub(super) fn seconds(&self) -> u64 {
         u64::try_from(self.id.as_u128() >> 80).unwrap_or_default() / 1000

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::view::{Role, TurnContent, TurnPart, View};
-use crate::mark::gap;
+use crate::marker::gap;
 use crate::text::{Span, json};
 
 /// A turn that is split at an aside's line.
@@ -27,12 +27,12 @@ pub struct SplitTurn<'v> {
 }
 
 /// A turn that a rewrite makes.
-pub struct MadeTurn {
+pub struct SyntheticTurn {
     pub role: Role,
     pub text: Bytes,
 }
 
-impl MadeTurn {
+impl SyntheticTurn {
     pub fn new(role: Role, text: impl Into<Bytes>) -> Self {
         let text = text.into();
         Self { role, text }
@@ -160,10 +160,10 @@ impl<'v> SplitTurn<'v> {
     }
 
     /// The turn in two: the first half with `call` at its end, then the message `result`, then the second half, if any.
-    pub(super) fn around(&self, call: &str, result: MadeTurn, lone: &LonePart) -> Vec<MadeTurn> {
+    pub(super) fn around(&self, call: &str, result: SyntheticTurn, lone: &LonePart) -> Vec<SyntheticTurn> {
         let [mut first, last] = self.halves(lone);
         first.push(call.to_owned());
-        let half = |parts: &[String]| MadeTurn::new(Role::Assistant, self.message(parts, lone));
+        let half = |parts: &[String]| SyntheticTurn::new(Role::Assistant, self.message(parts, lone));
         let last = (!last.is_empty()).then(|| half(&last));
         [half(&first), result].into_iter().chain(last).collect()
     }

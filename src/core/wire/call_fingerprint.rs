@@ -44,11 +44,11 @@ pub(super) struct Fingerprints {
 impl Fingerprints {
     /// The next call of the message that is at `place`.
     pub(super) fn next(&mut self, text: &[u8], call: &TurnPart, place: MessageNumber) -> Fingerprint {
-        self.of(text, call, same(text, call), place)
+        self.call(text, call, same(text, call), place)
     }
 
     /// The next call, with the hash of its name and arguments.
-    pub(super) fn of(
+    pub(super) fn call(
         &mut self,
         text: &[u8],
         call: &TurnPart,

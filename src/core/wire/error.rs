@@ -4,7 +4,7 @@ use crate::text::{Span, json};
 
 /// An error of our own, to be reported in a wire's shape.
 #[derive(Debug, Clone, Copy)]
-pub struct OwnError<'a> {
+pub struct ProxyError<'a> {
     /// HTTP status.
     pub status: u16,
     /// Its name, the value of `x-baton-error`.
@@ -13,7 +13,7 @@ pub struct OwnError<'a> {
     pub message: &'a str,
 }
 
-impl OwnError<'_> {
+impl ProxyError<'_> {
     /// Replaces an error answer of upstream's that is no JSON.
     pub fn unreadable(status: u16) -> Self {
         Self {
@@ -141,7 +141,7 @@ mod tests {
             WireId::Gemini,
             WireId::Ollama,
         ] {
-            let body = wire(id).error_body(OwnError::unreadable(502));
+            let body = wire(id).error_body(ProxyError::unreadable(502));
             let body: Value = serde_json::from_str(&body).unwrap();
             assert!(
                 body.to_string().contains("upstream answered with an error"),

@@ -5,13 +5,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::error::{BEARER, KeyHeader, OwnError};
+use super::error::{BEARER, KeyHeader, ProxyError};
 use super::framing::Framing;
 use super::leg_state::Dialect;
 use super::members::TextRules;
 use super::openai;
 use super::sibling_calls::CallAt;
-use super::view::{OwnItem, ToolList, ToolShape, TurnChange, TurnPart, View};
+use super::view::{InjectedItem, ToolList, ToolShape, TurnChange, TurnPart, View};
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
 
@@ -53,7 +53,7 @@ pub struct WireFacts {
     /// What holds of a transcript of items that have ids, and of responses that a request continues by their ids alone.
     pub items: Option<ItemRules>,
     /// The body of an error of our own, as JSON in the provider's error shape.
-    pub(super) error_body: fn(OwnError<'_>) -> String,
+    pub(super) error_body: fn(ProxyError<'_>) -> String,
     /// The event of a stream (server-sent) that states an error of this body, on one line.
     pub(super) error_event: fn(&str) -> String,
     /// How a tool is declared in this list.
@@ -66,7 +66,7 @@ pub struct WireFacts {
 
 impl WireFacts {
     /// What most wires have.
-    pub(super) const fn of(
+    pub(super) const fn new(
         id: WireId,
         provider: &'static str,
         dialect: fn(&View) -> Box<dyn Dialect>,
@@ -190,9 +190,9 @@ pub struct ItemRules {
     /// Whether a turn that is no message represents one of the model's.
     pub(super) refers: fn(&View, usize) -> bool,
     /// Replaces a reference to an item of ours, where the model had written nothing, by the whole item.
-    pub filler: fn(&View, &OwnItem) -> Option<String>,
+    pub filler: fn(&View, &InjectedItem) -> Option<String>,
     /// Items of ours that are identified by their id.
-    pub own_items: fn(&View) -> Vec<OwnItem>,
+    pub own_items: fn(&View) -> Vec<InjectedItem>,
     /// The result of a hidden call without its call: upstream holds the call itself.
     pub lone_result: fn(&str, &HiddenResult) -> String,
     /// The changes that put back pairs whose siblings have only results in the transcript, each with the result's turn.

@@ -162,7 +162,7 @@ impl<'a> FingerprintedCalls<'a> {
         let mut fingerprints = Fingerprints::default();
         let all = known.iter().map(|known| {
             let text = self.view.text_of(known.at.turn);
-            (fingerprints.of(text, &known.part, known.same, place), known)
+            (fingerprints.call(text, &known.part, known.same, place), known)
         });
         let sent = all.filter(|(_, known)| known.part.span.start >= from);
         sent.map(|(fingerprint, known)| (fingerprint, known.at)).collect()

@@ -200,7 +200,7 @@ pub struct LegReport {
     /// Upstream's id of the response.
     pub id: String,
     /// Model texts that were escaped.
-    pub broken_up: usize,
+    pub escaped_sentinels: usize,
     /// Thinking that the provider dropped from the request.
     pub dropped_thinking: DroppedThinking,
 }
@@ -213,7 +213,7 @@ impl LegReport {
 
     /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent sends it
     /// back. `emitted`: something was shown before this leg.
-    pub fn leaves_unfit(&self, emitted: bool) -> bool {
+    pub fn is_unsendable(&self, emitted: bool) -> bool {
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
         dropped && (self.unfit || (self.parts == 0 && !emitted))
     }

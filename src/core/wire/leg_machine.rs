@@ -9,7 +9,7 @@ use super::framing::Framing;
 use super::leg::{Ending, Leg, LegReport, ResponseWatch};
 use super::leg_state::{Dialect, Frame, LegState};
 use super::view::View;
-use crate::mark::escape::Escaper;
+use crate::marker::escape::Escaper;
 use crate::text::splice;
 use crate::tools::ToolNames;
 

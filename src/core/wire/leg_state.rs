@@ -4,7 +4,7 @@ use super::error::quota_error;
 use super::framing::Framing;
 use super::leg::{Ending, LegReport, ResponseWatch, StopReason, Usage};
 use super::sse;
-use crate::mark::escape::Escaper;
+use crate::marker::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use bytes::Bytes;
@@ -122,7 +122,7 @@ impl LegState {
     /// them, and some put them in front of the calls between.
     pub(super) fn break_up(&mut self, data: &[u8], inside: Span) -> Vec<Edit> {
         let edits = self.escaper.breaks(data, inside);
-        self.report.broken_up += edits.len();
+        self.report.escaped_sentinels += edits.len();
         edits
     }
 

@@ -1,4 +1,4 @@
-//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (which parts
+//! Provider APIs. A wire is a directory with the same files in each: `request` (what an agent sends), `turns` (which parts
 //! of a message a rewrite edits, of those that `parts` reads), `pairs` (restored hidden pairs). `answer` reads upstream's
 //! answers, streamed and in one piece, inside `leg_machine`, which is the same for all. `ask_again` returns the model's
 //! output to it, `compose` makes an answer of our own, `usage` counts. Each implements one of the traits of `api`, and what
@@ -38,11 +38,11 @@ pub mod view;
 mod walk;
 mod wires;
 
-pub use api::{AnswerShape, AskAgain, Compose, LocalAnswer, Pairs, Requests, StreamOpening, Wire};
-pub use aside::{MadeTurn, SplitTurn, TurnRest};
+pub use api::{AnswerShape, AskAgain, Compose, Pairs, Requests, StreamOpening, SyntheticResponse, Wire};
+pub use aside::{SplitTurn, SyntheticTurn, TurnRest};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
-pub use error::{OwnError, is_error, quota_error};
+pub use error::{ProxyError, is_error, quota_error};
 pub use facts::{ItemRules, PlacedChanges, TurnRules, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
@@ -56,7 +56,7 @@ pub use own_text::EMPTY_TURN;
 pub use parts::parts;
 pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
-    LocatedBody, Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList,
-    Turn, TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
+    InjectedItem, InjectedKind, LocatedBody, Operation, PreviousResponse, RequestFacts, Role, ToolChoice,
+    ToolList, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
 };
 pub use wires::{WIRES, wire};

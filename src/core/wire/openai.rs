@@ -3,14 +3,14 @@
 use super::leg_state::ProviderUsage;
 use bytes::Bytes;
 
-use super::error::OwnError;
+use super::error::ProxyError;
 use super::leg::Usage;
 use super::view::ToolShape;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
 /// An error of our own in OpenAI's shape.
-pub(super) fn error_body(error: OwnError<'_>) -> String {
+pub(super) fn error_body(error: ProxyError<'_>) -> String {
     serde_json::json!({
         "error": {"message": error.message, "type": kind(error.status), "param": null, "code": error.code},
     })

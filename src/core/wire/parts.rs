@@ -251,7 +251,7 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> 
     }
     let end = json::value_end(text, at)?;
     let content = match text[at] {
-        b'"' => TurnContent::of(TurnPart::literal(Span::new(at, end))),
+        b'"' => TurnContent::from_part(TurnPart::literal(Span::new(at, end))),
         _ => TurnContent::default(),
     };
     Ok((content, end))

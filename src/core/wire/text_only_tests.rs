@@ -9,7 +9,7 @@ use crate::record::WireId;
 use crate::rewrite::{RequestReading, lone_text};
 use crate::text::splice::{self, Edit};
 
-const MOST: u64 = 16_384;
+const MAX_BYTES: u64 = 16_384;
 
 fn view(wire: &dyn Wire, body: &str) -> View {
     wire.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
@@ -25,7 +25,7 @@ fn only(id: WireId, body: &str, forbids_calls: bool) -> String {
     let view = view(wire, body);
     let how = TextOnly {
         forbids_calls,
-        max_tokens: MOST,
+        max_tokens: MAX_BYTES,
     };
     edited(&view, view.text_only(how))
 }
@@ -36,7 +36,7 @@ fn lone(id: WireId, body: &str, model: Option<&str>) -> String {
     let text = LoneText {
         text: "Report.",
         model,
-        max_tokens: MOST,
+        max_tokens: MAX_BYTES,
     };
     String::from_utf8(lone_text(&reading, text).rope.concat()).unwrap()
 }

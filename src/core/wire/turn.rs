@@ -92,7 +92,7 @@ pub struct TurnContent {
 
 impl TurnContent {
     /// Nothing but this part, outside of a list.
-    pub(super) fn of(part: TurnPart) -> Self {
+    pub(super) fn from_part(part: TurnPart) -> Self {
         Self {
             parts: vec![part],
             list: None,

@@ -336,7 +336,7 @@ pub struct RequestFacts {
 
 impl RequestFacts {
     /// The facts of a request of which only the operation is known.
-    pub(super) fn of(operation: Operation) -> Self {
+    pub(super) fn for_operation(operation: Operation) -> Self {
         Self {
             summary: operation == Operation::Compact,
             ..Self::default()
@@ -354,22 +354,22 @@ pub struct PreviousResponse {
 
 /// What an item of ours is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OwnKind {
+pub enum InjectedKind {
     Sentinel,
     Aside,
     /// The placeholder where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
     /// An answer of baton's own.
-    LocalAnswer,
+    SyntheticResponse,
 }
 
 /// An item of ours that is recognised by its id (Responses), even if its text has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnItem {
+pub struct InjectedItem {
     pub turn: usize,
     /// The handoff's id, or the aside's; nil where it is neither.
     pub id: uuid::Uuid,
-    pub kind: OwnKind,
+    pub kind: InjectedKind,
     /// Nothing but a reference, which means nothing to upstream.
     pub reference: bool,
 }

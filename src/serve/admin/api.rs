@@ -18,7 +18,7 @@ use baton_core::text::date::PeriodStart;
 
 /// Answers `/api/{path}?{query}`.
 pub(super) async fn answer(state: &AdminState, path: &str, query: Option<&str>) -> ApiResult {
-    let params = &QueryParams::of(query.unwrap_or_default());
+    let params = &QueryParams::parse(query.unwrap_or_default());
     match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(state).await,
         ["conversations"] => conversations(state, params).await,
@@ -222,10 +222,10 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     };
     let prices = state.prices.clone();
     let report = read(state, move |q| {
-        Ok(SavingsReport::of(&q.bill(&filter, &prices)?, group, &prices))
+        Ok(SavingsReport::new(&q.bill(&filter, &prices)?, group, &prices))
     });
     let report = report.await?;
-    let report = report.unwrap_or_else(|| SavingsReport::of(&[], group, &state.prices));
+    let report = report.unwrap_or_else(|| SavingsReport::new(&[], group, &state.prices));
     let promised = KeptVerdict::kept(&state.config.state_dir);
     shown(&SavingsReport { promised, ..report })
 }

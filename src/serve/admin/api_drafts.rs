@@ -157,7 +157,7 @@ pub(super) async fn cancel(state: &AdminState, id: &str) -> ApiResult {
     shown_in_full(state, id).await
 }
 
-/// A person accepts it: it takes effect with the conversation's next request.
+/// A user accepts it: it takes effect with the conversation's next request.
 pub(super) async fn accept(state: &AdminState, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let mut fields = Fields(body_in_json(headers, body)?);
     let document = fields.document("document")?;
@@ -169,7 +169,7 @@ pub(super) async fn accept(state: &AdminState, id: &str, headers: &HeaderMap, bo
     shown_in_full(state, id).await
 }
 
-/// A person rejects it.
+/// A user rejects it.
 pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(state, id).await?;
@@ -177,7 +177,7 @@ pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
     shown_in_full(state, id).await
 }
 
-/// A draft that waited for a person when an earlier process ended is in the store, under its own id.
+/// A draft that waited for a user when an earlier process ended is in the store, under its own id.
 async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
     if state.drafting.get(id).is_some() {
         return Ok(());
@@ -212,7 +212,7 @@ async fn shown_in_full(state: &AdminState, id: Uuid) -> ApiResult {
     }))
 }
 
-/// Where the prompt was written: the file of an automatic handoff, else the folder of the handoff's document.
+/// Where the prompt was written: the file of an automatic handoff, else the directory of the handoff's document.
 async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
@@ -222,11 +222,11 @@ async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<St
     };
     let filter = DocumentFilter {
         without_documents: true,
-        ..DocumentFilter::of(&draft.principal, handoff)
+        ..DocumentFilter::for_handoff(&draft.principal, handoff)
     };
     let record = state.store.documents(&filter).await?.pop();
-    let folder = record.map(|record| record.folder);
-    Ok(folder.filter(|folder| !folder.is_empty()))
+    let directory = record.map(|record| record.directory);
+    Ok(directory.filter(|directory| !directory.is_empty()))
 }
 
 /// The open drafts.

@@ -24,7 +24,7 @@ const LINE: usize = 160;
 
 type DocumentsByHandoff = HashMap<HandoffId, DocumentRecord>;
 
-/// A handoff in a list, with the folder and status of its document. The names are API.
+/// A handoff in a list, with the directory and status of its document. The names are API.
 fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
     let record = documents.get(&handoff.id);
     json!({
@@ -40,7 +40,7 @@ fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
         "first_line": beginning(distinctive_line(&handoff.prompt)),
         "archived": handoff.archived,
         "resume_line": format!("[[handoff-resume:{}]]", handoff.id),
-        "document": record.map(|record| json!({"status": record.status.name(), "folder": record.folder})),
+        "document": record.map(|record| json!({"status": record.status.name(), "folder": record.directory})),
     })
 }
 
@@ -185,15 +185,15 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
     tree.iter().take(MOST_PARENTS).filter_map(branch).collect()
 }
 
-/// Status, folder and content of a handoff's document; null where there is none.
+/// Status, directory and content of a handoff's document; null where there is none.
 async fn document(state: &AdminState, handoff: &Handoff) -> Result<Value, ApiError> {
-    let filter = DocumentFilter::of(&handoff.principal, handoff.id);
+    let filter = DocumentFilter::for_handoff(&handoff.principal, handoff.id);
     let Some(record) = state.store.documents(&filter).await?.pop() else {
         return Ok(Value::Null);
     };
     Ok(json!({
         "status": record.status.name(),
-        "folder": record.folder,
+        "folder": record.directory,
         "content": document_of(&record),
     }))
 }

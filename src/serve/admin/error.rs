@@ -64,7 +64,7 @@ errors! {
 }
 
 impl ApiError {
-    fn of(status: StatusCode, code: &'static str, message: String) -> Self {
+    fn new(status: StatusCode, code: &'static str, message: String) -> Self {
         Self {
             status,
             code,
@@ -75,7 +75,7 @@ impl ApiError {
 
     /// The request is invalid.
     pub(super) fn bad(message: String) -> Self {
-        Self::of(StatusCode::BAD_REQUEST, "bad_request", message)
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
     /// Names what of the request is wrong.
@@ -87,26 +87,26 @@ impl ApiError {
     /// A member of the request's body is invalid.
     pub(super) fn field(field: &str, why: impl Display) -> Self {
         let message = format!("{field}: {why}");
-        Self::of(StatusCode::UNPROCESSABLE_ENTITY, "bad_field", message).about("field", field)
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_field", message).about("field", field)
     }
 
     /// Too little was written for a handoff.
     pub(super) fn nothing_yet() -> Self {
         let why = DraftEnd::NothingYet;
-        Self::of(StatusCode::UNPROCESSABLE_ENTITY, why.outcome(), why.to_string())
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, why.outcome(), why.to_string())
     }
 
     /// Another draft of the conversation is open.
     pub(super) fn already_drafting(id: impl Display) -> Self {
         let message = format!("a handoff of this conversation is already being written: {id}");
-        Self::of(StatusCode::CONFLICT, "already_drafting", message)
+        Self::new(StatusCode::CONFLICT, "already_drafting", message)
     }
 
     /// The journal or the store cannot be read.
     pub(super) fn unavailable(why: impl Display) -> Self {
         let message = why.to_string();
         tracing::warn!(target: "baton", message, "the inspector cannot answer");
-        Self::of(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
     /// The response.
@@ -143,7 +143,7 @@ impl From<StoreError> for ApiError {
 
 impl From<FilterError> for ApiError {
     fn from(FilterError { position, message }: FilterError) -> Self {
-        Self::of(StatusCode::BAD_REQUEST, "bad_filter", message).about("position", position)
+        Self::new(StatusCode::BAD_REQUEST, "bad_filter", message).about("position", position)
     }
 }
 

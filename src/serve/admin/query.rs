@@ -29,7 +29,7 @@ pub(super) struct QueryParams {
 }
 
 impl QueryParams {
-    pub(super) fn of(query: &str) -> Self {
+    pub(super) fn parse(query: &str) -> Self {
         let pairs = form_urlencoded::parse(query.as_bytes());
         Self {
             pairs: pairs.into_owned().collect(),
@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn parameters_are_unescaped() {
-        let params = QueryParams::of("q=a+b%20%C3%A4%zz&limit=7&x=");
+        let params = QueryParams::parse("q=a+b%20%C3%A4%zz&limit=7&x=");
         assert_eq!(params.text("q").as_deref(), Some("a b ä%zz"));
         assert_eq!(params.limit().unwrap(), 7);
         assert_eq!(params.text("x"), None);
-        assert!(QueryParams::of("limit=-1").limit().is_err());
+        assert!(QueryParams::parse("limit=-1").limit().is_err());
     }
 }

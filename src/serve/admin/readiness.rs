@@ -73,7 +73,7 @@ impl Check {
 }
 
 impl Report {
-    fn of(checks: Vec<Check>) -> Self {
+    fn new(checks: Vec<Check>) -> Self {
         Self {
             ready: !checks.iter().any(Check::fails),
             stopping: false,
@@ -165,7 +165,7 @@ impl Readiness {
         let mut checks = Vec::from(store.unwrap_or_else(slow));
         checks.push(journal.unwrap_or_else(|| check(JOURNAL, State::Failed, None)));
         checks.push(check(UPSTREAMS, State::NotChecked, None));
-        let report = Report::of(checks);
+        let report = Report::new(checks);
         known.answer = Some((Instant::now(), report.clone()));
         report
     }

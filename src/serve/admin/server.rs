@@ -23,7 +23,7 @@ const CONNECTIONS: usize = 128;
 /// Drain time at shutdown; responses are short.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, mostly for lack of file descriptors.
-const ACCEPT_REST: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown` resolves, then finishes pending responses.
 ///
@@ -44,7 +44,7 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(ACCEPT_REST).await;
+            tokio::time::sleep(ACCEPT_BACKOFF).await;
             continue;
         };
         // Over the limit a connection is closed at once.

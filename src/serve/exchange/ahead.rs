@@ -60,7 +60,7 @@ impl Exchange {
         let thread = self.thread.as_ref()?;
         let costs = thread.costs()?;
         let policy = &self.app.config;
-        let is_wanted = policy.handoff.free != FreeCutPolicy::Off
+        let is_wanted = policy.handoff.when_cache_cold != FreeCutPolicy::Off
             && policy.draft.method == DraftMethod::Oneshot
             && policy.draft.model.is_none()
             && !self.app.sessions.is_shared();

@@ -12,7 +12,7 @@ use crate::state::sync::OnceLog;
 use baton_core::bill::RequestCosts;
 use baton_core::nudge::{NudgeOutcome, WindowQuery, compaction_point};
 use baton_core::plan::FreeCutPolicy;
-use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
+use baton_core::record::{Insertion, InsertionContent, InsertionPoint};
 use baton_core::rewrite::insertions;
 
 /// The models whose window is unknown.
@@ -26,7 +26,7 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let plan = exchange.plan();
-    let may_cut = app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.nudge_limit;
+    let may_cut = app.is_shadow(ctx) || policy.when_cache_cold != FreeCutPolicy::Off || policy.nudge_limit;
     if !plan.is_in_the_loop(app.is_shadow(ctx)) || (thresholds.are_off() && !may_cut) {
         return None;
     }
@@ -90,7 +90,7 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
         principal: ctx.principal.clone(),
         conversation: live.key().to_owned(),
         wire: offered.view().wire,
-        place: InsertionPlace::After(place),
+        place: InsertionPoint::After(place),
         content: InsertionContent::Text(text.to_owned()),
         created_ms: now,
     };
@@ -106,7 +106,8 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
 fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let policy = &app.config.handoff;
-    let is_wanted = app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
+    let is_wanted =
+        app.is_shadow(ctx) || policy.when_cache_cold != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
     if !is_wanted || ctx.recorder.read(|e| e.subscription) {
         return None;
     }

@@ -14,12 +14,12 @@ use crate::proxy::waiting::ShownDraft;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::commands::CommandReply;
-use baton_core::course::ShownLine;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Unresolved, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
+use baton_core::response::ProgressLine;
 use baton_core::text::splice;
-use baton_core::wire::LocalAnswer;
+use baton_core::wire::SyntheticResponse;
 
 impl Exchange {
     /// The same exchange, whose agent sees that a draft is made if it streams. An agent whose history is stored by the
@@ -33,7 +33,7 @@ impl Exchange {
         let answer = self.own(Uuid::now_v7(), "", None);
         let (wire, view) = (offered.wire(), offered.view());
         let begun = wire.stream_opening(view, &answer, self.form().framing());
-        let shown = ShownDraft::new(ShownLine::new(begun, self.merge()));
+        let shown = ShownDraft::new(ProgressLine::new(begun, self.merge()));
         Self {
             shown: Some(Arc::new(shown)),
             ..self
@@ -124,9 +124,9 @@ impl Exchange {
         bytes.saturating_sub(self.offered.view().fixed_bytes()) as u64 / BYTES_PER_TOKEN
     }
 
-    fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<&Handoff>) -> LocalAnswer<'a> {
+    fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<&Handoff>) -> SyntheticResponse<'a> {
         let offered = &self.offered;
-        LocalAnswer {
+        SyntheticResponse {
             id,
             model: offered.view().facts.model.as_deref().unwrap_or_default(),
             text,

@@ -2,7 +2,7 @@
 //! that the next one consumes.
 //!
 //! ```text
-//! read ─► planned (reader ⇄ core::plan, effects) ─► send ─► answer (stream | whole), which drives the course
+//! read ─► planned (reader ⇄ core::plan, effects) ─► send ─► answer (stream | whole), which drives the response machine
 //! Received Offered                                  Sent    Answered      └► effects (write, send a later leg)
 //! ```
 
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use http::Response;
 
-use self::read::SearchedBody;
+use self::read::ScannedBody;
 use self::value::Exchange;
 use crate::app::App;
 use crate::heavy;
@@ -40,7 +40,7 @@ use crate::proxy::response_body::ResponseBody;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use baton_core::commands::CommandReply;
-use baton_core::plan::{AnsweredBy, Decision, Situation, is_model_call};
+use baton_core::plan::{Decision, RespondInput, Responder, is_model_call};
 use baton_core::record::HandoffId;
 
 impl Exchange {
@@ -60,7 +60,7 @@ impl Exchange {
         let repeated = self.repeated();
         let thread = context::enter(self);
         let state = thread.as_ref().and_then(|t| t.state(self.offered.active_id()));
-        self.plan().answered_by(&Situation {
+        self.plan().answered_by(&RespondInput {
             repeated,
             thread: state.as_ref(),
             draft: self
@@ -68,7 +68,7 @@ impl Exchange {
                 .live
                 .as_ref()
                 .and_then(|live| self.app.drafting.planned_in(live.key())),
-            free: self.app.config.handoff.free,
+            free: self.app.config.handoff.when_cache_cold,
             now_ms: self.app.clock.now_ms(),
         })
     }
@@ -76,12 +76,12 @@ impl Exchange {
 
 impl TranscriptHandler for App {
     fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering {
-        let searched = SearchedBody::new(body);
+        let searched = ScannedBody::new(body);
         heavy::offloaded(searched.weight, Box::pin(run(self, ctx, searched)))
     }
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, searched: SearchedBody) -> Response<ResponseBody> {
+async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Response<ResponseBody> {
     let Some(received) = read::receive(&app, &ctx, &searched) else {
         return untouched(&ctx, searched.body).await;
     };
@@ -115,20 +115,20 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: SearchedBody) -> Resp
 }
 
 /// Has a request answered.
-async fn answer_by(mut exchange: Exchange, by: AnsweredBy) -> Response<ResponseBody> {
+async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBody> {
     let job = match by {
-        AnsweredBy::Unresolved(why) => return Box::pin(exchange.unresolved_handoff(why)).await,
-        AnsweredBy::Command(text) => return Box::pin(commands::answer(exchange, text)).await,
-        AnsweredBy::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
-        AnsweredBy::Offer(text) => {
+        Responder::Unresolved(why) => return Box::pin(exchange.unresolved_handoff(why)).await,
+        Responder::Command(text) => return Box::pin(commands::answer(exchange, text)).await,
+        Responder::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
+        Responder::Offer(text) => {
             if let Some(thread) = &exchange.thread {
                 thread.offered_cut();
             }
             return Box::pin(exchange.reply(&CommandReply::new(text))).await;
         }
-        AnsweredBy::HandOff(due) => drafts::automatic_job(&exchange, due),
-        AnsweredBy::WaitingDraft => drafts::waiting_job(&exchange),
-        AnsweredBy::Model => None,
+        Responder::HandOff(due) => drafts::automatic_job(&exchange, due),
+        Responder::WaitingDraft => drafts::waiting_job(&exchange),
+        Responder::Model => None,
     };
     if let Some(job) = job {
         return Box::pin(drafts::run(exchange, job)).await;
@@ -141,7 +141,7 @@ async fn answer_by(mut exchange: Exchange, by: AnsweredBy) -> Response<ResponseB
 
 /// Sends the collected body on as it came and relays the answer.
 async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<ResponseBody> {
-    let rope = RopeBody::from(body.as_it_came().cloned().unwrap_or_default());
+    let rope = RopeBody::from(body.raw().cloned().unwrap_or_default());
     drop(body);
     relay::send(ctx, Sending::default(), rope).await
 }

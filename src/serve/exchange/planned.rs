@@ -1,23 +1,27 @@
 //! Plans a request: reads what the plan lacks until it is made, and makes its writes.
 
-use super::read::Received;
-use super::request::Offered;
+use super::read::ParsedRequest;
+use super::request::PlannedExchange;
 use crate::app::App;
 use crate::heavy;
 use crate::proxy::RequestContext;
 use crate::proxy::fault::{Code, Fault};
 use crate::state::session::Reader;
 use crate::state::store::StoreError;
-use baton_core::plan::Planning;
+use baton_core::plan::Planner;
 
 /// Plans a request, and writes what is to be written before it is sent.
 ///
 /// # Errors
 /// The store cannot be read or written, and the request cannot be served without it.
-pub(super) async fn plan(app: &App, ctx: &RequestContext, received: Received) -> Result<Offered, Fault> {
-    let Received { call, body, weight } = received;
+pub(super) async fn plan(
+    app: &App,
+    ctx: &RequestContext,
+    received: ParsedRequest,
+) -> Result<PlannedExchange, Fault> {
+    let ParsedRequest { call, body, weight } = received;
     let policy = app.policy();
-    let mut planning = Planning::new(call, &policy);
+    let mut planning = Planner::new(call, &policy);
     let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
     reader.open(&planning.call, planning.needs()).await;
     if let Some(live) = &reader.live {
@@ -41,7 +45,11 @@ pub(super) async fn plan(app: &App, ctx: &RequestContext, received: Received) ->
     if let Some(handoff) = resumed {
         app.documents.resumed(&ctx.principal, handoff);
     }
-    Ok(Offered::new(Received { call, body, weight }, reader.live, plan))
+    Ok(PlannedExchange::new(
+        ParsedRequest { call, body, weight },
+        reader.live,
+        plan,
+    ))
 }
 
 /// Fault of a request that the store is needed for.

@@ -8,14 +8,14 @@ use crate::proxy::body::RequestBody;
 use crate::proxy::route;
 use crate::proxy::{RequestContext, headers};
 use crate::state::session::{ConversationKey, conversation_key};
-use baton_core::mark;
+use baton_core::marker;
 use baton_core::plan::{self, AgentCall};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::{Operation, Wire, wire};
 
 /// The body of a request before it is read, searched for marks of ours.
-pub(super) struct SearchedBody {
+pub(super) struct ScannedBody {
     pub(super) body: RequestBody,
     /// The offsets at which something looks like one.
     pub(super) stems: Vec<usize>,
@@ -23,10 +23,10 @@ pub(super) struct SearchedBody {
     pub(super) weight: usize,
 }
 
-impl SearchedBody {
+impl ScannedBody {
     pub(super) fn new(body: RequestBody) -> Self {
         let text = body.text().map_or(&[][..], |text| text);
-        let stems = mark::stems(text);
+        let stems = marker::stems(text);
         Self {
             weight: heavy::weight(text, stems.len()),
             stems,
@@ -36,7 +36,7 @@ impl SearchedBody {
 }
 
 /// A request that was read, with its body.
-pub(super) struct Received {
+pub(super) struct ParsedRequest {
     pub(super) call: AgentCall,
     pub(super) body: RequestBody,
     /// Cost of one pass over the request.
@@ -44,7 +44,7 @@ pub(super) struct Received {
 }
 
 /// Reads a request. `None`: the request is relayed unchanged.
-pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &SearchedBody) -> Option<Received> {
+pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &ScannedBody) -> Option<ParsedRequest> {
     let wire = wire(ctx.wire?);
     let reading = read(app, ctx, wire, searched);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
@@ -66,7 +66,7 @@ pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &SearchedBody) 
         reading,
         edition: 0,
     };
-    Some(Received {
+    Some(ParsedRequest {
         call,
         body: searched.body.clone(),
         weight: searched.weight,
@@ -81,7 +81,7 @@ fn read(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    searched: &SearchedBody,
+    searched: &ScannedBody,
 ) -> Result<RequestReading, ToolOmission> {
     let text = searched.body.text().ok_or(ToolOmission::UnreadCoding)?;
     let operation = ctx.operation.unwrap_or(Operation::Generate);

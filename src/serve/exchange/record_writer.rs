@@ -1,5 +1,5 @@
 //! Writes handoffs and hidden pairs to the store, before anything of them is shown. A handoff's prompt gets what it lacks
-//! (`handoff.carry`), and the handoff a document.
+//! (`handoff.append_missing`), and the handoff a document.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::state::journal::LiveEvent;
 use crate::state::session::FiredHandoff;
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
-use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule, UsersWords};
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use baton_core::plan::{HandoffSource, NewHandoff, RuleQuery};
-use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace};
+use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPoint};
+use baton_core::response::AnsweredCall;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
 use baton_core::transcript::Transcript;
@@ -91,7 +91,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     Ok(prepared.handoff)
 }
 
-/// Writes a handoff that waits for a person's approval: it is active in no conversation.
+/// Writes a handoff that waits for a user's approval: it is active in no conversation.
 pub(super) async fn write_for_review(
     exchange: &Exchange,
     id: HandoffId,
@@ -128,7 +128,7 @@ fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPa
         .and_then(|parent| exchange.looked_up_again(parent, pairs));
     let event = HandoffEvent {
         relookups: again.map(|all| all.len() as u64),
-        ..HandoffEvent::of(handoff, &exchange.ctx.id, *bytes, &exchange.app.redactor)
+        ..HandoffEvent::from_handoff(handoff, &exchange.ctx.id, *bytes, &exchange.app.redactor)
     };
     match exchange.app.config.log.json {
         true => event.log(),
@@ -143,7 +143,7 @@ fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPa
 /// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
 pub(super) async fn write_beside(
     exchange: &Exchange,
-    all: Vec<(AnsweredCall, Option<InsertionPlace>)>,
+    all: Vec<(AnsweredCall, Option<InsertionPoint>)>,
 ) -> Result<(), StoreError> {
     let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
     let pairs: Result<_, StoreError> = placed.map(|(call, place)| pair(exchange, call, place)).collect();
@@ -160,7 +160,7 @@ pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> 
 pub(super) fn pair(
     exchange: &Exchange,
     answered: AnsweredCall,
-    place: InsertionPlace,
+    place: InsertionPoint,
 ) -> Result<HiddenPair, StoreError> {
     let offered = &exchange.offered;
     let conversation = offered.live()?.key().to_owned();
@@ -224,7 +224,7 @@ impl Exchange {
     /// What the user said in the whole history that the agent sends, with the rules of the handoff before.
     fn users_words(&self, parent: Option<HandoffId>) -> UsersWords {
         let (config, offered) = (&self.app.config, &self.offered);
-        if config.handoff.carry == CarryScope::Off {
+        if config.handoff.append_missing == CarryScope::Off {
             return UsersWords::default();
         }
         let without = offered.live.as_ref().map(|live| live.no_rules());
@@ -234,7 +234,7 @@ impl Exchange {
         self.plan().users_words(&RuleQuery {
             earlier: earlier.as_deref(),
             // A subagent's user is its parent model.
-            by_person: !headers::is_of_subagent(&self.ctx.headers),
+            by_user: !headers::is_of_subagent(&self.ctx.headers),
             without: &without,
             markers: &config.draft.markers,
             redactor: &self.app.redactor,
@@ -249,7 +249,7 @@ impl Exchange {
     ) -> Option<Vec<String>> {
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
-            let transcript = Transcript::of(self.offered.view());
+            let transcript = Transcript::from_view(self.offered.view());
             let calls = carry::called_again(&transcript, handoff);
             carry::looked_up_again(calls, pairs.iter().map(AsRef::as_ref), &self.app.redactor)
         })
@@ -288,6 +288,6 @@ impl Exchange {
         let view = offered.wire().read(&body, Operation::Generate).ok()?;
         let (carry_over, redactor) = (self.offered.pin.carry_over(), self.app.redactor.clone());
         let settings = self.app.config.draft_settings(carry_over, redactor);
-        Some(make(settings, &Transcript::of(&view)))
+        Some(make(settings, &Transcript::from_view(&view)))
     }
 }

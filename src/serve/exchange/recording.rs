@@ -16,7 +16,7 @@ pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
         e.pinned = offered.active_id().map(|id| id.to_string());
         e.tooled = offered.offer.tooled;
         e.untooled = offered.offer.untooled;
-        e.unpinned = offered.pin.unpinned;
+        e.lost_sentinel = offered.pin.lost_sentinel;
     });
     ctx.recording.begin(|| {
         let conversation = offered.live.as_ref().map(|live| live.key().to_owned());
@@ -33,7 +33,7 @@ pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
             handoff = %id,
             "unknown sentinel whose seal does not verify: not cut there"
         );
-    } else if offered.pin.unpinned {
+    } else if offered.pin.lost_sentinel {
         tracing::warn!(
             exchange = ctx.id,
             "no sentinel in the transcript of a conversation that had one: sent whole"
@@ -67,7 +67,7 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     if has_call || !exchange.tooled || !writes() {
         return;
     }
-    exchange.ctx.recorder.note(|e| e.written_calls += 1);
+    exchange.ctx.recorder.note(|e| e.text_tool_calls += 1);
     let model = exchange.offered.view().facts.model.as_deref();
     tracing::warn!(
         exchange = exchange.ctx.id,

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use twox_hash::XxHash3_128;
 
-use super::read::Received;
+use super::read::ParsedRequest;
 use crate::app::App;
 use crate::proxy::body::RequestBody;
 use crate::proxy::spill::Spill;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::plan::{self, CallFacts, Pin, Places, Plan, Planned, ToolOffer};
+use baton_core::plan::{self, CallFacts, CutTarget, InsertionPoints, Plan, PlannedRequest, ToolOffer};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
 use baton_core::wire::{View, Wire};
 
 /// The agent's request, with all that is known of it before it is sent.
 #[derive(Clone)]
-pub(super) struct Offered {
+pub(super) struct PlannedExchange {
     /// The body, in memory or spilled.
     pub(super) body: RequestBody,
     /// Where in it is what. While the body is spilled only its facts are known.
@@ -33,15 +33,15 @@ pub(super) struct Offered {
     pub(super) live: Option<Arc<LiveConversation>>,
     /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
     pub(super) original_hash: Option<u64>,
-    pub(super) pin: Pin,
-    pub(super) places: Places,
+    pub(super) pin: CutTarget,
+    pub(super) places: InsertionPoints,
     pub(super) offer: ToolOffer,
 }
 
-impl Offered {
+impl PlannedExchange {
     /// A planned request in this conversation.
-    pub(super) fn new(received: Received, live: Option<Arc<LiveConversation>>, plan: Plan) -> Self {
-        let Received { call, body, weight } = received;
+    pub(super) fn new(received: ParsedRequest, live: Option<Arc<LiveConversation>>, plan: Plan) -> Self {
+        let ParsedRequest { call, body, weight } = received;
         let taken_out = &plan.pin.taken_out;
         let original = taken_out.original.as_ref();
         Self {
@@ -77,15 +77,15 @@ impl Offered {
     }
 
     /// The body as it came, in place of `rope` where that is the text unchanged.
-    pub(super) fn as_it_came(&self, rope: &[Bytes]) -> Option<&Bytes> {
+    pub(super) fn raw(&self, rope: &[Bytes]) -> Option<&Bytes> {
         let [only] = rope else { return None };
         let text = self.text();
         let same = only.as_ptr() == text.as_ptr() && only.len() == text.len();
-        self.body.as_it_came().filter(|_| same)
+        self.body.raw().filter(|_| same)
     }
 
     pub(super) fn spill(&mut self, spill: &Spill) {
-        self.reading.let_go();
+        self.reading.unload();
         self.body.spill(spill);
     }
 
@@ -121,8 +121,8 @@ impl Offered {
     }
 
     /// The plan, under the present policy.
-    pub(super) fn plan<'a>(&'a self, app: &'a App) -> Planned<'a> {
-        Planned {
+    pub(super) fn plan<'a>(&'a self, app: &'a App) -> PlannedRequest<'a> {
+        PlannedRequest {
             reading: &self.reading,
             call: self.call,
             pin: &self.pin,

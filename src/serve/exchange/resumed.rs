@@ -1,11 +1,11 @@
-//! A person resumes a handoff: it is active again. A line for the person and the model states what has changed in the
+//! A user resumes a handoff: it is active again. A line for the user and the model states what has changed in the
 //! repository since.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::context;
-use super::request::Offered;
+use super::request::PlannedExchange;
 use super::value::Exchange;
 use crate::app::App;
 use crate::state::files::documents;
@@ -17,12 +17,12 @@ use baton_core::record::HandoffId;
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Whether a handoff was resumed, or a notice for the model is pending: two flags are read, for every request.
-pub(super) fn is_resumed(offered: &Offered) -> bool {
+pub(super) fn is_resumed(offered: &PlannedExchange) -> bool {
     let live = offered.live.as_ref();
     offered.pin.resumed || live.is_some_and(|live| live.has_notice())
 }
 
-/// Notifies the model of what has moved since the handoff that a person resumed. With a person's line the repository is
+/// Notifies the model of what has moved since the handoff that a user resumed. With a user's line the repository is
 /// compared while the request runs, and a later request has the notice.
 pub(super) async fn notify(exchange: &mut Exchange) {
     let Exchange {

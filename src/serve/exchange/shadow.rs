@@ -6,22 +6,22 @@ use std::sync::Arc;
 use http::Response;
 
 use super::context;
-use super::read::Received;
-use super::request::Offered;
+use super::read::ParsedRequest;
+use super::request::PlannedExchange;
 use super::value::Exchange;
 use super::{drafts, recording};
 use crate::app::App;
 use crate::proxy::RequestContext;
 use crate::proxy::response_body::ResponseBody;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
-use baton_core::plan::{Plan, WatchedMoment};
+use baton_core::plan::{Plan, ShadowDecision};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
 pub(super) async fn relayed(
     app: Arc<App>,
     ctx: RequestContext,
-    received: Received,
+    received: ParsedRequest,
 ) -> Response<ResponseBody> {
     let call = &received.call;
     let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
@@ -30,7 +30,7 @@ pub(super) async fn relayed(
     let mut plan = Plan::default();
     plan.offer
         .set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
-    let mut exchange = Exchange::new(app, ctx, Offered::new(received, opened.ok(), plan));
+    let mut exchange = Exchange::new(app, ctx, PlannedExchange::new(received, opened.ok(), plan));
     recording::begin(&exchange, None);
     note_moment(&mut exchange);
     exchange.begin().await
@@ -44,7 +44,7 @@ fn note_moment(exchange: &mut Exchange) {
     let now_ms = exchange.app.clock.now_ms();
     let state = thread.state(exchange.offered.active_id());
     let moment = state.and_then(|state| exchange.plan().watched_moment(&state, now_ms));
-    let Some(WatchedMoment {
+    let Some(ShadowDecision {
         outcome,
         notice,
         saved,

@@ -11,7 +11,7 @@ use crate::heavy;
 use crate::proxy::answer_form;
 use crate::proxy::response_body::ResponseBody;
 use crate::proxy::waiting::WaitingBody;
-use baton_core::wire::OwnError;
+use baton_core::wire::ProxyError;
 
 /// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
@@ -61,7 +61,7 @@ async fn continuation(exchange: Exchange, work: ResponseWork) -> ResponseBody {
     let error: Option<Value> = serde_json::from_slice(&body).ok();
     let wire = exchange.offered.wire();
     let error = error.map_or_else(
-        || wire.error_body(OwnError::unreadable(parts.status.as_u16())),
+        || wire.error_body(ProxyError::unreadable(parts.status.as_u16())),
         |error| error.to_string(),
     );
     let is_begun = exchange.begun_draft().is_some();

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::request::Offered;
+use super::request::PlannedExchange;
 use crate::app::App;
 use crate::proxy::RequestContext;
 use crate::proxy::answer_form::AnswerForm;
@@ -11,16 +11,16 @@ use crate::proxy::waiting::ShownDraft;
 use crate::state::config::HandoffMode;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::{ContextThread, LiveAnswer};
-use baton_core::course::AnswerOpening;
-use baton_core::plan::Planned;
+use baton_core::plan::PlannedRequest;
 use baton_core::record::Handoff;
+use baton_core::response::AnswerOpening;
 
 /// One agent request from its offer on, and what its legs share.
 #[derive(Clone)]
 pub(super) struct Exchange {
     pub(super) app: Arc<App>,
     pub(super) ctx: RequestContext,
-    pub(super) offered: Arc<Offered>,
+    pub(super) offered: Arc<PlannedExchange>,
     /// Whether the tool was offered in what upstream answered.
     pub(super) tooled: bool,
     /// Whether the present leg starts after a handoff of this very answer.
@@ -37,7 +37,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(app: Arc<App>, ctx: RequestContext, offered: Offered) -> Self {
+    pub(super) fn new(app: Arc<App>, ctx: RequestContext, offered: PlannedExchange) -> Self {
         Self {
             app,
             ctx,
@@ -55,7 +55,7 @@ impl Exchange {
     /// The form in which the answer is expected.
     pub(super) fn form(&self) -> AnswerForm {
         let facts = self.offered.wire().facts();
-        AnswerForm::of(&self.ctx.target, facts.framing, self.offered.view().facts.stream)
+        AnswerForm::from_target(&self.ctx.target, facts.framing, self.offered.view().facts.stream)
     }
 
     /// Whether responses stop at a handoff.
@@ -69,7 +69,7 @@ impl Exchange {
     }
 
     /// The plan, under the present policy.
-    pub(super) fn plan(&self) -> Planned<'_> {
+    pub(super) fn plan(&self) -> PlannedRequest<'_> {
         self.offered.plan(&self.app)
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Admitted {
 
 impl Admission {
     pub(super) fn new(config: &Config) -> Self {
-        let places = config.limits.exchanges.min(Semaphore::MAX_PERMITS);
+        let places = config.limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS);
         Self {
             clients: Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal()))),
             guard: OriginGuard::new(&config.server),

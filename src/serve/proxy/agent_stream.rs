@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 /// One byte less than the server's buffer may grow to. That buffer doubles when a read fills it. It keeps its
 /// size as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay in
 /// a core's nearest cache between the kernel and whoever copies them together.
-const MOST: u64 = (16 << 10) - 1;
+const MAX_HEAD_READ: u64 = (16 << 10) - 1;
 
 /// What follows the head comes in larger pieces: each piece costs a system call and a few wake-ups, as much as all
 /// further work on its bytes.
@@ -21,7 +21,7 @@ const MOST_OF_BODY: u64 = (64 << 10) - 1;
 
 /// After so many bytes reads are large, also where no end of a head was seen. hyper looks at a head's size between two reads, so
 /// that its limit holds to one small read up to here, and to one large read after that.
-const LONG: u64 = 96 << 10;
+const HEAD_PROBE_BYTES: u64 = 96 << 10;
 
 /// A stream whose reads are small. Writes go through unchanged, and time out.
 pub(super) struct AgentStream<S> {
@@ -31,19 +31,19 @@ pub(super) struct AgentStream<S> {
     /// Whether what comes next is of the body: the head has ended, or cannot be that long.
     is_body: bool,
     /// How long the agent may take nothing.
-    patience: Duration,
+    write_timeout: Duration,
     /// Runs while the agent takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncRead> AgentStream<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        let stream = stream.take(MOST);
+    pub(super) fn new(stream: S, write_timeout: Duration) -> Self {
+        let stream = stream.take(MAX_HEAD_READ);
         Self {
             stream,
             read: 0,
             is_body: false,
-            patience,
+            write_timeout,
             stalled: None,
         }
     }
@@ -60,10 +60,10 @@ impl<S: AsyncRead> AgentStream<S> {
             self.stalled = None;
             return written;
         }
-        let patience = self.patience;
+        let write_timeout = self.write_timeout;
         let stalled = self
             .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(write_timeout)));
         stalled
             .as_mut()
             .poll(cx)
@@ -79,7 +79,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
     ) -> Poll<io::Result<()>> {
         let most = match self.is_body {
             true => MOST_OF_BODY,
-            false => MOST,
+            false => MAX_HEAD_READ,
         };
         self.stream.set_limit(most);
         let before = buf.filled().len();
@@ -87,9 +87,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
         let came = (buf.filled().len() - before) as u64;
         self.read += came;
         // Only what fills a read is followed by more of the same request.
-        if !self.is_body && came == MOST {
+        if !self.is_body && came == MAX_HEAD_READ {
             let head_ends = || memmem::find(&buf.filled()[before..], b"\r\n\r\n").is_some();
-            self.is_body = self.read > LONG || head_ends();
+            self.is_body = self.read > HEAD_PROBE_BYTES || head_ends();
         }
         polled
     }
@@ -155,7 +155,7 @@ mod tests {
         let text: Vec<u8> = (0..400_000u32).map(|i| i as u8).collect();
         let all = reads(&[&b"POST / HTTP/1.1\r\n\r\n"[..], &text].concat()).await;
         let (rest, last) = (&all[1..all.len() - 1], all[all.len() - 1]);
-        assert_eq!(all[0], MOST);
+        assert_eq!(all[0], MAX_HEAD_READ);
         assert!(rest.iter().all(|&read| read == MOST_OF_BODY), "{all:?}");
         assert!(last <= MOST_OF_BODY);
     }
@@ -163,7 +163,11 @@ mod tests {
     #[tokio::test]
     async fn a_long_head_comes_in_small_pieces() {
         let all = reads(&[b'x'; 400_000]).await;
-        let small = all.iter().take_while(|&&read| read == MOST);
-        assert_eq!(small.count() as u64, LONG / MOST + 1, "{all:?}");
+        let small = all.iter().take_while(|&&read| read == MAX_HEAD_READ);
+        assert_eq!(
+            small.count() as u64,
+            HEAD_PROBE_BYTES / MAX_HEAD_READ + 1,
+            "{all:?}"
+        );
     }
 }

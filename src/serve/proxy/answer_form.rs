@@ -17,7 +17,7 @@ pub(crate) struct AnswerForm {
 
 impl AnswerForm {
     /// The form that a request to `target` expects on a wire whose streams are framed as `usual`.
-    pub(crate) fn of(target: &str, usual: Framing, wants_stream: bool) -> Self {
+    pub(crate) fn from_target(target: &str, usual: Framing, wants_stream: bool) -> Self {
         Self {
             by_path: route::streams_array(target).then_some(Framing::JsonArray),
             usual,
@@ -120,7 +120,7 @@ mod tests {
             (GENERATE, false, json, false, true),
         ];
         for (target, wants_stream, kind, stream, whole) in rows {
-            let form = AnswerForm::of(target, Framing::Sse, *wants_stream);
+            let form = AnswerForm::from_target(target, Framing::Sse, *wants_stream);
             let headers = typed(*kind);
             let read = (form.is_stream(&headers), form.is_whole(&headers));
             assert_eq!(read, (*stream, *whole), "{target} {kind:?}");
@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_path_that_requests_an_array_streams_json() {
-        let array = AnswerForm::of(STREAM, Framing::Sse, true);
+        let array = AnswerForm::from_target(STREAM, Framing::Sse, true);
         assert_eq!(array.framing(), Framing::JsonArray);
         assert!(array.is_stream(&typed(Some("application/json"))));
         assert!(array.is_stream(&typed(Some("text/event-stream"))));
-        let sse = AnswerForm::of(STREAM_SSE, Framing::Sse, true);
+        let sse = AnswerForm::from_target(STREAM_SSE, Framing::Sse, true);
         assert_eq!(sse.framing(), Framing::Sse);
         assert!(!sse.is_stream(&typed(Some("application/json"))));
     }

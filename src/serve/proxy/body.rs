@@ -48,7 +48,7 @@ impl RequestBody {
     }
 
     /// The body as it came, where it is in memory: what is sent where nothing is to be changed.
-    pub fn as_it_came(&self) -> Option<&Bytes> {
+    pub fn raw(&self) -> Option<&Bytes> {
         match self {
             Self::Plain(raw) | Self::Coded { raw, .. } | Self::Opaque(raw) => Some(raw),
             Self::Spilled(_) => None,
@@ -104,7 +104,7 @@ pub(super) async fn collect(
         discard(headers, body).await;
         return Err(too_large(limit));
     }
-    let coding = Coding::of(headers);
+    let coding = Coding::from_headers(headers);
     let mut all = Gathering::new(declared as usize, budget.hold());
     if let Err(fault) = gather(&mut body, limit, &mut all).await {
         drop(all);

@@ -33,21 +33,21 @@ pub(super) fn take(bytes: usize) -> Vec<u8> {
 
 /// The buffer's text. The buffer comes back, and what it holds of the budget is free, when the last slice of it is gone.
 pub(super) fn share(text: Vec<u8>, hold: Hold) -> Bytes {
-    Bytes::from_owner(Borrowed(text, hold))
+    Bytes::from_owner(PooledBuffer(text, hold))
 }
 
-struct Borrowed(
+struct PooledBuffer(
     Vec<u8>,
     #[expect(dead_code, reason = "held until it is dropped")] Hold,
 );
 
-impl AsRef<[u8]> for Borrowed {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl Drop for Borrowed {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.0);
         if buffer.capacity() < SMALLEST || buffer.capacity() > KEPT {

@@ -36,7 +36,7 @@ pub enum Coding {
 
 impl Coding {
     /// By `content-encoding`.
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let mut found = Self::Identity;
         for value in headers.get_all(header::CONTENT_ENCODING) {
             for name in value.to_str().unwrap_or("?").split(',') {
@@ -226,7 +226,7 @@ mod tests {
             for value in values {
                 headers.append(header::CONTENT_ENCODING, http::HeaderValue::from_static(value));
             }
-            assert_eq!(Coding::of(&headers), coding, "{values:?}");
+            assert_eq!(Coding::from_headers(&headers), coding, "{values:?}");
         }
     }
 }

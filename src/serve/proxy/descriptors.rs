@@ -58,20 +58,20 @@ pub fn fit(config: &mut Config, limit: Option<usize>) {
     let Some(limit) = limit else { return };
     let fitting = fitting(limit, config.upstreams.len(), &config.limits);
     let wanted = &config.limits;
-    if fitting.exchanges < wanted.exchanges {
+    if fitting.max_concurrent_requests < wanted.max_concurrent_requests {
         tracing::warn!(
             descriptors = limit,
-            exchanges = fitting.exchanges,
-            wanted = wanted.exchanges,
-            connections = fitting.connections,
-            "fewer concurrent exchanges than limits.exchanges: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
+            exchanges = fitting.max_concurrent_requests,
+            wanted = wanted.max_concurrent_requests,
+            connections = fitting.max_connections,
+            "fewer concurrent exchanges than limits.max_concurrent_requests: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
         );
-    } else if fitting.connections < wanted.connections {
+    } else if fitting.max_connections < wanted.max_connections {
         tracing::info!(
             descriptors = limit,
-            connections = fitting.connections,
-            wanted = wanted.connections,
-            "fewer concurrent connections than limits.connections: the system allows too few open files"
+            connections = fitting.max_connections,
+            wanted = wanted.max_connections,
+            "fewer concurrent connections than limits.max_connections: the system allows too few open files"
         );
     }
     config.limits = fitting;
@@ -85,10 +85,10 @@ fn fitting(descriptors: usize, upstreams: usize, wanted: &LimitConfig) -> LimitC
     let upstream_idle = wanted.upstream_idle.min(idle);
     let rest = rest.saturating_sub(upstream_idle * upstreams);
     let (some, of) = EXCHANGES_OF;
-    let exchanges = wanted.exchanges.min(rest * some / of).max(1);
+    let exchanges = wanted.max_concurrent_requests.min(rest * some / of).max(1);
     LimitConfig {
-        exchanges,
-        connections: wanted.connections.min(rest.saturating_sub(exchanges)).max(1),
+        max_concurrent_requests: exchanges,
+        max_connections: wanted.max_connections.min(rest.saturating_sub(exchanges)).max(1),
         upstream_idle,
         ..wanted.clone()
     }
@@ -102,19 +102,31 @@ mod tests {
     #[test]
     fn everything_together_fits_into_the_limit() {
         let mut wanted = testing::config("http://127.0.0.1:9").limits;
-        (wanted.exchanges, wanted.connections, wanted.upstream_idle) = (1024, 4096, 64);
+        (
+            wanted.max_concurrent_requests,
+            wanted.max_connections,
+            wanted.upstream_idle,
+        ) = (1024, 4096, 64);
         for upstreams in [3, 40] {
             for limit in [0, 64, 128, 256, 1024, 4096, 10_240, 65_536, 1 << 20] {
                 let fits = fitting(limit, upstreams, &wanted);
-                let all = fits.exchanges + fits.connections + fits.upstream_idle * upstreams;
+                let all =
+                    fits.max_concurrent_requests + fits.max_connections + fits.upstream_idle * upstreams;
                 let own = OWN + limit / OWN_SHARE + ADMIN.min(limit / ADMIN_SHARE);
                 assert!(all + own <= limit.max(own + 2), "{limit}: {fits:?}");
-                assert!(fits.connections >= fits.exchanges, "{limit}: {fits:?}");
+                assert!(
+                    fits.max_connections >= fits.max_concurrent_requests,
+                    "{limit}: {fits:?}"
+                );
             }
         }
         let of = |limit| {
             let fits = fitting(limit, 3, &wanted);
-            (fits.exchanges, fits.connections, fits.upstream_idle)
+            (
+                fits.max_concurrent_requests,
+                fits.max_connections,
+                fits.upstream_idle,
+            )
         };
         assert_eq!(of(128), (12, 19, 3));
         assert_eq!(of(1024), (230, 346, 64));

@@ -43,7 +43,7 @@ const DECODED_CHUNK: usize = 16 * 1024;
 
 impl UpstreamBody {
     pub(super) fn new(body: Incoming, idle: Duration) -> Self {
-        Self::of(DownloadSource::Plain(IdleBody {
+        Self::from_source(DownloadSource::Plain(IdleBody {
             body,
             idle,
             heard: false,
@@ -53,7 +53,7 @@ impl UpstreamBody {
         }))
     }
 
-    fn of(source: DownloadSource) -> Self {
+    fn from_source(source: DownloadSource) -> Self {
         Self { source, copy: None }
     }
 
@@ -87,18 +87,17 @@ impl UpstreamBody {
     /// # Errors
     /// The unchanged body, if its coding is unknown.
     pub fn decoded(self, headers: &HeaderMap) -> Result<Self, Self> {
-        match (Coding::of(headers), self.source) {
-            (Coding::Identity, source) => Ok(Self::of(source)),
-            (Coding::Opaque, source) => Err(Self::of(source)),
+        match (Coding::from_headers(headers), self.source) {
+            (Coding::Identity, source) => Ok(Self::from_source(source)),
+            (Coding::Opaque, source) => Err(Self::from_source(source)),
             (coding, DownloadSource::Plain(body)) => {
                 let bytes = body.into_data_stream().map_err(io::Error::other);
                 let decoder = coding.decoder(StreamReader::new(bytes));
-                Ok(Self::of(DownloadSource::Decoded(ReaderStream::with_capacity(
-                    decoder,
-                    DECODED_CHUNK,
-                ))))
+                Ok(Self::from_source(DownloadSource::Decoded(
+                    ReaderStream::with_capacity(decoder, DECODED_CHUNK),
+                )))
             }
-            (_, decoded) => Ok(Self::of(decoded)),
+            (_, decoded) => Ok(Self::from_source(decoded)),
         }
     }
 

@@ -4,7 +4,7 @@
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use baton_core::record::WireId;
-use baton_core::wire::{OwnError, wire};
+use baton_core::wire::{ProxyError, wire};
 
 /// Who owns a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ codes! {
     /// A pinned conversation whose handoff cannot be read.
     STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
     /// Too many exchanges under way.
-    OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.exchanges in the config";
+    OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.max_concurrent_requests in the config";
     /// No room for the body.
     BODIES_FULL = "bodies_full", 503, true, Us, "the bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
     /// The connection was refused or the network is not there.
@@ -157,7 +157,7 @@ impl Fault {
 
     /// The body, in the wire's own error shape.
     pub fn body(&self, shape: WireId) -> String {
-        wire(shape).error_body(OwnError {
+        wire(shape).error_body(ProxyError {
             status: self.code.status,
             code: self.code.name,
             message: &self.message(),

@@ -115,7 +115,7 @@ impl Sending {
     }
 }
 
-/// Says whether a person or the agent began a request. GitHub Copilot charges those of a person.
+/// Says whether a user or the agent began a request. GitHub Copilot charges those of a user.
 const INITIATOR: &str = "x-initiator";
 
 /// The agent's headers for upstream, where they go with `target`. The proxy's own client key is out of them already.

@@ -25,13 +25,13 @@ mod guard;
 pub mod headers;
 pub(crate) mod keepalive;
 mod min_rate;
-pub(crate) mod read_along;
 mod recorded;
 pub mod relay;
 pub mod response_body;
 pub mod route;
 mod sender;
 pub mod server;
+pub(crate) mod tee_body;
 mod unmodifiable;
 
 pub mod spill;
@@ -303,14 +303,15 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.
 async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
-    let unmodifiable = Unmodifiable::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
+    let unmodifiable =
+        Unmodifiable::from_request(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
     if let Some(unmodifiable) = unmodifiable {
         unmodifiable.say(&ctx);
     }
     let asks = ctx.operation.is_some() && ctx.method == Method::POST;
     let unread = match unmodifiable {
         Some(_) => Some(ToolOmission::Signed),
-        None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
+        None => (Coding::from_headers(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
     };
     if !asks || unread.is_some() {
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));

@@ -49,7 +49,7 @@ impl From<String> for ResponseBody {
 impl ResponseBody {
     /// A complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::of(ResponseSource::Whole(
+        Self::new(ResponseSource::Whole(
             Some(bytes.into()).filter(|b| !b.is_empty()),
         ))
     }
@@ -57,10 +57,10 @@ impl ResponseBody {
     /// A stream, of upstream or of our own making. An error or a panic ends the connection to the agent without a
     /// proper end of the body.
     pub fn stream(body: impl Body<Data = Bytes, Error = Fault> + Send + 'static) -> Self {
-        Self::of(ResponseSource::Stream(Box::pin(body)))
+        Self::new(ResponseSource::Stream(Box::pin(body)))
     }
 
-    fn of(source: ResponseSource) -> Self {
+    fn new(source: ResponseSource) -> Self {
         Self {
             source,
             ahead: None,
@@ -71,7 +71,7 @@ impl ResponseBody {
     }
 
     /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped.
-    pub(crate) fn when_handed_over(self, then: impl FnOnce() + Send + 'static) -> Self {
+    pub(crate) fn on_sent(self, then: impl FnOnce() + Send + 'static) -> Self {
         Self {
             handed_over: Some(Box::new(then)),
             ..self

@@ -70,12 +70,12 @@ impl Route {
 enum Path {
     /// The end of the path. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
     Ends(&'static str),
-    /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`, or of a model
+    /// A Google style method of a model whose publisher's directory is this: `…/models/NAME:method`, or of a model
     /// of one's own (`tunedModels`, `endpoints`).
     Method(&'static str, &'static str),
 }
 
-/// Folders that a Google style path names a model in.
+/// WorkingDirs that a Google style path names a model in.
 const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
 /// A call with a transcript.
@@ -279,11 +279,11 @@ impl Path {
     fn matches(&self, path: &str) -> bool {
         match self {
             Self::Ends(tail) => path.ends_with(tail),
-            Self::Method(folder, method) => {
+            Self::Method(directory, method) => {
                 let Some((place, name)) = path.rsplit_once(':') else {
                     return false;
                 };
-                name == *method && MODELS.iter().any(|m| place.contains(m)) && place.contains(folder)
+                name == *method && MODELS.iter().any(|m| place.contains(m)) && place.contains(directory)
             }
         }
     }
@@ -316,7 +316,10 @@ pub fn model(target: &str) -> Option<&str> {
         Some((_, rest)) => rest.split('/').next()?,
         None => {
             let (place, _) = path.rsplit_once(':')?;
-            MODELS.iter().find_map(|folder| place.rsplit_once(folder))?.1
+            MODELS
+                .iter()
+                .find_map(|directory| place.rsplit_once(directory))?
+                .1
         }
     };
     (!name.is_empty() && !name.contains('/')).then_some(name)

@@ -103,7 +103,7 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
         tls,
         http: Arc::new(Http::new(&config.limits, true)),
         crowded: Arc::new(Http::new(&config.limits, false)),
-        most: config.limits.connections,
+        most: config.limits.max_connections,
         drain: config.server.drain,
     })
 }

@@ -68,10 +68,10 @@ pub(crate) fn config(base_url: &str) -> Config {
             subagents: Default::default(),
             windows: Default::default(),
             save_dir: None,
-            carry: CarryScope::All,
-            carry_tokens: 1200,
+            append_missing: CarryScope::All,
+            append_tokens: 1200,
             review: ReviewPolicy::Never,
-            free: baton_core::plan::FreeCutPolicy::Off,
+            when_cache_cold: baton_core::plan::FreeCutPolicy::Off,
             routes: Vec::new(),
             cache_lifetime: None,
         },
@@ -118,11 +118,11 @@ pub(crate) fn config(base_url: &str) -> Config {
             body_rate: 1 << 10,
             header_bytes: 64 << 10,
             frame_bytes: 1 << 20,
-            held_bytes: 1 << 20,
-            shelf_bytes: 1 << 20,
+            tool_arguments_bytes: 1 << 20,
+            request_buffer_bytes: 1 << 20,
             cache_bytes: 1 << 20,
-            exchanges: 16,
-            connections: 256,
+            max_concurrent_requests: 16,
+            max_connections: 256,
             upstream_idle: 16,
             waits: AgentWaits {
                 place: Duration::from_millis(100),
@@ -164,7 +164,7 @@ impl Proxy {
             App::new(
                 config,
                 Arc::new(crate::state::store::sqlite::SqliteStore::in_memory().unwrap()),
-                baton_core::mark::seal::SealKey::new(*b"test"),
+                baton_core::marker::seal::SealKey::new(*b"test"),
             )
             .unwrap(),
         );

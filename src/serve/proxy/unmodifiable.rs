@@ -36,7 +36,7 @@ const BEDROCK: [&str; 5] = [
 
 impl Unmodifiable {
     /// The first reason that holds.
-    pub(super) fn of(target: &str, headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_request(target: &str, headers: &HeaderMap) -> Option<Self> {
         let path = target.split('?').next().unwrap_or(target);
         if signed(headers) {
             Some(Self::Signed)
@@ -92,7 +92,7 @@ mod tests {
         let all = headers
             .iter()
             .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)));
-        Unmodifiable::of(target, &all.collect())
+        Unmodifiable::from_request(target, &all.collect())
     }
 
     #[test]

@@ -15,24 +15,24 @@ use super::fault::Fault;
 use super::keepalive::KeepAlive;
 use super::response_body::ResponseBody;
 use crate::state::sync::locked;
-use baton_core::course::ShownLine;
+use baton_core::response::ProgressLine;
 use baton_core::wire::LegMachine;
 
 /// What the agent sees while a draft is made.
 pub(crate) struct ShownDraft {
-    line: Mutex<ShownLine>,
+    line: Mutex<ProgressLine>,
     begun: Notify,
 }
 
 impl ShownDraft {
-    pub(crate) fn new(line: ShownLine) -> Self {
+    pub(crate) fn new(line: ProgressLine) -> Self {
         Self {
             line: Mutex::new(line),
             begun: Notify::new(),
         }
     }
 
-    pub(crate) fn line(&self) -> MutexGuard<'_, ShownLine> {
+    pub(crate) fn line(&self) -> MutexGuard<'_, ProgressLine> {
         locked(&self.line)
     }
 

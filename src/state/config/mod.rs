@@ -70,14 +70,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// The folder with the files of the seal keys, where the config gives none.
+    /// The directory with the files of the seal keys, where the config gives none.
     pub fn seal_key_dir(&self) -> &std::path::Path {
         self.handoff.seal_key_dir.as_deref().unwrap_or(&self.state_dir)
     }
 }
 
 impl Config {
-    /// The folder with the documents of handoffs.
+    /// The directory with the documents of handoffs.
     pub fn handoffs_dir(&self) -> PathBuf {
         let given = self.documents.dir.clone();
         given.unwrap_or_else(|| self.state_dir.join("handoffs"))

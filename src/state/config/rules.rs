@@ -82,10 +82,15 @@ impl RuleChecker<'_> {
 
     fn state(&mut self, config: &mut Config) {
         let platform = || {
-            let folders = directories::ProjectDirs::from("", "", "baton")?;
-            Some(folders.state_dir().unwrap_or(folders.data_local_dir()).to_owned())
+            let directories = directories::ProjectDirs::from("", "", "baton")?;
+            Some(
+                directories
+                    .state_dir()
+                    .unwrap_or(directories.data_local_dir())
+                    .to_owned(),
+            )
         };
-        // A folder that was given wrongly is reported already.
+        // A directory that was given wrongly is reported already.
         if self.origins.contains_key("state.dir") {
             return;
         }
@@ -94,7 +99,7 @@ impl RuleChecker<'_> {
             None => self.report(
                 ProblemKind::Missing,
                 "state.dir",
-                "this user has no home folder to keep state in",
+                "this user has no home directory to keep state in",
                 "set `state.dir`, or give --state-dir",
             ),
         }

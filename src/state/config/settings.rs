@@ -31,8 +31,8 @@ impl Config {
     /// What is put behind a carry-over prompt.
     pub fn carry_policy(&self) -> CarryPolicy {
         CarryPolicy {
-            scope: self.handoff.carry,
-            tokens: self.handoff.carry_tokens,
+            scope: self.handoff.append_missing,
+            tokens: self.handoff.append_tokens,
         }
     }
 

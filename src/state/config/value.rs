@@ -44,18 +44,18 @@ impl LocatedValue {
 
     /// The prefix of chat commands: visible ASCII that JSON does not escape, or nothing.
     pub(super) fn prefix(&self) -> ValueResult<String> {
-        const MOST: usize = 8;
+        const MAX_PREFIX_BYTES: usize = 8;
         let given = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
             _ => return self.text(),
         };
         let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-        match given.len() <= MOST && given.chars().all(fits) {
+        match given.len() <= MAX_PREFIX_BYTES && given.chars().all(fits) {
             true => Ok(given),
             false => value_error(
                 format!("{given:?} cannot begin a command"),
                 format!(
-                    "write up to {MOST} visible ASCII characters, none of them a quotation mark or a backslash"
+                    "write up to {MAX_PREFIX_BYTES} visible ASCII characters, none of them a quotation mark or a backslash"
                 ),
             ),
         }
@@ -128,13 +128,13 @@ impl LocatedValue {
         }
     }
 
-    /// `"pays"` as `None`, or the number that `read` accepts.
+    /// `"break-even"` as `None`, or the number that `read` accepts.
     pub(super) fn pays_or<T>(&self, read: impl FnOnce(&Self) -> ValueResult<T>) -> ValueResult<Option<T>> {
         match &self.raw {
-            Raw::Word(text) | Raw::Text(text) if text == "pays" => Ok(None),
-            Raw::Word(text) | Raw::Text(text) if closest_name(text, ["pays"]).is_some() => value_error(
+            Raw::Word(text) | Raw::Text(text) if text == "break-even" => Ok(None),
+            Raw::Word(text) | Raw::Text(text) if closest_name(text, ["break-even"]).is_some() => value_error(
                 format!("{text:?} is not known here"),
-                "did you mean \"pays\"? (or a number, without quotes)",
+                "did you mean \"break-even\"? (or a number, without quotes)",
             ),
             _ => read(self).map(Some),
         }

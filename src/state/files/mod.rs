@@ -1,4 +1,4 @@
-//! Handoffs on disk: the documents of each handoff, YAML files, prompts, and the Git state of the folder they belong to.
+//! Handoffs on disk: the documents of each handoff, YAML files, prompts, and the Git state of the directory they belong to.
 
 pub mod documents;
 pub mod repository;

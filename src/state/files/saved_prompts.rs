@@ -18,18 +18,18 @@ fn stem(at_ms: u64) -> String {
 
 /// Keeps a prompt as a file, and hands on its path. Nobody waits for it, and a file that cannot be written is only logged.
 pub fn keep(
-    (folder, at_ms): (PathBuf, u64),
+    (directory, at_ms): (PathBuf, u64),
     text: String,
     exchange: String,
     kept: impl FnOnce(PathBuf) + Send + 'static,
 ) {
-    tokio::task::spawn_blocking(move || match write_new(&folder, &stem(at_ms), &text) {
+    tokio::task::spawn_blocking(move || match write_new(&directory, &stem(at_ms), &text) {
         Ok(path) => {
             tracing::info!(exchange, path = %path.display(), "automatic handoff saved");
             kept(path);
         }
         Err(error) => {
-            tracing::warn!(exchange, folder = %folder.display(), %error, "automatic handoff not saved");
+            tracing::warn!(exchange, directory = %directory.display(), %error, "automatic handoff not saved");
         }
     });
 }
@@ -39,14 +39,14 @@ pub fn keep(
 /// # Errors
 ///
 /// What the file system says, or that all names of one second are taken.
-fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
-    fs::create_dir_all(folder)?;
+fn write_new(directory: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(directory)?;
     for n in 1..=MOST_ALIKE {
         let name = match n {
             1 => format!("{stem}.md"),
             n => format!("{stem}-{n}.md"),
         };
-        let path = folder.join(name);
+        let path = directory.join(name);
         match private_file().create_new(true).open(&path) {
             Ok(mut file) => {
                 file.write_all(text.as_bytes())?;
@@ -67,8 +67,8 @@ mod tests {
     fn files_are_named_by_their_second_and_none_is_overwritten() {
         let name = stem(1_732_272_000_999);
         assert_eq!(name, "handoff-2024-11-22T10-40-00");
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("a/b");
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("a/b");
         for n in 1..=3 {
             let path = write_new(&inner, &name, &format!("{n}\n")).unwrap();
             assert_eq!(fs::read_to_string(path).unwrap(), format!("{n}\n"));
@@ -87,6 +87,6 @@ mod tests {
             ]
         );
         let file = inner.join("handoff-2024-11-22T10-40-00.md");
-        assert!(write_new(&file, &name, "x").is_err(), "its folder is a file");
+        assert!(write_new(&file, &name, "x").is_err(), "its directory is a file");
     }
 }

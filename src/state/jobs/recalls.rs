@@ -64,12 +64,12 @@ fn recall(settings: &RecallIndexSettings, call: &RecallCall<'_>) -> (HiddenResul
             AnswerOutcome::BadArguments,
         );
     };
-    let found = RecallIndex::of(&call.cut, settings).answer(&question);
+    let found = RecallIndex::new(&call.cut, settings).answer(&question);
     let outcome = match found.excerpts {
         0 => AnswerOutcome::Nothing,
         _ => AnswerOutcome::Found,
     };
-    (HiddenResult::of(found.text), outcome)
+    (HiddenResult::from_text(found.text), outcome)
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn every_tool_with_a_text_is_answered() {
-        let table = ToolTable::of(&ToolSettings::default(), true, true);
+        let table = ToolTable::from_settings(&ToolSettings::default(), true, true);
         let with_text = table.iter().filter(|tool| tool.on_call == OnCall::Answer);
         let names: Vec<_> = with_text.map(|tool| tool.name).collect();
         assert_eq!(names, [RECALL_NAME]);

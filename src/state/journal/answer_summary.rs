@@ -54,8 +54,8 @@ fn is_zero(count: &usize) -> bool {
 
 impl AnswerSummary {
     /// Summarises a body; `None` where it says nothing. Every text is redacted before it is cut.
-    pub(super) fn of(body: &[u8], failed: bool, redact: impl Fn(&str) -> String) -> Option<Self> {
-        let content = AnswerContent::of(body);
+    pub(super) fn from_body(body: &[u8], failed: bool, redact: impl Fn(&str) -> String) -> Option<Self> {
+        let content = AnswerContent::from_body(body);
         let first = |kind| content.parts.iter().find(|part| part.kind == kind);
         let line = |text: &str| {
             let end = text
@@ -80,7 +80,7 @@ impl AnswerSummary {
                 .take(MOST_CALLS)
                 .map(|part| {
                     let name = part.name.map_or(String::new(), |name| name.get().into_owned());
-                    CallSummary::of(name, &part.text(), line)
+                    CallSummary::new(name, &part.text(), line)
                 })
                 .collect(),
             more_calls: count.saturating_sub(MOST_CALLS),
@@ -92,7 +92,7 @@ impl AnswerSummary {
 
 impl CallSummary {
     /// `line`: the line of a text that is shown.
-    fn of(name: String, arguments: &str, line: impl Fn(&str) -> Option<String>) -> Self {
+    fn new(name: String, arguments: &str, line: impl Fn(&str) -> Option<String>) -> Self {
         let (name, arguments) = tools::called(name, arguments);
         Self {
             argument: main_argument(&name, &arguments).and_then(|text| line(&text)),
@@ -102,7 +102,7 @@ impl CallSummary {
 
     /// Summarises a call of a stored message, which is redacted already.
     pub(super) fn of_call(call: &ToolCall<'_>) -> Self {
-        Self::of(call.named(), &call.given(), |text| {
+        Self::new(call.named(), &call.given(), |text| {
             Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))
         })
     }
@@ -114,7 +114,7 @@ fn main_argument(name: &str, arguments: &Value) -> Option<String> {
         return Some(text.to_owned());
     }
     let path = || {
-        tools::paths(ToolKind::of(name, arguments), arguments)
+        tools::paths(ToolKind::from_call(name, arguments), arguments)
             .into_iter()
             .next()
     };
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn of(body: &str, failed: bool) -> AnswerSummary {
-        AnswerSummary::of(body.as_bytes(), failed, str::to_owned).unwrap_or_default()
+        AnswerSummary::from_body(body.as_bytes(), failed, str::to_owned).unwrap_or_default()
     }
 
     fn call(name: &str, argument: &str) -> CallSummary {
@@ -216,7 +216,8 @@ mod tests {
     #[test]
     fn texts_are_redacted_before_they_are_cut() {
         let long = format!(r#"{{"error":{{"message":"{}SECRET"}}}}"#, "x".repeat(156));
-        let summary = AnswerSummary::of(long.as_bytes(), true, |text| text.replace("SECRET", "")).unwrap();
+        let summary =
+            AnswerSummary::from_body(long.as_bytes(), true, |text| text.replace("SECRET", "")).unwrap();
         assert_eq!(summary.error, Some("x".repeat(156)));
     }
 }

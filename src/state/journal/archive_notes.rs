@@ -69,7 +69,7 @@ impl Archive {
         if let Some(conversation) = &begun.conversation {
             self.title(&begun, conversation)?;
         }
-        let pieces = BodyPieces::of(&begun.received);
+        let pieces = BodyPieces::from_body(&begun.received);
         let received = self.chunk_store.body(&self.conn, &pieces, seen)?;
         let headers = self.headers(&begun.headers, seen)?;
         self.conn
@@ -235,7 +235,7 @@ impl Archive {
         let seen = open.seen("response");
         let chunk = self
             .chunk_store
-            .blob(&self.conn, &text, TextKind::of(&text), seen)?;
+            .blob(&self.conn, &text, TextKind::from_bytes(&text), seen)?;
         let status: Option<Option<u16>> = self
             .conn
             .prepare_cached(
@@ -256,7 +256,8 @@ impl Archive {
     fn summary(&self, body: &[u8], status: Option<u16>) -> Option<String> {
         let failed = status.is_some_and(|status| status >= 400);
         let redactor = &self.chunk_store.redactor;
-        AnswerSummary::of(body, failed, |text| redactor.text(text).into_owned()).map(|summary| json(&summary))
+        AnswerSummary::from_body(body, failed, |text| redactor.text(text).into_owned())
+            .map(|summary| json(&summary))
     }
 
     /// The status of the exchange's last leg.
@@ -292,7 +293,7 @@ impl Archive {
         let cut = body.truncated || coded || !body.ended;
         let chunk = self
             .chunk_store
-            .blob(&self.conn, &text, TextKind::of(&text), seen)?;
+            .blob(&self.conn, &text, TextKind::from_bytes(&text), seen)?;
         let headers = self.headers(headers, seen)?;
         let summary = match open.has_summary {
             true => None,

@@ -60,7 +60,7 @@ pub struct BillSum {
 
 impl BillSum {
     /// The sum of all entries.
-    pub fn of(entries: &[BillEntry]) -> Self {
+    pub fn from_entries(entries: &[BillEntry]) -> Self {
         let mut sum = Self::default();
         entries.iter().for_each(|entry| sum.add(entry));
         sum
@@ -146,7 +146,7 @@ pub struct PriceSource {
 
 impl SavingsReport {
     /// Sums up a bill.
-    pub fn of(entries: &[BillEntry], group: BillGroup, prices: &PriceTable) -> Self {
+    pub fn new(entries: &[BillEntry], group: BillGroup, prices: &PriceTable) -> Self {
         let unpriced = entries
             .iter()
             .filter(|entry| entry.cost.is_none() && !entry.subscription);
@@ -159,7 +159,7 @@ impl SavingsReport {
                 date: prices.date.clone(),
             },
             unpriced_models: models,
-            total: BillSum::of(entries),
+            total: BillSum::from_entries(entries),
             groups: BillSum::by(group, entries),
             tried: tried(entries, prices),
             moments: entries

@@ -34,8 +34,8 @@ struct MessageRun {
 }
 
 impl BodyPieces {
-    pub(super) fn of(body: &LocatedBody) -> Self {
-        let regions = BodyRegions::of(body);
+    pub(super) fn from_body(body: &LocatedBody) -> Self {
+        let regions = BodyRegions::from_body(body);
         let messages = regions.messages().map(|found| message(&body.text, found));
         Self {
             head: slice(&body.text, regions.head),
@@ -50,7 +50,7 @@ impl BodyPieces {
         request: &LocatedBody,
         read: impl Fn(&Bytes) -> LocatedBody,
     ) -> Self {
-        Self::shortened(&rope, request, &read).unwrap_or_else(|| Self::of(&read(&splice::flat(rope))))
+        Self::shortened(&rope, request, &read).unwrap_or_else(|| Self::from_body(&read(&splice::flat(rope))))
     }
 
     /// Reads the body without the messages that follow another one as in the request, and puts them back.
@@ -60,7 +60,7 @@ impl BodyPieces {
         read: impl Fn(&Bytes) -> LocatedBody,
     ) -> Option<Self> {
         let text = &request.text;
-        let regions = BodyRegions::of(request);
+        let regions = BodyRegions::from_body(request);
         let turns = regions.turns;
         let (mut short, mut runs) = (Vec::new(), Vec::new());
         for piece in rope {
@@ -88,7 +88,7 @@ impl BodyPieces {
         }
         let known: Vec<(Span, Turn)> = regions.messages().collect();
         let short = read(&Bytes::from(short));
-        let regions = BodyRegions::of(&short);
+        let regions = BodyRegions::from_body(&short);
         let mut runs = runs.into_iter().peekable();
         let mut messages = Vec::new();
         for found in regions.messages() {
@@ -167,7 +167,7 @@ mod tests {
             read(text)
         });
         let whole = splice::flat(rope);
-        assert_eq!(pieces, BodyPieces::of(&read(&whole)));
+        assert_eq!(pieces, BodyPieces::from_body(&read(&whole)));
         assert_eq!(pieces.messages.len(), 41);
         assert!(bytes.get() < 200, "{} bytes are read", bytes.get());
     }
@@ -184,7 +184,7 @@ mod tests {
         ];
         let pieces = BodyPieces::sent(rope.clone(), &request, read);
         let whole = splice::flat(rope);
-        assert_eq!(pieces, BodyPieces::of(&read(&whole)));
+        assert_eq!(pieces, BodyPieces::from_body(&read(&whole)));
         assert_eq!(pieces.messages.len(), 1);
     }
 
@@ -208,7 +208,7 @@ mod tests {
             let rope = splice::splice(&request.text, edits.collect());
             let whole = splice::flat(rope.clone());
             let pieces = BodyPieces::sent(rope, &request, read);
-            prop_assert_eq!(pieces, BodyPieces::of(&read(&whole)));
+            prop_assert_eq!(pieces, BodyPieces::from_body(&read(&whole)));
         }
     }
 }

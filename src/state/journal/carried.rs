@@ -185,7 +185,7 @@ impl JournalReader {
                     TranscriptPartKind::Result(result) => results.push(SentResult {
                         call: result.call.map(|id| id.get().into_owned()),
                         tool: result.name.map(|name| name.get().into_owned()),
-                        group: CarriedGroup::of(part.raw().len() as u64, *count),
+                        group: CarriedGroup::new(part.raw().len() as u64, *count),
                     }),
                     _ => {}
                 }
@@ -205,7 +205,7 @@ impl JournalReader {
                 .or_default()
                 .add(&result.group);
         }
-        Ok(CarriedReport::of(by_tool, by_argument))
+        Ok(CarriedReport::new(by_tool, by_argument))
     }
 }
 
@@ -219,7 +219,7 @@ struct SentResult {
 }
 
 impl CarriedReport {
-    fn of(
+    fn new(
         tools: HashMap<String, CarriedGroup>,
         results: HashMap<(String, Option<String>), CarriedGroup>,
     ) -> Self {
@@ -252,7 +252,7 @@ impl CarriedReport {
 }
 
 impl CarriedGroup {
-    fn of(bytes: u64, count: SendCount) -> Self {
+    fn new(bytes: u64, count: SendCount) -> Self {
         let again = count.times.saturating_sub(1);
         let first = count.first.map_or(0.0, |(_, price)| price);
         Self {

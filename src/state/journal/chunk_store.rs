@@ -45,7 +45,7 @@ impl TextKind {
     /// The kind of a response, by its framing: one whole object is an answer in one piece, and all other JSON is framed
     /// as pieces. So is an object that breaks off, which may be the first of several. A stream of one whole object has no
     /// second piece that a credential could continue in. What begins otherwise is searched in both ways.
-    pub(super) fn of(text: &[u8]) -> Self {
+    pub(super) fn from_bytes(text: &[u8]) -> Self {
         let text = text.strip_prefix(BOM).unwrap_or(text);
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
             Some(b'{') if json::whole(text).is_ok() => Self::Json,
@@ -387,7 +387,7 @@ mod tests {
             ("\u{feff}data: {}\n\n", TextKind::Stream),
             ("<html>", TextKind::Unknown),
         ] {
-            assert_eq!(TextKind::of(body.as_bytes()), kind, "{body}");
+            assert_eq!(TextKind::from_bytes(body.as_bytes()), kind, "{body}");
         }
     }
 
@@ -395,7 +395,7 @@ mod tests {
     fn stored(body: &str) -> String {
         let mut fixture = Fixture::new();
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let kind = TextKind::of(&body);
+        let kind = TextKind::from_bytes(&body);
         let id = fixture.store.blob(&fixture.conn, &body, kind, SEEN).unwrap();
         let row = "SELECT body, packed, size FROM pieces WHERE id = ?1";
         let (body, packed, size) = fixture

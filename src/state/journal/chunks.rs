@@ -23,7 +23,7 @@ pub(super) struct BodyRegions<'a> {
 
 impl<'a> BodyRegions<'a> {
     /// Cuts at the boundaries of messages; a body whose messages are unknown is one region.
-    pub(super) fn of(body: &'a LocatedBody) -> Self {
+    pub(super) fn from_body(body: &'a LocatedBody) -> Self {
         let LocatedBody { text, list, turns } = body;
         if !follow_each_other(text, *list, turns) {
             return Self {
@@ -136,9 +136,9 @@ mod tests {
     }
 
     impl Cuts {
-        fn of(view: &View) -> Self {
+        fn from_view(view: &View) -> Self {
             let body = LocatedBody::from(view);
-            let regions = BodyRegions::of(&body);
+            let regions = BodyRegions::from_body(&body);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()
@@ -176,7 +176,7 @@ mod tests {
         for body in bodies {
             let bytes = Bytes::from(body.clone());
             let view = Anthropic.read(&bytes, Operation::Generate).unwrap();
-            let cuts = Cuts::of(&view);
+            let cuts = Cuts::from_view(&view);
             assert_eq!(joined(&bytes, &cuts), body.as_bytes());
             assert_eq!(cuts.list.len(), view.turns.len());
             assert!(
@@ -201,11 +201,11 @@ mod tests {
                 list: Span::new(0, 12),
                 turns: turns(spans),
             };
-            let regions = BodyRegions::of(&body);
+            let regions = BodyRegions::from_body(&body);
             let cut = regions.turns.len() == body.turns.len();
             assert!(
                 cut || regions
-                    == BodyRegions::of(&LocatedBody {
+                    == BodyRegions::from_body(&LocatedBody {
                         text: body.text.clone(),
                         ..LocatedBody::default()
                     })
@@ -229,7 +229,7 @@ mod tests {
                 r#"{{"messages":[{{"role":"user","content":"a"}}{end}]{gap},{gap}"a":1,"tools":[{{"d":"{long}"}},{{"d":"{long}"}}],"b":"{long}"}}"#
             ));
             let view = Anthropic.read(&body, Operation::Generate).unwrap();
-            let cuts = Cuts::of(&view);
+            let cuts = Cuts::from_view(&view);
             assert_eq!(joined(&body, &cuts), body);
             let large = cuts.tail.iter().filter(|span| span.len() > 600);
             assert_eq!((large.count(), cuts.tail.len()), (3, 7));
@@ -243,7 +243,7 @@ mod tests {
             r#"{{"a":1,"system":"{long}","b":2,"messages":[{{"role":"user","content":"a"}}]}}"#
         ));
         let view = Anthropic.read(&body, Operation::Generate).unwrap();
-        let cuts = Cuts::of(&view);
+        let cuts = Cuts::from_view(&view);
         assert_eq!(cuts.head.len(), 3);
         assert_eq!(cuts.head[1].len(), 602);
     }

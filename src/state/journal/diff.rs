@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::summary::role_named;
-use baton_core::mark::{self, MarkKind};
+use baton_core::marker::{self, MarkerKind};
 use baton_core::rewrite::ChangeReason;
 use baton_core::tools::is_ours;
 use baton_core::transcript::{JsonText, TranscriptPartKind, TranscriptTurn};
@@ -172,7 +172,7 @@ impl MessageGap<'_> {
         match self.cut {
             true => Some(ChangeReason::Cut),
             false => self.first_of(&[
-                ChangeReason::GivenBack,
+                ChangeReason::Unescaped,
                 ChangeReason::Pair,
                 ChangeReason::Inserted,
                 ChangeReason::Thinking,
@@ -215,8 +215,8 @@ impl MessageGap<'_> {
                     ours.answered |= part.texts().iter().any(is_answer);
                 }
                 TranscriptPartKind::Text(text) => {
-                    let marks = mark::marks(text.raw());
-                    ours.aside |= marks.iter().any(|mark| matches!(mark.kind, MarkKind::Aside(_)));
+                    let marks = marker::marks(text.raw());
+                    ours.aside |= marks.iter().any(|mark| matches!(mark.kind, MarkerKind::Aside(_)));
                 }
                 _ => {}
             }
@@ -230,7 +230,7 @@ impl MessageGap<'_> {
             ChangeReason::Note,
             ChangeReason::Thinking,
             ChangeReason::Pair,
-            ChangeReason::GivenBack,
+            ChangeReason::Unescaped,
         ])
     }
 
@@ -287,7 +287,7 @@ mod tests {
                 (MessageState::New, Some(ChangeReason::AskAgain)) => 'a',
                 (MessageState::Changed, Some(ChangeReason::Cut)) => 't',
                 (MessageState::Changed, Some(ChangeReason::Pair)) => 'P',
-                (MessageState::Changed, Some(ChangeReason::GivenBack)) => 'g',
+                (MessageState::Changed, Some(ChangeReason::Unescaped)) => 'g',
                 other => panic!("{other:?}"),
             });
             letters.collect::<String>()
@@ -363,7 +363,7 @@ mod tests {
             ("user", "b"),
         ];
         assert_eq!(
-            states(&received, &sent, &[ChangeReason::GivenBack]),
+            states(&received, &sent, &[ChangeReason::Unescaped]),
             ("kgk".into(), "kgk".into())
         );
         let (requested, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
@@ -405,7 +405,7 @@ mod tests {
                     requested.set(requested.get() + 1);
                     format!("{chunk:x}").repeat(3)
                 };
-                for whys in [&[ChangeReason::GivenBack][..], &[ChangeReason::Cut]] {
+                for whys in [&[ChangeReason::Unescaped][..], &[ChangeReason::Cut]] {
                     compare(&received, &sent, whys, &text);
                 }
                 assert!(

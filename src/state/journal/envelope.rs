@@ -45,7 +45,7 @@ impl EnvelopePart<'_> {
 /// The parts of a request that the model reads besides its messages. The system prompt comes first, wherever it is in
 /// the request, since the model reads it first.
 fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
-    let Surroundings { system, tools } = Surroundings::of(text);
+    let Surroundings { system, tools } = Surroundings::from_body(text);
     let system = system.into_iter().map(EnvelopePart::System);
     system.chain(tools.into_iter().map(EnvelopePart::Tool)).collect()
 }

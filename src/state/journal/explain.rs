@@ -165,7 +165,7 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> 
                 "Thinking that upstream had refused, since it was made after another prefix, was left out ({removed})."
             )
         }
-        ChangeReason::GivenBack => {
+        ChangeReason::Unescaped => {
             "Escaped text of the model was restored as the model wrote it.".to_owned()
         }
         ChangeReason::Tool => format!("{} offered ({added}).", offered(leg)),

@@ -169,18 +169,18 @@ pub struct PackedHeaders {
 impl PackedHeaders {
     /// All of them as they are.
     pub fn new(headers: &HeaderMap) -> Self {
-        Self::of(headers, HeaderValue::as_bytes)
+        Self::from_headers(headers, HeaderValue::as_bytes)
     }
 
     /// Packs headers without the values that are marked as sensitive: the proxy's own credentials.
     pub fn without_sensitive(headers: &HeaderMap) -> Self {
-        Self::of(headers, |value| match value.is_sensitive() {
+        Self::from_headers(headers, |value| match value.is_sensitive() {
             true => SENSITIVE,
             false => value.as_bytes(),
         })
     }
 
-    fn of<'a>(headers: &'a HeaderMap, value: impl Fn(&'a HeaderValue) -> &'a [u8]) -> Self {
+    fn from_headers<'a>(headers: &'a HeaderMap, value: impl Fn(&'a HeaderValue) -> &'a [u8]) -> Self {
         let rows = || headers.iter().map(|(n, v)| [n.as_str().as_bytes(), value(v)]);
         let room = rows().flatten().map(|part| part.len() + 1).sum();
         let mut text = Vec::with_capacity(room);

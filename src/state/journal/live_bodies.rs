@@ -99,7 +99,7 @@ impl LiveBodies {
     }
 
     fn parts(&self, body: &[u8]) -> Vec<LivePart> {
-        let (content, redactor) = (AnswerContent::of(body), self.redactor.load());
+        let (content, redactor) = (AnswerContent::from_body(body), self.redactor.load());
         let count = content.parts.len();
         let parts = content.parts.iter().enumerate().map(|(at, part)| {
             let text = part.text();

@@ -84,7 +84,7 @@ use self::writer::JournalWriter;
 use crate::clock::millis;
 use crate::config::{Journal as Settings, Secret};
 
-/// Starts the journal of a state directory. `tags` distinguish a harness's texts from a person's, for titles. The thread
+/// Starts the journal of a state directory. `tags` distinguish a harness's texts from a user's, for titles. The thread
 /// ends when the last clone of the recorder is dropped.
 ///
 /// A missing file is created on that thread while notes queue up. If it cannot be created, an error is logged and every copy

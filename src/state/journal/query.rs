@@ -12,10 +12,10 @@ use super::schema::{self, JournalError};
 
 /// Rows of one list at a given limit, of which 0 is none.
 pub(super) fn rows_of(limit: usize) -> usize {
-    const MOST: usize = 10_000;
+    const MAX_ROWS: usize = 10_000;
     match limit {
-        0 => MOST,
-        limit => limit.min(MOST),
+        0 => MAX_ROWS,
+        limit => limit.min(MAX_ROWS),
     }
 }
 

@@ -114,8 +114,8 @@ mod tests {
             ("assistant", MessageState::Changed),
         ];
         assert_eq!(
-            named(&sent, &[ChangeReason::GivenBack, ChangeReason::Tool]),
-            [Some(ChangeReason::Tool), Some(ChangeReason::GivenBack)]
+            named(&sent, &[ChangeReason::Unescaped, ChangeReason::Tool]),
+            [Some(ChangeReason::Tool), Some(ChangeReason::Unescaped)]
         );
     }
 }

@@ -38,7 +38,7 @@ pub struct ExchangeRow {
     pub legs: usize,
     /// A summary of the last answer; none where nothing was kept.
     pub answer: Option<AnswerSummary>,
-    /// The first line of the person's text, where the agent's request ends with one.
+    /// The first line of the user's text, where the agent's request ends with one.
     pub user_line: Option<String>,
     /// Bytes of the agent's request besides its messages: the system prompt and the tools, where they are there.
     pub fixed_bytes: u64,
@@ -101,7 +101,7 @@ pub(super) fn has_failed(facts: &ExchangeFacts) -> bool {
 /// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
 const MOST_LEGS: usize = 10_000;
 
-/// The columns of a row, with the agent's last message where it is a person's text; a harness's begins with a tag.
+/// The columns of a row, with the agent's last message where it is a user's text; a harness's begins with a tag.
 pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
      e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.list, e.tail, e.headers, e.headers_own,
      e.shown, e.shown_cut, e.shown_headers, e.shown_headers_own FROM exchanges e

@@ -1,7 +1,7 @@
-//! Full-text search over the journal, newest first, within the time that a person waits.
+//! Full-text search over the journal, newest first, within the time that a user waits.
 //!
 //! There is no index: it would be larger than the compressed texts. Each text is stored once, so reading all of them takes about
-//! a second for months of work. The search sees what a person sees: strings without escapes, and answers assembled from their
+//! a second for months of work. The search sees what a user sees: strings without escapes, and answers assembled from their
 //! streams.
 
 use std::collections::HashSet;

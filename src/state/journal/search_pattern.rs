@@ -1,4 +1,4 @@
-//! The search pattern: matches in any case, with any whitespace between its words, in a stored text as a person reads
+//! The search pattern: matches in any case, with any whitespace between its words, in a stored text as a user reads
 //! it.
 
 use regex::{Regex, RegexBuilder, bytes};
@@ -68,7 +68,7 @@ impl SearchPattern {
                 .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
             && let Some(text) = answer_as_read(chunk)
         {
-            // The frames around the text are not what a person looks for.
+            // The frames around the text are not what a user looks for.
             let found = self.snippet(&text);
             if found.is_some() || is_stream(chunk) {
                 return found;
@@ -87,7 +87,7 @@ impl SearchPattern {
 /// The parts of an answer, a line for each text; `None` where nothing of the answer is understood.
 fn answer_as_read(answer: &[u8]) -> Option<String> {
     let mut out = String::new();
-    for part in AnswerContent::of(answer).parts {
+    for part in AnswerContent::from_body(answer).parts {
         // What the model says is text, also where it looks like JSON.
         let depth = match part.kind {
             AnswerPartKind::Call => 0,

@@ -108,7 +108,7 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
         Some(first) if kinds.all(|kind| kind == first) => first,
         Some(_) => "mixed",
     };
-    // Thinking comes first and says least, and so do a harness's blocks in front of a person's words.
+    // Thinking comes first and says least, and so do a harness's blocks in front of a user's words.
     let says_little = |part: &&TranscriptPart<'_>| match part.kind {
         TranscriptPartKind::Thinking => true,
         TranscriptPartKind::Text(text) => {
@@ -212,7 +212,7 @@ pub(super) fn cut(line: &str) -> String {
 /// The first line of the first user text that is not the harness's, whole, so that it can be redacted before it
 /// is cut.
 pub(super) fn title(view: &View, tags: &[String]) -> String {
-    let users = Transcript::of(view)
+    let users = Transcript::from_view(view)
         .turns()
         .filter(|turn| turn.role == Role::User);
     let texts = users
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_the_persons_own_first_line() {
+    fn a_title_is_the_users_own_first_line() {
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"<system-reminder>y</system-reminder>\nMend the build\nplease"}]}]}"#);
         let view = Anthropic.read(&body, Operation::Generate).unwrap();
         assert_eq!(title(&view, &["<system-reminder>".to_owned()]), "Mend the build");

@@ -15,7 +15,7 @@ use baton_core::trial::{ArmSum, RecordedCall, RecordedSession, TrialReport, reck
 /// The rules that need no more than sizes and times; the last one cuts at the moments of a shadow.
 const RULES: [Arm; 4] = [Arm::None, Arm::Free, Arm::Pays, Arm::Model];
 
-/// The file in the state folder that `baton try --keep` writes.
+/// The file in the state directory that `baton try --keep` writes.
 const KEPT: &str = "tried.json";
 
 /// What `baton try` had said. The names are API.
@@ -31,12 +31,12 @@ pub struct KeptVerdict {
 
 impl KeptVerdict {
     /// What a report promises.
-    pub fn of(report: &TrialReport, at_ms: u64) -> Self {
+    pub fn new(report: &TrialReport, at_ms: u64) -> Self {
         let (paid, sum) = (report.paid, report.arm(report.best).clone());
         Self { at_ms, paid, sum }
     }
 
-    /// The one that is kept in this state folder.
+    /// The one that is kept in this state directory.
     pub fn kept(dir: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(dir.join(KEPT)).ok()?).ok()
     }
@@ -59,7 +59,7 @@ pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
         reckon(session, prices, rules)
     });
     let all: Vec<_> = reckoned.filter(|one| one.has_dollars()).collect();
-    let sums = RULES[1..].iter().map(|rule| ArmSum::of(*rule, &all));
+    let sums = RULES[1..].iter().map(|rule| ArmSum::new(*rule, &all));
     sums.filter(|sum| sum.cheaper + sum.dearer + sum.unchanged > 0)
         .collect()
 }
@@ -80,7 +80,7 @@ fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
             model,
             counts,
             compacted: entry.compacted,
-            person: true,
+            user: true,
             handoff: entry.shadow.is_some(),
             ..RecordedCall::default()
         });

@@ -1,4 +1,4 @@
-//! Counts as a person reads them. Pure.
+//! Counts as a user reads them. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub use baton_core::text::units::short;

@@ -29,7 +29,7 @@ pub(super) struct Checkpoints {
 /// All pairs next to the calls between `cut` and `call`, `call` included.
 struct Checkpoint {
     cut: Option<HandoffId>,
-    call: CallMark,
+    call: CallMarker,
     pairs: Vec<Arc<HiddenPair>>,
     /// When the oldest of them was read from the store.
     read_ms: u64,
@@ -37,7 +37,7 @@ struct Checkpoint {
 
 /// A call, by a name that no call of another branch has.
 #[derive(Clone, PartialEq, Eq)]
-struct CallMark {
+struct CallMarker {
     name: String,
     /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
     position: Option<(usize, u128)>,
@@ -54,7 +54,7 @@ pub struct CallsAfterCut<'a, Calls> {
 /// The calls of a transcript that are after every checkpoint: to be looked up in the store.
 pub struct NewCalls {
     cut: Option<HandoffId>,
-    newest: Option<CallMark>,
+    newest: Option<CallMarker>,
     calls: Vec<String>,
     base: Option<Arc<Checkpoint>>,
     now_ms: u64,
@@ -100,16 +100,16 @@ impl Checkpoints {
             };
             let called = |turn: usize, name: &str| {
                 let unique = unique_part(name);
-                CallMark {
+                CallMarker {
                     name: unique.unwrap_or(name).to_owned(),
                     position: unique.is_none().then(|| (turn, up_to(turn))),
                 }
             };
-            let is_here = |call: &CallMark, turn: usize, name: &str, unique: Option<&str>| match call.position
-            {
-                None => unique == Some(&call.name),
-                Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
-            };
+            let is_here =
+                |call: &CallMarker, turn: usize, name: &str, unique: Option<&str>| match call.position {
+                    None => unique == Some(&call.name),
+                    Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
+                };
             let mut unknown = NewCalls {
                 cut,
                 newest: None,

@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
 use super::context_uses::{ContextUses, ThreadId, ThreadTurns, tail_digest};
-use super::listed::Listed;
+use super::record_list::RecordList;
 use super::repeats::{LiveAnswer, Repeats, in_time};
-use super::spoken::ViewLength;
+use super::view_length::ViewLength;
 use crate::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::plan::{KnownConversation, ThreadCosts};
 use baton_core::record::{
-    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, ReadyDraft, RecordChange,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPoint, ReadyDraft, RecordChange,
     Update, UpdateOutcome,
 };
 use baton_core::wire::View;
@@ -28,7 +28,7 @@ pub struct LiveConversation {
     principal: String,
     state: Mutex<LiveState>,
     contexts: Mutex<ContextUses>,
-    /// The text for the model after a handoff that a person resumed, with its first request there.
+    /// The text for the model after a handoff that a user resumed, with its first request there.
     notice: Mutex<Option<(HandoffId, String)>>,
     /// Locked while writing to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -43,11 +43,11 @@ pub(super) struct LiveState {
     /// Changes that may wait: made in `record`, not in the store.
     pub(super) unwritten: Vec<RecordChange>,
     /// The pairs since the last cut.
-    pub(super) pairs: Listed<HiddenPair>,
+    pub(super) pairs: RecordList<HiddenPair>,
     /// The cut points of the handoffs whose answer the agent may have left out.
-    pub(super) left_out: Listed<CutPoint>,
+    pub(super) left_out: RecordList<CutPoint>,
     /// The texts of ours after its turns.
-    pub(super) insertions: Listed<Insertion>,
+    pub(super) insertions: RecordList<Insertion>,
     /// Insertions that were already reported as lost.
     reported_lost: Vec<Uuid>,
     /// Whether the store was queried for those of a conversation that this one may be the copy of.
@@ -84,9 +84,9 @@ impl LiveState {
 
     /// Takes a newer record than the one known; what was read for that one is read again.
     fn take_over(&mut self, record: Conversation) {
-        self.pairs = Listed::of(&record.pairs);
-        self.left_out = Listed::of(&record.left_out);
-        self.insertions = Listed::of(&record.insertions);
+        self.pairs = RecordList::from_ids(&record.pairs);
+        self.left_out = RecordList::from_ids(&record.left_out);
+        self.insertions = RecordList::from_ids(&record.insertions);
         self.checkpoints.clear();
         self.set(record);
     }
@@ -123,9 +123,9 @@ impl LiveConversation {
             key: record.key.clone(),
             principal: record.principal.clone(),
             state: Mutex::new(LiveState {
-                pairs: Listed::of(&record.pairs),
-                left_out: Listed::of(&record.left_out),
-                insertions: Listed::of(&record.insertions),
+                pairs: RecordList::from_ids(&record.pairs),
+                left_out: RecordList::from_ids(&record.left_out),
+                insertions: RecordList::from_ids(&record.insertions),
                 record,
                 unwritten: Vec::new(),
                 reported_lost: Vec::new(),
@@ -263,12 +263,12 @@ impl LiveConversation {
         draft.filter(|draft| draft.cut == cut).cloned()
     }
 
-    /// The texts that a person pinned.
+    /// The texts that a user pinned.
     pub fn pins(&self) -> Vec<String> {
         self.state().record.pins.clone()
     }
 
-    /// What no handoff carries as a rule: the texts that a person pinned, and the rules that a person dropped.
+    /// What no handoff carries as a rule: the texts that a user pinned, and the rules that a user dropped.
     pub fn no_rules(&self) -> Vec<String> {
         let state = self.state();
         [&state.record.pins[..], &state.record.dropped_rules].concat()
@@ -367,7 +367,7 @@ impl LiveConversation {
             NewRecords::LeftOut(new) => state.left_out.add(new, now_ms),
             NewRecords::Insertions(new) => state.insertions.add(new, now_ms),
             NewRecords::Pairs(new) => {
-                if new.iter().any(|pair| pair.place != InsertionPlace::Aside) {
+                if new.iter().any(|pair| pair.place != InsertionPoint::Aside) {
                     state.checkpoints.clear();
                 }
                 state.pairs.add(new, now_ms);

@@ -6,13 +6,13 @@
 mod checkpoints;
 mod context_uses;
 pub mod key;
-mod listed;
 mod live;
 mod reader;
+mod record_list;
 mod repeats;
-mod spoken;
 mod stored_insertions;
 mod thread;
+mod view_length;
 
 #[cfg(test)]
 mod shared_tests;

@@ -10,7 +10,9 @@ use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
 use crate::store::records::Lookup;
 use crate::store::seals::Seals;
 use crate::store::{HandoffFilter, StoreError};
-use baton_core::plan::{AgentCall, Answer, Effect, ListedRecords, Need, Needs, PairsAfter, Plan, Records};
+use baton_core::plan::{
+    AgentCall, Answer, ListedRecords, MissingRecords, Need, PairsAfter, Plan, PlanWrite, Records,
+};
 use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::Span;
 
@@ -60,7 +62,7 @@ impl<'a> Reader<'a> {
 
     /// Opens the conversation, and reads with it what its request most likely needs: before it is known that all is
     /// needed. What cannot be read is asked for again.
-    pub async fn open(&mut self, call: &AgentCall, needs: Needs) {
+    pub async fn open(&mut self, call: &AgentCall, needs: MissingRecords) {
         let (sessions, principal) = (self.sessions, self.principal);
         self.walk_calls(call, &sessions.peek(&call.key, principal), &needs);
         let opened = sessions.open(&call.key, principal, self.now_ms);
@@ -91,7 +93,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn read_for(&mut self, call: &AgentCall, needs: Needs) -> Result<(), StoreError> {
+    pub async fn read_for(&mut self, call: &AgentCall, needs: MissingRecords) -> Result<(), StoreError> {
         if let Some(live) = self.live.clone() {
             self.walk_calls(call, &live, &needs);
         }
@@ -102,7 +104,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn read(&mut self, needs: Needs) -> Result<(), StoreError> {
+    pub async fn read(&mut self, needs: MissingRecords) -> Result<(), StoreError> {
         self.reads += 1;
         if self.reads > MOST_READS {
             return Err(StoreError::new(format!(
@@ -134,19 +136,19 @@ impl<'a> Reader<'a> {
         };
         for effect in effects {
             match effect {
-                Effect::TakeOverCutPoint(point) => sessions.take_over(live, point, now_ms).await?,
-                Effect::KeepCutPoint(handoff) => sessions.keep_cut_point(live, handoff, now_ms).await?,
-                Effect::KnowPairs(found) => {
+                PlanWrite::TakeOverCutPoint(point) => sessions.take_over(live, point, now_ms).await?,
+                PlanWrite::KeepCutPoint(handoff) => sessions.keep_cut_point(live, handoff, now_ms).await?,
+                PlanWrite::KnowPairs(found) => {
                     if let Some((_, calls)) = self.calls.take() {
                         live.record_lookup(calls, &found);
                     }
                 }
-                Effect::TakeOverInsertions(found) => {
+                PlanWrite::TakeOverInsertions(found) => {
                     live.copy_checked();
                     sessions.take_over_insertions(live, found, now_ms).await?;
                 }
-                Effect::LoseInsertions(all) => lost = live.newly_lost(&all),
-                Effect::DecideTool(decision) => {
+                PlanWrite::LoseInsertions(all) => lost = live.newly_lost(&all),
+                PlanWrite::DecideTool(decision) => {
                     let written = sessions.decide_tooled(live, decision.tooled(), now_ms).await;
                     plan.offer.set(match written {
                         Ok(stands) => decision.written(stands),
@@ -157,7 +159,7 @@ impl<'a> Reader<'a> {
                         }
                     });
                 }
-                Effect::Follow(active) => sessions.follow(live, active, now_ms),
+                PlanWrite::Follow(active) => sessions.follow(live, active, now_ms),
             }
         }
         Ok(lost)
@@ -171,7 +173,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn read_all(&self, needs: &Needs) -> Vec<Result<Answer, StoreError>> {
+    async fn read_all(&self, needs: &MissingRecords) -> Vec<Result<Answer, StoreError>> {
         join_all(needs.iter().map(|need| self.answer(need))).await
     }
 
@@ -266,7 +268,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Walks the calls whose pairs are asked for, as far as it is unknown what is next to them.
-    fn walk_calls(&mut self, call: &AgentCall, live: &LiveConversation, needs: &Needs) {
+    fn walk_calls(&mut self, call: &AgentCall, live: &LiveConversation, needs: &MissingRecords) {
         let after = needs.iter().find(|need| matches!(need, Need::PairsAfter { .. }));
         let Some(need @ &Need::PairsAfter { cut, from, .. }) = after else {
             return;

@@ -7,7 +7,7 @@ use crate::sync::locked;
 use baton_core::record::HandoffId;
 
 /// How long a broken answer may be requested again and continue after its handoff: agents retry within
-/// seconds, a person who comes back later means a new turn.
+/// seconds, a user who comes back later means a new turn.
 pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 
 /// Notes kept for one key; the oldest goes first. Conversations that open alike share a key, and each may break

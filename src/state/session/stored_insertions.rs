@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::listed::Listed;
 use super::live::{LiveState, NewRecords};
+use super::record_list::RecordList;
 use super::{LiveConversation, NO_RECORDS, Sessions};
 use crate::store::StoreResult;
 use crate::store::records::{Lookup, Placed, PlacedRecord};
@@ -41,7 +41,7 @@ impl Sessions {
     async fn listed<T: Placed>(
         &self,
         live: &LiveConversation,
-        list: fn(&mut LiveState) -> (&mut Listed<T>, &[Uuid]),
+        list: fn(&mut LiveState) -> (&mut RecordList<T>, &[Uuid]),
         now_ms: u64,
     ) -> StoreResult<(Vec<Arc<T>>, Vec<Uuid>)> {
         let ids = {

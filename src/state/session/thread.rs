@@ -91,7 +91,7 @@ impl ContextThread {
         self.live.set_pause(self.thread, until_next);
     }
 
-    /// The person is offered a cut: once between two answers of the model's.
+    /// The user is offered a cut: once between two answers of the model's.
     pub fn offered_cut(&self) {
         self.live.costs(self.thread, |costs| costs.offered = true);
     }

@@ -98,7 +98,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             let archived = HandoffStatus::Archived;
             store.set_document_status("a", fired.id, archived).await.unwrap();
         }
-        // A draft that waits for a person's approval.
+        // A draft that waits for a user's approval.
         if n % 5 == 0 {
             store.put_draft(&handoff("a", &key, 12 + n as u64)).await.unwrap();
         }

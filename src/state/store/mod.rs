@@ -71,7 +71,7 @@ pub struct DocumentFilter {
 
 impl DocumentFilter {
     /// The document of one handoff.
-    pub fn of(principal: &str, handoff: HandoffId) -> Self {
+    pub fn for_handoff(principal: &str, handoff: HandoffId) -> Self {
         Self {
             principal: Some(principal.to_owned()),
             handoff: Some(handoff),
@@ -271,7 +271,7 @@ pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<Sha
     match settings.kind {
         StoreKind::Memory => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
-        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
+        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::new(settings)?)),
     }
 }
 
@@ -293,7 +293,7 @@ pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Sto
 /// As [`open_for_reading`].
 pub fn open_existing(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<Option<SharedStore>> {
     Ok(match settings.kind {
-        StoreKind::Redis => Some(Arc::new(redis::RedisStore::of(settings)?)),
+        StoreKind::Redis => Some(Arc::new(redis::RedisStore::new(settings)?)),
         StoreKind::Memory => Some(Arc::new(sqlite::SqliteStore::in_memory()?)),
         StoreKind::Sqlite => {
             let store = sqlite::SqliteStore::open_existing(state_dir)?;

@@ -35,7 +35,7 @@ pub enum PlacedKind {
     Pair,
     /// Cut points, by the digest of their position.
     CutPoint,
-    /// Other insertions, by [`InsertionPlace::key`](baton_core::record::InsertionPlace::key).
+    /// Other insertions, by [`InsertionPoint::key`](baton_core::record::InsertionPoint::key).
     Insertion,
 }
 

@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use super::{StoreError, StoreResult, hex, make_dir, random};
 use crate::disk::{self, FileAccess, private_file};
-use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::marker::seal::{SealKey, SealKeys};
 
 /// The file with the key that makes seals.
 pub const FILE: &str = "seal.key";

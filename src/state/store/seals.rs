@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::StoreResult;
 use super::seal_key::{FILE, OLDER, load, load_or_make};
 use crate::sync::locked;
-use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::marker::seal::{SealKey, SealKeys};
 
 /// The keys with which a proxy makes and verifies seals.
 pub struct Seals {

@@ -34,14 +34,14 @@ pub struct HandoffEvent {
     pub after_bytes: u64,
     /// How many rules, to-dos and contradicted claims the prompt lacked, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub lacked: BTreeMap<&'static str, u32>,
+    pub missing_items: BTreeMap<&'static str, u32>,
     /// How much was looked up again after the handoff before, as `carry::looked_up_again` defines it; `None` where that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relookups: Option<u64>,
 }
 
 /// What a prompt lacked, by kind.
-fn lacked(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
+fn missing_items(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
     let mut kinds = BTreeMap::new();
     let lacking = handoff
         .carried
@@ -56,7 +56,7 @@ fn lacked(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
 impl HandoffEvent {
     /// Builds the event of a handoff stored in `exchange`; the request sizes are in bytes. Texts of the model and the
     /// agent are redacted, since the event goes to the log and to viewers.
-    pub fn of(handoff: &Handoff, exchange: &str, bytes: HandoffSize, redactor: &Redactor) -> Self {
+    pub fn from_handoff(handoff: &Handoff, exchange: &str, bytes: HandoffSize, redactor: &Redactor) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redactor.text(text).into_owned());
         Self {
             id: handoff.id.to_string(),
@@ -70,7 +70,7 @@ impl HandoffEvent {
             prompt_bytes: handoff.prompt.len() as u64,
             before_bytes: bytes.before,
             after_bytes: bytes.after,
-            lacked: lacked(handoff),
+            missing_items: missing_items(handoff),
             relookups: None,
         }
     }

@@ -206,7 +206,7 @@ mod tests {
                 model: Some(long.clone()),
                 facts: ExchangeFacts {
                     pinned: Some(ID.into()),
-                    unpinned: true,
+                    lost_sentinel: true,
                     untooled: Some(ToolOmission::UnreadRepeatedKey),
                     outcome: ExchangeOutcome::InBandError,
                     received_bytes: u64::MAX,
@@ -235,7 +235,7 @@ mod tests {
             prompt_bytes: u64::MAX,
             before_bytes: u64::MAX,
             after_bytes: u64::MAX,
-            lacked: Default::default(),
+            missing_items: Default::default(),
             relookups: None,
         };
         let text = logged(|| handoff.log_line());

@@ -152,7 +152,7 @@ impl ExchangeEvent {
             id: leg.id.clone(),
             stop: leg.stop,
         });
-        facts.broken_up += u32::try_from(leg.broken_up).unwrap_or_default();
+        facts.escaped_sentinels += u32::try_from(leg.escaped_sentinels).unwrap_or_default();
         facts.dropped_thinking += leg.dropped_thinking.total();
         facts.dropped_for_prefix += leg.dropped_thinking.prefix;
     }
@@ -161,7 +161,7 @@ impl ExchangeEvent {
     pub fn handed_over(&mut self, handoff: HandoffEvent) {
         self.fired.push(handoff.id.clone());
         self.prompt_bytes += handoff.prompt_bytes;
-        self.lacked += handoff.lacked.values().sum::<u32>();
+        self.missing_items += handoff.missing_items.values().sum::<u32>();
         self.relookups += handoff.relookups.unwrap_or_default();
         self.handoffs.push(handoff);
     }

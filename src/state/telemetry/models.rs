@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::sync::locked;
 
-/// Maximum number of models with a label of their own: more than a person uses, few enough for a dashboard.
+/// Maximum number of models with a label of their own: more than a user uses, few enough for a dashboard.
 const MODELS: usize = 64;
 /// Maximum length of a model name in a label.
 const CHARS: usize = 64;

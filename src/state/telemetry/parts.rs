@@ -9,7 +9,7 @@ use baton_core::wire::StopReason;
 /// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
-    /// Who requested it, by [`HandoffOrigin`]'s names: `person`, `auto`, `api`.
+    /// Who requested it, by [`HandoffOrigin`]'s names: `user`, `auto`, `api`.
     pub origin: &'static str,
     /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where none was tried.
     pub method: &'static str,

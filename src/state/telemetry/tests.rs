@@ -81,8 +81,8 @@ fn an_exchange_is_one_line_with_stable_field_names() {
         facts: ExchangeFacts {
             pinned: Some("p".into()),
             fired: vec!["f".into(), "g".into()],
-            unpinned: true,
-            written_calls: 1,
+            lost_sentinel: true,
+            text_tool_calls: 1,
             lost_pairs: 1,
             lost_insertions: 1,
             dropped_thinking: 2,
@@ -101,9 +101,9 @@ fn an_exchange_is_one_line_with_stable_field_names() {
     let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "timestamp level message baton.exchange http.request.method url.path baton.wire baton.upstream \
         gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-        baton.tooled baton.fired baton.recalls baton.unpinned baton.lost_pairs baton.lost_insertions baton.dropped_thinking \
+        baton.tooled baton.fired baton.recalls baton.lost_sentinel baton.lost_pairs baton.lost_insertions baton.dropped_thinking \
         baton.thinking_retry baton.nudges baton.undo baton.pinned baton.untooled baton.legs baton.retries baton.refused_calls \
-        baton.written_calls baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+        baton.text_tool_calls baton.escaped_sentinels gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
         gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
         baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
     let expected: Vec<_> = expected.split_whitespace().collect();

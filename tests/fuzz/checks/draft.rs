@@ -16,7 +16,7 @@ fn drafted(view: &View, tokens: usize) -> String {
         redactor: REDACTOR.clone(),
         ..DraftIndexSettings::default()
     };
-    let index = DraftIndex::of(settings, &Transcript::of(view));
+    let index = DraftIndex::from_transcript(settings, &Transcript::from_view(view));
     let spec = DraftSpec {
         tokens,
         ..DraftSpec::default()
@@ -35,10 +35,10 @@ fn recalled(view: &View, query: String) -> Option<String> {
     };
     let question = Question::read(&serde_json::json!({"query": query}).to_string())?;
     let cut = CutPart {
-        transcript: Transcript::of(view),
+        transcript: Transcript::from_view(view),
         end: view.list.end,
     };
-    let index = RecallIndex::of(&cut, &settings);
+    let index = RecallIndex::new(&cut, &settings);
     Some(index.answer(&question).text)
 }
 

@@ -1,7 +1,7 @@
 //! A text of the model's has no mark once it is escaped, in one piece or in many; and unescaping restores it.
 
-use baton_core::mark::escape::{Escaper, break_up};
-use baton_core::mark::{MarkKind, marks, sentinel};
+use baton_core::marker::escape::{Escaper, break_up};
+use baton_core::marker::{MarkerKind, marks, sentinel};
 use baton_core::text::{Span, json};
 
 pub fn check(input: &[u8]) {
@@ -17,7 +17,7 @@ pub fn check(input: &[u8]) {
     let broken = break_up(text);
     let left = marks(broken.as_bytes());
     assert!(
-        left.iter().all(|mark| matches!(mark.kind, MarkKind::Broken(_))),
+        left.iter().all(|mark| matches!(mark.kind, MarkerKind::Broken(_))),
         "{broken}"
     );
     let (mut down, mut up) = (Escaper::default(), Escaper::default());
@@ -34,7 +34,7 @@ pub fn check(input: &[u8]) {
             shown.splice(at..at, *br"\\");
         }
         shown_whole.push_str(&json::unescape(&shown));
-        for slash in up.given_back(&shown).into_iter().rev() {
+        for slash in up.unescaped(&shown).into_iter().rev() {
             shown.drain(slash.start..slash.end);
         }
         back.push_str(&json::unescape(&shown));

@@ -3,7 +3,6 @@
 //! `resp` reads what only the Redis store sees, and is a child of it.
 
 pub mod config;
-pub mod course;
 pub mod document;
 pub mod draft;
 pub mod framer;
@@ -12,6 +11,7 @@ pub mod plan;
 pub mod redaction;
 pub mod reply;
 pub mod request;
+pub mod response;
 pub mod speakers;
 pub mod stream;
 pub mod yaml;

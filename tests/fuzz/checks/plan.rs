@@ -5,13 +5,13 @@ use std::sync::{Arc, LazyLock};
 
 use super::{is_json, wire_of};
 use baton_core::bill::DraftCost;
-use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::marker::seal::{SealKey, SealKeys};
 use baton_core::plan::{
-    AgentCall, Answer, KnownConversation, ListedRecords, Need, PairsAfter, Plan, Planned, Planning, Policy,
-    Records, RefusedModels,
+    AgentCall, Answer, KnownConversation, ListedRecords, Need, PairsAfter, Plan, PlannedRequest, Planner,
+    Policy, Records, RefusedModels,
 };
 use baton_core::record::{
-    CutPoint, Handoff, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent, InsertionPlace,
+    CutPoint, Handoff, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent, InsertionPoint,
     Position,
 };
 use baton_core::rewrite::notes::NoteSearch;
@@ -72,7 +72,7 @@ impl Store<'_> {
         })
     }
 
-    fn pair(&self, id: Uuid, place: InsertionPlace) -> HiddenPair {
+    fn pair(&self, id: Uuid, place: InsertionPoint) -> HiddenPair {
         let call = HiddenCall::whole("hidden".to_owned(), TOOL_NAME, 0, "{}", 100);
         HiddenPair {
             id,
@@ -91,7 +91,7 @@ impl Store<'_> {
 
     fn pairs_beside(&self) -> Vec<HiddenPair> {
         let beside = |(n, call): (usize, &String)| {
-            let place = InsertionPlace::Beside {
+            let place = InsertionPoint::Beside {
                 sibling: call.clone(),
                 offset: [0, 1, -1][n % 3],
             };
@@ -106,7 +106,7 @@ impl Store<'_> {
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
             wire: self.wire.id(),
-            place: InsertionPlace::After(self.position.clone()),
+            place: InsertionPoint::After(self.position.clone()),
             content: InsertionContent::Text("hello".to_owned()),
             created_ms: 1,
         }
@@ -165,7 +165,7 @@ impl Store<'_> {
                 found: self.pairs_beside().into_iter().filter(|_| has(1024)).collect(),
             }),
             Need::Pairs(ids) => {
-                let asides = ids.iter().map(|id| self.pair(*id, InsertionPlace::Aside));
+                let asides = ids.iter().map(|id| self.pair(*id, InsertionPoint::Aside));
                 Answer::Pairs(asides.filter(|_| has(2048)).collect())
             }
             Need::PairsBeside(_) => {
@@ -200,7 +200,7 @@ fn planned(
     mut records: Records,
     policy: &Policy<'_>,
 ) -> (AgentCall, Plan, Records) {
-    let mut planning = Planning::new(call, policy);
+    let mut planning = Planner::new(call, policy);
     let mut needs = planning.needs();
     for _ in 0..READS {
         for need in needs {
@@ -273,13 +273,13 @@ pub fn check(input: &[u8]) {
     records.conversation = conversation;
     let (call_after, plan, records) = planned(&store, call(&reading, flag(128)), records, &policy);
     // Nothing is asked for that was read: the plan is made in one step.
-    let mut again = Planning::new(call(&reading, flag(128)), &policy);
+    let mut again = Planner::new(call(&reading, flag(128)), &policy);
     assert!(again.advance(&records, &policy).is_ok());
     let (_, same) = again.done();
     assert_eq!(plan.effects, same.effects);
     assert_eq!(plan.pin.active_id(), same.pin.active_id());
 
-    let planned = Planned {
+    let planned = PlannedRequest {
         reading: &call_after.reading,
         call: call_after.facts(),
         pin: &plan.pin,

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::{fs, panic};
 
-/// A folder of `tests/fuzz`, from whichever crate of the workspace.
-pub fn folder(name: &str) -> PathBuf {
+/// A directory of `tests/fuzz`, from whichever crate of the workspace.
+pub fn directory(name: &str) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let mut folders = crates.map(|of| of.join("tests/fuzz").join(name));
-    folders.find(|folder| folder.is_dir()).expect("tests/fuzz")
+    let mut directories = crates.map(|of| of.join("tests/fuzz").join(name));
+    directories
+        .find(|directory| directory.is_dir())
+        .expect("tests/fuzz")
 }
 
 /// The inputs of a file: a JSON string a line, of which each character is one byte.
@@ -21,8 +23,8 @@ fn inputs(file: &Path) -> Vec<Vec<u8>> {
 
 pub fn replay(target: &str, check: fn(&[u8])) {
     let name = format!("{target}.jsonl");
-    let crashes = Some(folder("crashes").join(&name)).filter(|file| file.exists());
-    for file in [folder("corpus").join(&name)].into_iter().chain(crashes) {
+    let crashes = Some(directory("crashes").join(&name)).filter(|file| file.exists());
+    for file in [directory("corpus").join(&name)].into_iter().chain(crashes) {
         let all = inputs(&file);
         assert!(!all.is_empty(), "{} is empty", file.display());
         for (at, input) in all.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::replay::{folder, replay};
+use super::replay::{directory, replay};
 
 macro_rules! replayed {
     ($($target:ident: $check:path,)*) => {
@@ -18,7 +18,7 @@ macro_rules! replayed {
 
 replayed! {
     config: super::config::check,
-    course: super::course::check,
+    response: super::response::check,
     document: super::document::check,
     draft: super::draft::check,
     framer: super::framer::check,
@@ -37,7 +37,7 @@ fn every_target_is_replayed() {
     // The crate of the state replays its own.
     let replayed = REPLAYED.iter().chain(&["resp"]);
     let stem = |file: fs::DirEntry| file.path().file_stem().unwrap().to_str().unwrap().to_owned();
-    let targets = fs::read_dir(folder("targets"))
+    let targets = fs::read_dir(directory("targets"))
         .unwrap()
         .map(|file| stem(file.unwrap()));
     assert_eq!(

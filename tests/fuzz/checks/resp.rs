@@ -122,9 +122,9 @@ fn stored(record: &StoredRecord) -> Option<Result<RedisRecord, StoreError>> {
     match record {
         StoredRecord::Document(_) => None,
         StoredRecord::Handoff(handoff) => {
-            Some(RedisRecord::of(record, 0).map(|stored| stored.archived(handoff.archived)))
+            Some(RedisRecord::from_record(record, 0).map(|stored| stored.archived(handoff.archived)))
         }
-        _ => Some(RedisRecord::of(record, 0)),
+        _ => Some(RedisRecord::from_record(record, 0)),
     }
 }
 

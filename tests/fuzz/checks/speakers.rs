@@ -70,7 +70,7 @@ pub fn check(input: &[u8]) {
     for stretch in &spoken[at] {
         let overlaps = stretch.range.start < inside.end && inside.start < stretch.range.end;
         assert!(
-            stretch.by != UserText::Person || !overlaps,
+            stretch.by != UserText::User || !overlaps,
             "{texts:?}: {stretch:?}"
         );
     }

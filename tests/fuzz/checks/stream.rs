@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::pieces;
-use baton_core::course::StreamMerge;
+use baton_core::response::StreamMerge;
 use baton_core::rewrite::RequestReading;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{Ending, Operation, ResponseWatch, WIRES};

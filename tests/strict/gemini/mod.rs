@@ -99,13 +99,13 @@ impl Dialect for Gemini {
             .find(|(word, _)| *word == kind)
             .map(|(_, code)| *code);
         let error = self.error(code.unwrap_or(503), message);
-        render::GeminiFraming::of(request).event(&error, at, true)
+        render::GeminiFraming::from_request(request).event(&error, at, true)
     }
 
     fn padding_event(&self, request: &Received, at: usize, size: usize) -> Bytes {
         let part = json!({"text": "", "partMetadata": {"padding": "x".repeat(size)}});
         let candidate = json!({"content": {"parts": [part], "role": "model"}, "index": 0});
-        render::GeminiFraming::of(request).event(&json!({"candidates": [candidate]}), at, false)
+        render::GeminiFraming::from_request(request).event(&json!({"candidates": [candidate]}), at, false)
     }
 
     fn models(&self) -> Value {

@@ -20,7 +20,7 @@ pub(super) enum GeminiFraming {
 }
 
 impl GeminiFraming {
-    pub(super) fn of(request: &Received) -> Self {
+    pub(super) fn from_request(request: &Received) -> Self {
         let query = request.path.split_once('?').map_or("", |(_, query)| query);
         let sse = query
             .split('&')
@@ -65,7 +65,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     } else {
         chunks
     };
-    let framing = GeminiFraming::of(request);
+    let framing = GeminiFraming::from_request(request);
     let end = chunks.len().saturating_sub(1);
     let mut events = Vec::new();
     let mut written = 0;

@@ -63,7 +63,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
 
 /// A stream without a content type, whose last event has no output.
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
-    let ending = ResponseStatus::of(reply);
+    let ending = ResponseStatus::from_reply(reply);
     let usage = usage_object(usage, usage::thoughts(reply));
     let response = object(request, &ending, &[], &usage);
     let output = output::items(request, reply);

@@ -12,7 +12,7 @@ use crate::usage::{self, Usage};
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     let output = output::items(request, reply);
-    let ending = ResponseStatus::of(reply);
+    let ending = ResponseStatus::from_reply(reply);
     let usage = usage_object(usage, usage::thoughts(reply));
     let response = object(request, &ending, &output, &usage);
     store(request, &response, &output);

@@ -28,7 +28,7 @@ impl ResponseStatus {
         ..ResponseStatus::OPEN
     };
 
-    pub(super) fn of(reply: &Reply) -> Self {
+    pub(super) fn from_reply(reply: &Reply) -> Self {
         let incomplete = |reason: &str| ResponseStatus {
             status: "incomplete",
             reason: Some(reason.to_owned()),

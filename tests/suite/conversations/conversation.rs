@@ -9,7 +9,7 @@ use super::view::{Opening, View};
 use super::wires::WireProfile;
 use crate::matrix::variants::Call;
 
-/// A point to which a person may rewind.
+/// A point to which a user may rewind.
 #[derive(Debug, Clone)]
 struct Snapshot {
     history: Vec<Value>,
@@ -35,7 +35,7 @@ pub struct AgentConversation {
     pub view: View,
     /// Whether the opening forbids something.
     forbids: bool,
-    /// What the person forbade, oldest first.
+    /// What the user forbade, oldest first.
     pub rules: Vec<String>,
     pub quirks: AgentQuirks,
     profile: WireProfile,
@@ -43,7 +43,7 @@ pub struct AgentConversation {
     /// Calls that the agent has to answer.
     calls: Vec<Call>,
     opening: Opening,
-    /// Whether the history ends with what a person or a tool said.
+    /// Whether the history ends with what a user or a tool said.
     asked: bool,
     /// The last response, where the agent continues by its id.
     previous: Option<Held>,
@@ -71,7 +71,7 @@ fn kind_on(profile: &WireProfile, kind: u8) -> u8 {
     }
 }
 
-/// What a person forbids from the start.
+/// What a user forbids from the start.
 const FIRST_RULE: &str = "Never touch module 0.";
 
 /// How agents open a conversation. Without a preamble, or with one: in blocks, in a message of its own, with
@@ -203,7 +203,7 @@ impl AgentConversation {
         }
     }
 
-    /// The next message of the agent's: results of its calls, or what a person says.
+    /// The next message of the agent's: results of its calls, or what a user says.
     pub fn ask(&mut self, says: u8, n: usize) {
         if !self.begun() {
             return self.open(&self.opening.clone());
@@ -229,17 +229,17 @@ impl AgentConversation {
         }
     }
 
-    /// Whether each request has all that the person said, as it was said.
+    /// Whether each request has all that the user said, as it was said.
     fn states_rules(&self) -> bool {
         !self.is_subagent() && !self.quirks.stored()
     }
 
-    /// Whether its user is the model of another one: nothing that it says is a rule of the person.
+    /// Whether its user is the model of another one: nothing that it says is a rule of the user.
     fn is_subagent(&self) -> bool {
         self.name == 3 && self.profile.traits.blocks
     }
 
-    /// What a person says.
+    /// What a user says.
     pub fn say(&mut self, answer: &str) {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
@@ -253,14 +253,14 @@ impl AgentConversation {
         self.asked = true;
     }
 
-    /// Whether a person may say something to baton now: the model has said all, and no call waits.
+    /// Whether a user may say something to baton now: the model has said all, and no call waits.
     pub fn may_command(&self) -> bool {
         let lost = self.view.cut.is_some() && self.view.may_undo().is_none();
         let held = self.quirks.stored();
         self.begun() && !self.asked && self.calls.is_empty() && !lost && !held && !self.doubled
     }
 
-    /// A person says this to baton: it is in no view of the model's.
+    /// A user says this to baton: it is in no view of the model's.
     pub fn command(&mut self, command: &str) {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
@@ -271,7 +271,7 @@ impl AgentConversation {
         self.history.push((self.profile.user)(&[command.to_owned()]));
     }
 
-    /// The results of calls, and what a person says with them.
+    /// The results of calls, and what a user says with them.
     fn answer(&mut self, calls: &[Call], answer: Option<&String>) {
         let read = format!(
             "It says\n[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n{}",

@@ -14,8 +14,8 @@ const BEHIND: &str = "Stop here: do not go on with the work";
 /// The same where it sees a selection.
 const SELECTED: &str = "You were not in the session.";
 
-/// What precedes the person's unanswered message.
-const OPEN: &str = "The person's last message, still to be answered:";
+/// What precedes the user's unanswered message.
+const OPEN: &str = "The user's last message, still to be answered:";
 
 /// What the model does when it is requested to write a document.
 #[derive(Debug, Clone, Copy)]
@@ -106,14 +106,14 @@ impl Drafted {
 }
 
 impl Drafted {
-    /// A person's message before the model's newest words is answered: shown as open, it would be done a second time.
+    /// A user's message before the model's newest words is answered: shown as open, it would be done a second time.
     fn tells_nothing_answered_as_open(&self, seen: &[Item]) -> Result<(), String> {
         let models = |item: &Item| matches!(item, Item::Model(_) | Item::Thought(_) | Item::Call { .. });
         let answered = &seen[..seen.iter().rposition(models).unwrap_or_default()];
         let Some((_, open)) = self.prompt.split_once(OPEN) else {
             return Ok(());
         };
-        // The person quotes an answer of baton's there, with what was open then.
+        // The user quotes an answer of baton's there, with what was open then.
         if open.trim_start().starts_with("See ") {
             return Ok(());
         }

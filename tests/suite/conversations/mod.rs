@@ -154,7 +154,7 @@ struct Run {
     happened: Happened,
 }
 
-/// What a person's rules must outlive.
+/// What a user's rules must outlive.
 #[derive(Debug, Clone, Copy)]
 enum Met {
     /// A second handoff.
@@ -175,7 +175,7 @@ enum Setting<'a> {
     OneProcess,
     /// To replicas over a store in this server.
     Replicas(&'a RedisServer),
-    /// To plan and course alone.
+    /// To plan and response machine alone.
     Pure,
 }
 
@@ -308,9 +308,9 @@ impl Run {
             config.handoff.mode = HandoffMode::Stop;
         }
         config.recall.per_turn = u32::try_from(RECALLS).unwrap();
-        if let Some((name, folder)) = self.profile.variant.place {
+        if let Some((name, directory)) = self.profile.variant.place {
             let mut place = config.upstreams["openai"].clone();
-            place.base_url = format!("{}{folder}", self.provider.url());
+            place.base_url = format!("{}{directory}", self.provider.url());
             config.upstreams.insert(name.to_owned(), place);
         }
         config
@@ -879,7 +879,7 @@ macro_rules! conversations {
             whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::QUICK);
         })*
 
-        /// Over plan and course alone.
+        /// Over plan and response machine alone.
         mod pure {
             use super::*;
 

@@ -61,7 +61,7 @@ pub enum Shown {
     Block(Value),
     Sentinel(String),
     Aside,
-    /// What a person is shown of a handoff that a threshold began.
+    /// What a user is shown of a handoff that a threshold began.
     Told,
 }
 
@@ -207,7 +207,7 @@ pub struct Begins<'a> {
     pub repeat: Option<&'a str>,
     /// A threshold began a handoff in front of the answer.
     pub drafted: Option<&'a Drafted>,
-    /// The person's rules in the agent's transcript, oldest first: they stand behind every cut.
+    /// The user's rules in the agent's transcript, oldest first: they stand behind every cut.
     pub rules: &'a [String],
 }
 
@@ -629,7 +629,7 @@ impl Exchange {
     /// The answer to a search, so many having been answered before it.
     fn search(&self, before: usize) -> HiddenResult {
         match before < self.recalls {
-            true => HiddenResult::of(FOUND[0]),
+            true => HiddenResult::from_text(FOUND[0]),
             false => HiddenResult::TOO_OFTEN,
         }
     }

@@ -79,7 +79,7 @@ pub struct LegPlan {
 pub enum Broken {
     /// It sends the same request again.
     Again,
-    /// It keeps what arrived, and the person's message says that there was no more.
+    /// It keeps what arrived, and the user's message says that there was no more.
     Kept,
     /// The same, with the end of what arrived in that message.
     Quoted,
@@ -102,7 +102,7 @@ pub enum Step {
         /// The outcome of the documents that the model is requested to write.
         drafts: Vec<DraftPlan>,
     },
-    /// A person requests the undo of the last handoff, or of its undo.
+    /// A user requests the undo of the last handoff, or of its undo.
     Undo {
         who: usize,
         stream: bool,

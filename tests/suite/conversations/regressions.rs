@@ -334,7 +334,7 @@ fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
     }
 }
 
-/// An answer of our own that shows a sentinel is sent by its id alone: the handoff is known by that. What the person said
+/// An answer of our own that shows a sentinel is sent by its id alone: the handoff is known by that. What the user said
 /// before the model's newest answer is no open message, though that is sent by its id, too.
 #[test]
 fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
@@ -506,9 +506,9 @@ fn an_error_behind_an_automatic_handoff_is_told_as_the_agent_can_read_it() {
     }
 }
 
-/// A pasted answer with a handoff in it is none of the person's rules, and no short text is another's.
+/// A pasted answer with a handoff in it is none of the user's rules, and no short text is another's.
 #[test]
-fn what_a_person_quotes_of_a_handoff_is_no_rule() {
+fn what_a_user_quotes_of_a_handoff_is_no_rule() {
     let says = |says: u8| Step::Turn {
         who: 0,
         legs: vec![leg(&[Piece::Think], End::Natural)],

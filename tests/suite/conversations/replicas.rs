@@ -103,7 +103,7 @@ pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> Shar
     settings.durability = ServerDurability::Memory;
     prefix.clone_into(&mut settings.prefix);
     settings.timeout = time;
-    Arc::new(RedisStore::of(&settings).unwrap())
+    Arc::new(RedisStore::new(&settings).unwrap())
 }
 
 macro_rules! replicas {

@@ -1,20 +1,20 @@
-//! The same conversations over plan and course alone. The store is a few maps, and the provider is asked directly: no socket, no
+//! The same conversations over plan and response machine alone. The store is a few maps, and the provider is asked directly: no socket, no
 //! process, no file. What this cannot show is what only a whole proxy does: notices and handoffs by a threshold, and undos.
 
 use std::sync::Arc;
 
-use baton_core::course::{
-    Action, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress, ResponseEnd,
-    StreamMerge, StreamedAnswer, VerdictInput,
-};
 use baton_core::handoffs::carry::{self, CarryPolicy};
 use baton_core::handoffs::recall::RecallIndexSettings;
-use baton_core::mark::aside;
+use baton_core::marker::aside;
 use baton_core::plan::{
-    self, AgentCall, AnsweredBy, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned, Planning,
-    Policy, RefusedModels, RuleQuery, Situation, is_model_call, is_retryable, resends,
+    self, AgentCall, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, PlannedRequest, Planner, Policy,
+    RefusedModels, RespondInput, Responder, RuleQuery, is_model_call, is_retryable, resends,
 };
-use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace, RecordChange};
+use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPoint, RecordChange};
+use baton_core::response::{
+    Action, AnsweredCall, JoinedAnswer, LegEvent, LegProgress, ResponseEffect, ResponseEnd, ResponseMachine,
+    ResponseOptions, StreamMerge, StreamedAnswer, VerdictInput,
+};
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::{RequestReading, RewriteOutcome};
 use baton_core::text::splice;
@@ -31,7 +31,7 @@ use uuid::Uuid;
 use super::sim_store::SimStore;
 use crate::harness::RawResponse;
 
-/// Plan, course and a store.
+/// Plan, response machine and a store.
 pub struct Sim {
     config: Config,
     tools: OurTools,
@@ -49,7 +49,7 @@ impl RefusedModels for NoneRefused {
 
 /// One request while it is answered.
 struct Answering<'a> {
-    plan: Planned<'a>,
+    plan: PlannedRequest<'a>,
     config: &'a Config,
     store: &'a mut SimStore,
     provider: &'a Strict,
@@ -65,7 +65,7 @@ struct Answering<'a> {
 
 /// What an effect led to.
 enum Done {
-    Event(CourseEvent),
+    Event(LegEvent),
     Leg(DirectAnswer),
 }
 
@@ -146,7 +146,7 @@ impl Sim {
         };
         let mut store = std::mem::take(&mut self.store);
         let policy = self.policy();
-        let mut planning = Planning::new(call, &policy);
+        let mut planning = Planner::new(call, &policy);
         let mut records = store.records(&key);
         let mut needs = planning.needs();
         loop {
@@ -164,7 +164,7 @@ impl Sim {
             store.perform(&key, effect, &mut plan.offer);
         }
         let mut answering = Answering {
-            plan: Planned {
+            plan: PlannedRequest {
                 reading: &call.reading,
                 call: call.facts(),
                 pin: &plan.pin,
@@ -209,7 +209,7 @@ impl Answering<'_> {
             true => self.store.take_repeat(self.key, &self.text),
             false => None,
         };
-        let situation = Situation {
+        let situation = RespondInput {
             repeated,
             thread: None,
             draft: None,
@@ -222,8 +222,8 @@ impl Answering<'_> {
             .answered_by()
             .unwrap_or_else(|| plan.answered_by(&situation).by)
         {
-            AnsweredBy::Model => (None, plan.first(self.tooled)),
-            AnsweredBy::AfterHandoff(id) => {
+            Responder::Model => (None, plan.first(self.tooled)),
+            Responder::AfterHandoff(id) => {
                 let handoff = self.store.handoff(id).unwrap();
                 (self.fired, self.fresh) = (vec![id], true);
                 let sent = plan.fresh(&handoff);
@@ -240,11 +240,11 @@ impl Answering<'_> {
         }
         let max_chain = self.config.handoff.max_chain;
         let verdict = match &handoff {
-            None => VerdictInput::of(&plan, &sent, self.tooled, max_chain),
+            None => VerdictInput::new(&plan, &sent, self.tooled, max_chain),
             Some(_) => VerdictInput {
                 legs: 2,
                 pending: None,
-                ..VerdictInput::of(&plan, &plan.first(true), self.tooled, max_chain)
+                ..VerdictInput::new(&plan, &plan.first(true), self.tooled, max_chain)
             },
         };
         match plan.reading.view.facts.stream {
@@ -259,8 +259,8 @@ impl Answering<'_> {
         self.provider.answer(self.path, self.headers, body).await.unwrap()
     }
 
-    fn course(&self, first: VerdictInput, handoff: Option<&Handoff>) -> Course {
-        Course::new(CourseTerms {
+    fn machine(&self, first: VerdictInput, handoff: Option<&Handoff>) -> ResponseMachine {
+        ResponseMachine::new(ResponseOptions {
             first,
             stops: self.stops(),
             goes_on_by_id: !resends(&self.plan.reading.view),
@@ -275,7 +275,7 @@ impl Answering<'_> {
     fn watch(&self) -> ResponseWatch {
         ResponseWatch {
             hide: self.plan.offered(self.tooled, self.fresh),
-            buffered_bytes: self.config.limits.held_bytes,
+            buffered_bytes: self.config.limits.tool_arguments_bytes,
         }
     }
 
@@ -299,16 +299,16 @@ impl Answering<'_> {
         if let Some(handoff) = &handoff {
             merge.open_with(self.sentinel(handoff));
         }
-        let mut answer = StreamedAnswer::new(self.course(verdict, handoff.as_deref()), merge);
+        let mut answer = StreamedAnswer::new(self.machine(verdict, handoff.as_deref()), merge);
         let mut response = whole(200, Vec::new());
         read(&mut answer, first, &mut response.raw);
-        while let Some(action) = answer.course.poll_action() {
+        while let Some(action) = answer.machine.poll_action() {
             match action {
                 Action::Say(text) => answer.merge.say(&text, &mut answer.out),
                 Action::Perform(effect) => {
                     let spoken = answer.spoken(&effect);
                     match self.perform(effect, spoken).await {
-                        Done::Event(event) => answer.course.handle_event(event),
+                        Done::Event(event) => answer.machine.handle_event(event),
                         Done::Leg(leg) => {
                             answer.leg_begun(self.plan.offered(self.tooled, self.fresh));
                             read(&mut answer, leg, &mut response.raw);
@@ -344,7 +344,7 @@ impl Answering<'_> {
         let Some(report) = view.wire().reply(view, &body, self.watch()) else {
             return whole(200, body.to_vec());
         };
-        let mut answer = JoinedAnswer::new(self.course(verdict, handoff.as_deref()));
+        let mut answer = JoinedAnswer::new(self.machine(verdict, handoff.as_deref()));
         answer.leg_over(body, report);
         let close = loop {
             let effect = match answer.poll_action() {
@@ -362,7 +362,7 @@ impl Answering<'_> {
             match self.perform(effect, spoken).await {
                 Done::Event(event) => answer.performed(event),
                 Done::Leg(leg) => {
-                    answer.performed(CourseEvent::LegBegun);
+                    answer.performed(LegEvent::LegBegun);
                     let body: Bytes = leg.pieces.concat().into();
                     match view
                         .wire()
@@ -393,45 +393,45 @@ impl Answering<'_> {
         }
     }
 
-    async fn perform(&mut self, effect: Effect, spoken: Option<LegOutput>) -> Done {
+    async fn perform(&mut self, effect: ResponseEffect, spoken: Option<LegOutput>) -> Done {
         Done::Event(match effect {
-            Effect::WriteHandoff(new) => {
+            ResponseEffect::WriteHandoff(new) => {
                 let handoff = self.write_handoff(new);
-                CourseEvent::HandoffWritten {
+                LegEvent::HandoffWritten {
                     sentinel: self.sentinel(&handoff),
                     next: NextLeg::after(handoff.id, handoff.head, handoff.routed),
                 }
             }
-            Effect::WritePairs(all) => {
+            ResponseEffect::WritePairs(all) => {
                 let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
                 for (call, place) in placed {
                     self.write_pair(call, place);
                 }
-                CourseEvent::Written
+                LegEvent::Written
             }
-            Effect::AnswerCall(call) => {
-                let pair = self.write_pair(call, InsertionPlace::Aside);
+            ResponseEffect::AnswerCall(call) => {
+                let pair = self.write_pair(call, InsertionPoint::Aside);
                 let ours = self.plan.offered(self.tooled, self.fresh);
                 let more = self
                     .wire()
                     .ask_again(&spoken.unwrap(), std::slice::from_ref(&pair), ours);
-                CourseEvent::CallAnswered {
+                LegEvent::CallAnswered {
                     mark: self.wire().sentinel_text(&aside::line(pair.id)),
                     more: more.unwrap(),
                     answer: pair.answer,
                 }
             }
-            Effect::WriteId { shown, origin } => {
+            ResponseEffect::WriteId { shown, origin } => {
                 self.store.responses.insert(shown, origin.written());
-                CourseEvent::Written
+                LegEvent::Written
             }
-            Effect::Send { leg, .. } => {
+            ResponseEffect::Send { leg, .. } => {
                 self.fresh = leg.head.is_some();
                 let answer = self.sent(&self.plan.later_leg(&leg)).await;
                 if answer.status < 300 {
                     return Done::Leg(answer);
                 }
-                CourseEvent::LegRefused {
+                LegEvent::LegRefused {
                     retry: is_retryable(answer.status),
                     pause: None,
                 }
@@ -448,14 +448,14 @@ impl Answering<'_> {
             .any(|(name, _)| *name == "x-claude-code-agent-id");
         let words = self.plan.users_words(&RuleQuery {
             earlier: earlier.as_deref(),
-            by_person: !subagent,
+            by_user: !subagent,
             without: &[],
             markers: &self.config.draft.markers,
             redactor: &self.config.redactor(),
         });
         let policy = CarryPolicy {
-            scope: self.config.handoff.carry,
-            tokens: self.config.handoff.carry_tokens,
+            scope: self.config.handoff.append_missing,
+            tokens: self.config.handoff.append_tokens,
         };
         let carried = carry::carry(&new.prompt, &words, None, policy);
         let new = NewHandoff {
@@ -481,7 +481,7 @@ impl Answering<'_> {
         handoff
     }
 
-    fn write_pair(&mut self, answered: AnsweredCall, place: InsertionPlace) -> HiddenPair {
+    fn write_pair(&mut self, answered: AnsweredCall, place: InsertionPoint) -> HiddenPair {
         let answer = answered.answer.clone().unwrap_or_else(|| self.search(&answered));
         let pair = HiddenPair {
             id: Uuid::now_v7(),

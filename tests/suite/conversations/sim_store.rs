@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::marker::seal::{SealKey, SealKeys};
 use baton_core::plan::{
-    AgentCall, Answer, Effect, KnownConversation, ListedRecords, Need, PairsAfter, Records, ToolOffer,
+    AgentCall, Answer, KnownConversation, ListedRecords, Need, PairsAfter, PlanWrite, Records, ToolOffer,
 };
 use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, RecordChange, sibling_key};
 use bytes::Bytes;
@@ -178,22 +178,22 @@ impl SimStore {
     }
 
     /// Makes a write of a plan.
-    pub fn perform(&mut self, key: &str, effect: Effect, offer: &mut ToolOffer) {
+    pub fn perform(&mut self, key: &str, effect: PlanWrite, offer: &mut ToolOffer) {
         let record = self.record(key);
         match effect {
-            Effect::TakeOverCutPoint(point) => self.change(key, &RecordChange::LeftOut(point.handoff)),
-            Effect::KeepCutPoint(handoff) => self.change(key, &RecordChange::ReliedOn(handoff)),
-            Effect::TakeOverInsertions(_) => drop(self.checked.insert(key.to_owned())),
-            Effect::DecideTool(decision) => {
+            PlanWrite::TakeOverCutPoint(point) => self.change(key, &RecordChange::LeftOut(point.handoff)),
+            PlanWrite::KeepCutPoint(handoff) => self.change(key, &RecordChange::ReliedOn(handoff)),
+            PlanWrite::TakeOverInsertions(_) => drop(self.checked.insert(key.to_owned())),
+            PlanWrite::DecideTool(decision) => {
                 let (from, to) = (record.tooled, decision.tooled());
                 self.change(key, &RecordChange::Tooled { from, to });
                 offer.set(decision.written(to));
             }
-            Effect::Follow(to) => {
+            PlanWrite::Follow(to) => {
                 let from = record.active;
                 self.change(key, &RecordChange::Followed { from, to });
             }
-            Effect::KnowPairs(_) | Effect::LoseInsertions(_) => {}
+            PlanWrite::KnowPairs(_) | PlanWrite::LoseInsertions(_) => {}
         }
     }
 }

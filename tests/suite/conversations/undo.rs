@@ -3,7 +3,7 @@
 use super::{Checked, Met, Proxies, Run};
 
 impl Run {
-    /// A person requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
+    /// A user requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
     /// view.
     pub async fn undo_in_the_chat(&mut self, who: usize, stream: bool) -> Checked {
         if !self.conversations[who].may_command() || matches!(self.proxies, Proxies::Pure(_)) {

@@ -78,7 +78,7 @@ async fn a_sentinel_lost_in_a_summary_unpins_and_is_counted() {
     assert!(fixture.last().offers_handoff());
     let events = fixture.baton.events(3).await;
     assert_eq!(
-        events.iter().map(|e| e.unpinned).collect::<Vec<_>>(),
+        events.iter().map(|e| e.lost_sentinel).collect::<Vec<_>>(),
         [false, false, true]
     );
 }
@@ -99,7 +99,10 @@ async fn another_conversation_with_the_same_opening_is_not_counted() {
         assert_eq!(fixture.last().messages().len(), 3);
     }
     let events = fixture.baton.events(5).await;
-    let pinned: Vec<_> = events.iter().map(|e| (e.pinned.is_some(), e.unpinned)).collect();
+    let pinned: Vec<_> = events
+        .iter()
+        .map(|e| (e.pinned.is_some(), e.lost_sentinel))
+        .collect();
     let (cut, whole) = ((true, false), (false, false));
     assert_eq!(pinned, [whole, cut, whole, cut, whole]);
 }
@@ -321,7 +324,7 @@ async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
         .turn(&[&history()[..], &[assistant(&message.content)]].concat())
         .await;
     assert_eq!(texts(fixture.last().messages()), [carry()]);
-    // Quoted in a person's text it has no effect, unless the text begins with it.
+    // Quoted in a user's text it has no effect, unless the text begins with it.
     fixture.script.push(Reply::text("ok"));
     let quote = format!(
         "<previous_response_suffix>{}</previous_response_suffix>",

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_core::handoffs::carry::CarryScope;
-use baton_core::mark::seal::SealKey;
+use baton_core::marker::seal::SealKey;
 use baton_llm::serve::app::App;
 use baton_llm::serve::proxy::server;
 use baton_llm::serve::service;
@@ -74,12 +74,12 @@ pub fn config(url: &str) -> Config {
     }
     config.server.drain = Duration::ZERO;
     // Every request is spilled to a file while its response streams.
-    config.limits.shelf_bytes = 0;
+    config.limits.request_buffer_bytes = 0;
     // Tests send the same request twice, and have read the first answer.
     config.limits.waits.unread = Duration::ZERO;
     config.state_dir = memory_dir();
     // Tests of the cut are about the prompt. What else is put behind it is tested by itself.
-    config.handoff.carry = CarryScope::Rules;
+    config.handoff.append_missing = CarryScope::Rules;
     config
 }
 
@@ -96,7 +96,7 @@ pub fn memory() -> SharedStore {
     Arc::new(SqliteStore::in_memory().unwrap())
 }
 
-/// Runs git in a folder, by a name of its own; whether it succeeded.
+/// Runs git in a directory, by a name of its own; whether it succeeded.
 pub fn git(dir: &std::path::Path, args: &[&str]) -> bool {
     let done = std::process::Command::new("git")
         .current_dir(dir)
@@ -106,7 +106,7 @@ pub fn git(dir: &std::path::Path, args: &[&str]) -> bool {
     done.is_ok_and(|done| done.status.success())
 }
 
-/// A temporary folder, in memory where the system has such a thing: these tests do not test the disk.
+/// A temporary directory, in memory where the system has such a thing: these tests do not test the disk.
 pub fn temp() -> tempfile::TempDir {
     tempfile::tempdir_in(memory_dir()).unwrap()
 }

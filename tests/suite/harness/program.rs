@@ -100,7 +100,7 @@ impl Drop for Program {
     }
 }
 
-/// The command `baton serve` on free ports over this state folder, without the config of this machine's user.
+/// The command `baton serve` on free ports over this state directory, without the config of this machine's user.
 pub fn serve(state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command

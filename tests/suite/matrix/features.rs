@@ -138,7 +138,7 @@ pub async fn written_call(variant: Variant) {
         let next = fixture.then(&fixture.history(), &answer, "More.");
         fixture.ask(&next, stream).await;
         let events = fixture.baton.events(2).await;
-        let counts = events.iter().map(|e| (e.written_calls, e.fired.len()));
+        let counts = events.iter().map(|e| (e.text_tool_calls, e.fired.len()));
         assert_eq!(counts.collect::<Vec<_>>(), [(1, 0), (0, 0)], "streamed: {stream}");
         fixture.assert_clean();
     }
@@ -146,7 +146,7 @@ pub async fn written_call(variant: Variant) {
 
 /// Arguments over the size limit are dropped: the call is restored without them, with its result.
 pub async fn call_over_the_size_limit(variant: Variant) {
-    let tight = |c: &mut baton_llm::state::config::Config| c.limits.held_bytes = 4096;
+    let tight = |c: &mut baton_llm::state::config::Config| c.limits.tool_arguments_bytes = 4096;
     let long = || {
         let prompt = "x".repeat(10_000);
         let reply = Reply::new().thinking("All of it.").say("Handing over.");

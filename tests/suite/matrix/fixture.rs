@@ -244,9 +244,9 @@ impl Fixture {
 
 fn config(variant: &Variant, url: &str) -> Config {
     let mut config = harness::config(url);
-    if let Some((name, folder)) = variant.place {
+    if let Some((name, directory)) = variant.place {
         let mut place = config.upstreams["openai"].clone();
-        place.base_url = format!("{url}{folder}");
+        place.base_url = format!("{url}{directory}");
         config.upstreams.insert(name.to_owned(), place);
     }
     config

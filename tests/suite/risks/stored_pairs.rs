@@ -205,7 +205,7 @@ async fn branches_that_agree_in_their_last_calls(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An agent that takes an old call out of its history, and a store that has lost a refused call. A person who goes back
+/// An agent that takes an old call out of its history, and a store that has lost a refused call. A user who goes back
 /// to before both loses nothing.
 async fn a_pair_whose_place_is_gone_is_counted(variant: Variant) {
     let refused = || Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::mail_server::{MailCall, MailReply, MailServer};
 
-/// The script in a folder, with nothing in its environment but the server.
+/// The script in a directory, with nothing in its environment but the server.
 fn script(dir: &Path, url: &str, args: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(super::Runner::Python.program());
@@ -167,7 +167,7 @@ async fn files_go_from_one_agent_to_the_other() {
 
 #[tokio::test]
 #[ignore = "needs Python: .ci/full sdks"]
-async fn what_a_person_reads_says_who_has_the_files() {
+async fn what_a_user_reads_says_who_has_the_files() {
     let server = MailServer::start(|tool, arguments, _| match arguments["agent_name"] == "Wrong" {
         true => conflict("b\u{1b}[31m"),
         false => kind(tool, arguments),

@@ -76,15 +76,15 @@ impl Runner {
         program
     }
 
-    /// The folder of its scripts.
+    /// The directory of its scripts.
     fn scripts(&self) -> PathBuf {
-        let folder = match self {
+        let directory = match self {
             Runner::Python => "py",
             Runner::Node => "js",
         };
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/sdk")
-            .join(folder)
+            .join(directory)
     }
 }
 
@@ -159,7 +159,7 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let lengths = |tooth: &[(usize, usize)]| tooth.iter().map(|(turns, _)| *turns).collect::<Vec<_>>();
     let usual = lengths(&teeth[2]);
     assert!(usual.is_sorted(), "run {run}: contexts {teeth:?}");
-    // Where the person's "Go on." was needed, that message is in the second context.
+    // Where the user's "Go on." was needed, that message is in the second context.
     let odd = requests
         .iter()
         .any(|seen| seen.header("x-judge-fault") == Some("lost"));
@@ -220,7 +220,7 @@ impl Judged {
     }
 }
 
-/// The program, as a person runs it.
+/// The program, as a user runs it.
 struct Proxy {
     program: Program,
     _state: tempfile::TempDir,

@@ -59,7 +59,7 @@ fn commands_that_change_no_file_are_distinguished_from_those_that_may() {
         "git branch --show-current",
         "",
     ] {
-        assert!(only_looks(line), "{line}");
+        assert!(is_read_only(line), "{line}");
     }
     for line in [
         "echo x > a",
@@ -81,11 +81,11 @@ fn commands_that_change_no_file_are_distinguished_from_those_that_may() {
         "npm install",
         "cargo test | tee log",
     ] {
-        assert!(!only_looks(line), "{line}");
+        assert!(!is_read_only(line), "{line}");
     }
     let all = runs("cd app && cargo test; cd ../b && cargo test && cargo fmt");
     assert_eq!(
-        all.iter().map(|run| &*run.folder).collect::<Vec<_>>(),
+        all.iter().map(|run| &*run.directory).collect::<Vec<_>>(),
         ["app", "b", "b"]
     );
     assert_eq!(
@@ -134,27 +134,27 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
 }
 
 #[test]
-fn commands_run_in_the_folder_that_the_line_has_changed_to() {
-    let folders = |line: &str| -> Vec<(String, String)> {
+fn commands_run_in_the_directory_that_the_line_has_changed_to() {
+    let directories = |line: &str| -> Vec<(String, String)> {
         let runs = runs(line).into_iter();
-        runs.map(|run| (run.folder, run.text.to_owned())).collect()
+        runs.map(|run| (run.directory, run.text.to_owned())).collect()
     };
-    let one = |folder: &str, text: &str| (folder.to_owned(), text.to_owned());
+    let one = |directory: &str, text: &str| (directory.to_owned(), text.to_owned());
     assert_eq!(
-        folders("cd app && npm test && cd .. && make check"),
+        directories("cd app && npm test && cd .. && make check"),
         [one("app", "npm test"), one("", "make check")]
     );
     assert_eq!(
-        folders("(cd app && npm test --silent) && make"),
+        directories("(cd app && npm test --silent) && make"),
         [one("app", "npm test --silent"), one("", "make")]
     );
-    assert_eq!(folders("(make)"), [one("", "make")]);
+    assert_eq!(directories("(make)"), [one("", "make")]);
     assert_eq!(
-        folders("cd \"$ROOT/a\" && cd b && make"),
+        directories("cd \"$ROOT/a\" && cd b && make"),
         [one("$ROOT/a/b", "make")]
     );
     assert_eq!(
-        folders("cd /a/b/.. ; make # all of it\nmake lint"),
+        directories("cd /a/b/.. ; make # all of it\nmake lint"),
         [one("/a", "make"), one("/a", "make lint")]
     );
     assert_eq!(ends_in("cd app; (cd x; ls); cd ./y"), "app/y");

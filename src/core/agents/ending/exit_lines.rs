@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::agents::commands::CommandPurpose;
 use crate::text::table;
 
-/// Lines at the end of a text among which such a line is looked for: others label a signal, a duration, a folder.
+/// Lines at the end of a text among which such a line is looked for: others label a signal, a duration, a directory.
 const LAST: usize = 6;
 
 /// A longer line is output.

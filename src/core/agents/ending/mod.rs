@@ -83,7 +83,7 @@ impl Evidence<'_> {
         let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
         // The output of another command may report an earlier run, so it is only weak evidence.
         let all = match own_text {
-            true => ReportedResult::of(self.text),
+            true => ReportedResult::from_text(self.text),
             false => ReportedResult::Silent,
         };
         let report = if verifies { all } else { ReportedResult::Silent };

@@ -76,7 +76,7 @@ static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
 
 impl ReportedResult {
     /// The verdict in the output of a command that tests, builds or lints.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let mut closing = ClosingLines::default();
         let lines = text.lines().count();
         for (at, line) in text.lines().enumerate() {

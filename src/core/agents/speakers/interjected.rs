@@ -80,7 +80,7 @@ pub fn may_print_stored_text(name: &str, arguments: &str, result: &str) -> bool 
         return true;
     }
     let (name, arguments) = tools::called(name.to_owned(), arguments);
-    match ToolKind::of(&name, &arguments) {
+    match ToolKind::from_call(&name, &arguments) {
         ToolKind::Write | ToolKind::Edit | ToolKind::Patch | ToolKind::Delete | ToolKind::Todo => false,
         ToolKind::Read => !is_numbered(result),
         ToolKind::Shell => !tools::command(&arguments).is_some_and(|line| commands::prints_own_text(&line)),

@@ -15,7 +15,7 @@ use std::ops::Range;
 use self::attached::Attachment;
 use self::blocks::Invocation;
 use super::goals;
-use super::person_shell;
+use super::user_shell;
 use super::wordings::{self, UserText};
 
 pub use self::interjected::{INTERJECTION, in_reminder, interjected, may_print_stored_text, reminders};
@@ -141,7 +141,7 @@ impl TurnReader<'_> {
                 .filter(|_| expanded.is_none())
                 .unwrap_or(text.len()..text.len());
             self.push(UserText::Harness, 0..args.start);
-            self.push(UserText::Person, args.clone());
+            self.push(UserText::User, args.clone());
             self.push(UserText::Harness, args.end..text.len());
             self.speakers.next = invocation;
             return;
@@ -151,7 +151,7 @@ impl TurnReader<'_> {
                 self.push(UserText::Harness, 0..text.len());
                 self.speakers.next = Some(invocation);
             }
-            Some(invocation) if invocation.is_all_of(text) => self.push(UserText::Person, 0..text.len()),
+            Some(invocation) if invocation.is_all_of(text) => self.push(UserText::User, 0..text.len()),
             Some(_) => self.push(UserText::Expansion, 0..text.len()),
             None => self.divide(text),
         }
@@ -169,13 +169,13 @@ impl TurnReader<'_> {
             if rest.is_empty() {
                 return;
             }
-            if let Some((_, after)) = person_shell::read(rest, self.settings.backslashes) {
+            if let Some((_, after)) = user_shell::read(rest, self.settings.backslashes) {
                 let end = text.len() - after.len();
-                self.push(UserText::PersonShell, at..end);
+                self.push(UserText::UserShell, at..end);
                 at = end;
             } else if let Some(typed) = interjected::in_reminder(rest) {
                 self.push(UserText::Harness, at..at + typed.start);
-                self.push(UserText::Person, at + typed.start..at + typed.end);
+                self.push(UserText::User, at + typed.start..at + typed.end);
                 return self.push(UserText::Harness, at + typed.end..text.len());
             } else if let Some((by, len)) = blocks::at_start(rest, self.settings.tags) {
                 self.push(by, at..at + len);
@@ -186,7 +186,7 @@ impl TurnReader<'_> {
                 }
             } else {
                 return match wordings::user_text(rest, self.settings.tags) {
-                    UserText::Person => self.user(text, at),
+                    UserText::User => self.user(text, at),
                     by => self.push(by, at..text.len()),
                 };
             }
@@ -200,7 +200,7 @@ impl TurnReader<'_> {
         let mut from = at;
         while let Some((start, attachment)) = attached::first(&text[from..end]) {
             let start = from + start;
-            self.push(UserText::Person, from..start);
+            self.push(UserText::User, from..start);
             match attachment {
                 Attachment::Element(len) => {
                     self.push(UserText::Attached, start..start + len);
@@ -217,7 +217,7 @@ impl TurnReader<'_> {
                 }
             }
         }
-        self.push(UserText::Person, from..end);
+        self.push(UserText::User, from..end);
         self.push(UserText::Harness, end..text.len());
     }
 
@@ -226,7 +226,7 @@ impl TurnReader<'_> {
         let typed = attached::reply(&text[at..])
             .map_or(text.len()..text.len(), |typed| at + typed.start..at + typed.end);
         self.push(UserText::Harness, at..typed.start);
-        self.push(UserText::Person, typed.clone());
+        self.push(UserText::User, typed.clone());
         self.push(UserText::Harness, typed.end..text.len());
     }
 }

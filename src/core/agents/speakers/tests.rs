@@ -23,7 +23,7 @@ fn own(turns: &[&[&str]]) -> Vec<String> {
         let pieces: Vec<TurnPiece<'_>> = turn.iter().map(|text| piece_of(text)).collect();
         for (piece, spoken) in pieces.iter().zip(speakers.turn(&settings, &pieces)) {
             let TurnPiece::Text(text) = piece else { continue };
-            let mine = spoken.iter().filter(|spoken| spoken.by == UserText::Person);
+            let mine = spoken.iter().filter(|spoken| spoken.by == UserText::User);
             all.extend(mine.map(|spoken| text[spoken.range.clone()].trim().to_owned()));
         }
     }

@@ -12,7 +12,7 @@ use super::prices::Rates;
 use crate::record::CachedHistory;
 use crate::text::words::plural;
 
-use self::worlds::TwoWorlds;
+use self::worlds::CutComparison;
 pub(super) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of what a conversation has cost and saved that bets may cost: drafts that were never used, and cuts that did
@@ -146,7 +146,7 @@ impl CutLedger {
                 self.grown = self.grown.saturating_add(tokens - last.tokens);
                 self.grown_calls = self.grown_calls.saturating_add(1);
             }
-            let lifetime = CacheRule::of(&last.model, last.long).lifetime_ms;
+            let lifetime = CacheRule::for_model(&last.model, last.long).lifetime_ms;
             let is_cold = cache_miss.is_some_and(|miss| miss.is_cold(counts));
             self.losses += u32::from(is_cold || costs.at_ms.saturating_sub(last.at_ms) > lifetime);
         }
@@ -209,7 +209,7 @@ impl CutLedger {
     /// Calls after which a handoff of the model's own has paid, the cache being warm; `None`: never.
     pub fn pays_within(&self, rates: &Rates) -> Option<u32> {
         let last = self.last.as_ref()?;
-        let worlds = TwoWorlds::of(last, self.step(), false, rates);
+        let worlds = CutComparison::new(last, self.step(), false, rates);
         // The leg that hands over reads the history and writes the prompt.
         let call = draft(last, DraftCost::History).cost(rates).total();
         let paid = worlds
@@ -222,7 +222,7 @@ impl CutLedger {
     /// Dollars that a handoff of the model's own is expected to save, the cache being warm; negative where it costs.
     pub fn expected(&self, rates: &Rates) -> Option<f64> {
         let last = self.last.as_ref()?;
-        let saved = TwoWorlds::of(last, self.step(), false, rates).saved(self.expected_calls());
+        let saved = CutComparison::new(last, self.step(), false, rates).saved(self.expected_calls());
         Some(saved - draft(last, DraftCost::History).cost(rates).total())
     }
 
@@ -275,9 +275,9 @@ impl CutLedger {
     fn cut_for(&self, reason: FreeCutReason, last: &CachedHistory, how: DraftCost, rates: &Rates) -> FreeCut {
         let worlds = match reason {
             FreeCutReason::Limit { .. } => {
-                TwoWorlds::of(last, self.step(), false, rates).compacting(last, rates)
+                CutComparison::new(last, self.step(), false, rates).compacting(last, rates)
             }
-            reason => TwoWorlds::of(last, self.step(), reason.is_cold(), rates),
+            reason => CutComparison::new(last, self.step(), reason.is_cold(), rates),
         };
         let how = how.resolved(reason.is_cold());
         let cost = draft(last, how).cost(rates).total();
@@ -304,7 +304,7 @@ impl CutLedger {
 fn lifetime_of(last: &CachedHistory, costs: &RequestCosts) -> u64 {
     costs
         .lifetime_ms
-        .unwrap_or_else(|| CacheRule::of(&last.model, last.long).lifetime_ms)
+        .unwrap_or_else(|| CacheRule::for_model(&last.model, last.long).lifetime_ms)
 }
 
 /// The request for a draft, over a history that is in the cache.
@@ -358,7 +358,7 @@ impl FreeCutReason {
         }
     }
 
-    /// The reason as a person reads it in the sentinel.
+    /// The reason as a user reads it in the sentinel.
     pub fn text(self) -> String {
         match self {
             Self::Cold { pause_ms } => {

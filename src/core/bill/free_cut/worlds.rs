@@ -5,7 +5,7 @@ use super::super::prices::Rates;
 use crate::record::CachedHistory;
 
 /// What the next calls cost with a cut now, and without.
-pub(super) struct TwoWorlds {
+pub(super) struct CutComparison {
     /// The first request without a cut, before what it adds.
     first_without: TokenCounts,
     /// Dollars of the first request after a cut, and of reading again.
@@ -19,9 +19,9 @@ pub(super) struct TwoWorlds {
     compaction: Option<f64>,
 }
 
-impl TwoWorlds {
+impl CutComparison {
     /// With a cut of this history and without. Its calls add `step` tokens. `cold`: nothing of the history is in a cache.
-    pub(super) fn of(last: &CachedHistory, step: u64, cold: bool, rates: &Rates) -> Self {
+    pub(super) fn new(last: &CachedHistory, step: u64, cold: bool, rates: &Rates) -> Self {
         let fixed = last.fixed.min(last.tokens);
         let cut = fixed + PROMPT;
         let reads = (0..READ_AGAIN / READ).map(|n| {

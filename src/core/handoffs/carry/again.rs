@@ -105,7 +105,7 @@ fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
             continue;
         };
         let (name, arguments) = tools::called(call.named(), &call.given());
-        match ToolKind::of(&name, &arguments) {
+        match ToolKind::from_call(&name, &arguments) {
             ToolKind::Shell => {
                 tools::command(&arguments)
                     .into_iter()

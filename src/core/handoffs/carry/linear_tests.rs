@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, users_words};
+use super::{CarryPolicy, CarryScope, RuleSources, UserMessages, carry, users_words};
 use crate::handoffs::draft::tests::linear::worked;
 use crate::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use crate::limits;
@@ -15,7 +15,7 @@ use crate::text::cut::floor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 
-/// The person's texts, their rules, what was seen, and the block.
+/// The user's texts, their rules, what was seen, and the block.
 fn time(texts: &[String]) -> Duration {
     let todos = texts.iter().enumerate().map(
         |(n, text)| json!({"content": text, "status": if n % 2 == 0 { "pending" } else { "completed" }}),
@@ -32,11 +32,11 @@ fn time(texts: &[String]) -> Duration {
     let wire = wire::wire(WireId::Anthropic);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     worked(|| {
-        let transcript = Transcript::of(&view);
+        let transcript = Transcript::from_view(&view);
         let words = users_words(&RuleSources {
             since: None,
             earlier: &[],
-            said: &PersonTexts::of(&transcript, &[], None),
+            said: &UserMessages::from_transcript(&transcript, &[], None),
             without: &[],
             markers: &[],
             redactor: &Redactor::new(&[]),
@@ -57,7 +57,7 @@ at_sizes! {
     sentinels_without_an_end_cost_time_in_proportion_to_their_size
 }
 
-/// A person's text of nothing but beginnings, in lines and in one.
+/// A user's text of nothing but beginnings, in lines and in one.
 fn sentinels_without_an_end_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
     for pair in sizes.windows(2) {
         for begins in [

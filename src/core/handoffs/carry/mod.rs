@@ -1,7 +1,7 @@
-//! The checked cut: what a carry-over prompt lacks of what the person said and of what was seen. Pure.
+//! The checked cut: what a carry-over prompt lacks of what the user said and of what was seen. Pure.
 //!
 //! ```text
-//! transcript ─► the person's own words ─► newest message, rules, the rest ─► without what a later word replaced
+//! transcript ─► the user's own words ─► newest message, rules, the rest ─► without what a later word replaced
 //! prompt ─► what of these, of to-dos and of evidence it lacks ─► by rank, one block behind it, and what did not fit
 //! ```
 //! They come from real user text alone: never from results, pasted files, the harness or the model. No model is asked.
@@ -11,11 +11,11 @@ mod again;
 mod block;
 mod newest;
 mod open;
-mod person;
 mod prompt_index;
 mod receipt;
 mod rule;
 mod typed;
+mod user;
 mod words;
 
 #[cfg(test)]
@@ -26,25 +26,25 @@ mod tests;
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
 pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, users_words};
-pub use person::PersonTexts;
 pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
+pub use user::UserMessages;
 
 use self::block::BlockWriter;
 use self::prompt_index::PromptIndex;
 use crate::agents::todo::{TodoItem, TodoState};
 use crate::handoffs::draft::{self, ClaimStatus, SeenFacts, one_line};
-use crate::mark::sentinel;
+use crate::marker::sentinel;
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
 
 named! {
-    /// `handoff.carry`: what is put behind a carry-over prompt where the prompt lacks it.
+    /// `handoff.append_missing`: what is put behind a carry-over prompt where the prompt lacks it.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum CarryScope {
-        /// Rules, what else the person said, open to-dos, and evidence against claims.
+        /// Rules, what else the user said, open to-dos, and evidence against claims.
         #[default]
         All = "all",
-        /// Rules of the person.
+        /// Rules of the user.
         Rules = "rules",
         /// Nothing: the prompt is the only thing.
         Off = "off",
@@ -114,7 +114,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let (before_done, has_done) = draft::without_done(prompt);
     let mut lacking = Lacking {
         // What a draft lists as done is told as done, and need not hold.
-        index: PromptIndex::of(&before_done),
+        index: PromptIndex::from_prompt(&before_done),
         block: BlockWriter::within(
             policy
                 .tokens
@@ -186,7 +186,7 @@ impl Lacking {
 
     /// The other sentences: those that decide something first, those that ask last, each newest first. A line for each message.
     fn rest(&mut self, sentences: &[&SaidSentence], newest: Option<&str>) {
-        let shown = newest.map(PromptIndex::of);
+        let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let rank = |one: &SaidSentence| match (one.asks, one.leans) {
             (false, true) => 0,
@@ -235,6 +235,6 @@ fn contradicted(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let claims = seen.claims(prompt).into_iter();
     let wrong = claims.filter(|claim| claim.status == ClaimStatus::Contradicted);
     let wrong = wrong.map(|claim| format!("\"{}\": {}", one_line(&claim.text, LINE), claim.why));
-    let open = open::wrongly_open(seen, prompt).into_iter();
+    let open = open::stale_open_items(seen, prompt).into_iter();
     wrong.take(CLAIMS).chain(open.take(TODOS)).collect()
 }

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::block::has_edge;
-use super::person::UserMessage;
 use super::prompt_index::plain;
-use super::rule::{self, Rule, RuleSources, Saying};
+use super::rule::{self, Rule, RuleSources, RuleStatement};
+use super::user::UserMessage;
 use super::words::{self, WORDS};
 use crate::handoffs::draft::{SeenStatement, one_line};
 use crate::handoffs::replaced::{Relation, SpokenText, Statement, Statements};
@@ -92,7 +92,7 @@ pub struct SaidSentence {
 struct Candidate {
     /// The number of its text, and its place in it.
     at: (usize, usize),
-    saying: Option<Saying>,
+    saying: Option<RuleStatement>,
     /// As it was said, on a line.
     text: String,
 }
@@ -118,7 +118,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         let has_force = sayings.iter().any(|(saying, _)| saying.is_some());
         if turn < carried && !has_force {
             // A word that replaced a rule.
-            sayings = vec![(Some(Saying::Holds), text.clone())];
+            sayings = vec![(Some(RuleStatement::Holds), text.clone())];
         }
         let place = move |(n, (saying, text))| Candidate {
             at: (turn, n),
@@ -138,8 +138,8 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let spoken: Vec<SpokenText<'_>> = spoken
         .map(|(turn, text)| SpokenText::new(turn, true, text))
         .collect();
-    let statements = Statements::of(&spoken);
-    let mut held = Held::of(sources.redactor);
+    let statements = Statements::from_texts(&spoken);
+    let mut held = ActiveRules::new(sources.redactor);
     let with_force = candidates.iter().rev().filter(|one| one.saying.is_some());
     for candidate in with_force.take(MAX_SENTENCES) {
         held.add(candidate, &statements);
@@ -153,7 +153,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
             .is_some()
     };
     let is_rest = |one: &&Candidate| {
-        let is_other = matches!(one.saying, None | Some(Saying::Lifts)) && !words::is_reply(&one.text);
+        let is_other = matches!(one.saying, None | Some(RuleStatement::Lifts)) && !words::is_reply(&one.text);
         one.at.0 >= since && is_other && !is_replaced(one)
     };
     let rest = candidates.iter().rev().filter(is_rest).take(MAX_SENTENCES);
@@ -232,7 +232,7 @@ fn whole(message: &UserMessage) -> String {
 }
 
 /// The rules that hold, as far as they were read: newest first.
-struct Held<'r> {
+struct ActiveRules<'r> {
     redactor: &'r Redactor,
     rules: Vec<((usize, usize), Rule)>,
     /// The wordings of the rules.
@@ -240,8 +240,8 @@ struct Held<'r> {
     lifting: Vec<Statement>,
 }
 
-impl<'r> Held<'r> {
-    fn of(redactor: &'r Redactor) -> Self {
+impl<'r> ActiveRules<'r> {
+    fn new(redactor: &'r Redactor) -> Self {
         Self {
             redactor,
             rules: Vec::new(),
@@ -252,11 +252,11 @@ impl<'r> Held<'r> {
 
     fn add(&mut self, candidate: &Candidate, statements: &Statements<'_>) {
         let Candidate { at, saying, text } = candidate;
-        if *saying == Some(Saying::Lifts) {
-            self.lifting.push(Statement::of(text));
+        if *saying == Some(RuleStatement::Lifts) {
+            self.lifting.push(Statement::from_sentence(text));
             return;
         }
-        let statement = Statement::of(text);
+        let statement = Statement::from_sentence(text);
         if self.lifting.iter().any(|later| lifts(later, &statement)) {
             return;
         }
@@ -270,7 +270,7 @@ impl<'r> Held<'r> {
             }
         }
         if !matches!(fate, Some((Relation::Surely, _))) {
-            self.hold(*at, text, *saying == Some(Saying::Forbids), fate.is_some());
+            self.hold(*at, text, *saying == Some(RuleStatement::Forbids), fate.is_some());
         }
     }
 

@@ -9,14 +9,18 @@ use crate::text::prose::{list_item, sentences};
 const LINE: usize = 120;
 
 /// Most items of a to-do list, and of a prompt: every one is compared with every other.
-const MOST: usize = 200;
+const MAX_ITEMS: usize = 200;
 
 /// A line for each item that a prompt lists as open and that is not.
-pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
-    let open = seen.todos.iter().filter(|todo| todo.state.is_open()).take(MOST);
-    let open: Vec<PromptIndex> = open.map(|todo| PromptIndex::of(&todo.text)).collect();
+pub(super) fn stale_open_items(seen: &SeenFacts, prompt: &str) -> Vec<String> {
+    let open = seen
+        .todos
+        .iter()
+        .filter(|todo| todo.state.is_open())
+        .take(MAX_ITEMS);
+    let open: Vec<PromptIndex> = open.map(|todo| PromptIndex::from_prompt(&todo.text)).collect();
     let ended = seen.todos.iter().rev().filter(|todo| !todo.state.is_open());
-    let todos = ended.take(MOST).map(|todo| {
+    let todos = ended.take(MAX_ITEMS).map(|todo| {
         let how = format!("the to-do list has it as {}", todo.state.name());
         (&*todo.text, how)
     });
@@ -27,10 +31,10 @@ pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
         .map(|request| (&*request.text, finished(request.turn)));
     let ended = todos.chain(requests);
     let ended: Vec<_> = ended
-        .map(|(text, how)| (text, PromptIndex::of(text), how))
+        .map(|(text, how)| (text, PromptIndex::from_prompt(text), how))
         .collect();
-    let wrong = listed(prompt).into_iter().take(MOST).filter_map(|item| {
-        let own = PromptIndex::of(item);
+    let wrong = listed(prompt).into_iter().take(MAX_ITEMS).filter_map(|item| {
+        let own = PromptIndex::from_prompt(item);
         let is_it = |text: &str, index: &PromptIndex| own.has(text, false) && index.has(item, false);
         let (_, _, how) = ended.iter().find(|(text, index, _)| is_it(text, index))?;
         let is_open = open.iter().any(|index| index.has(item, false));

@@ -32,7 +32,7 @@ const DENIES: [&str; 12] = [
 ];
 
 impl PromptIndex {
-    pub(super) fn of(prompt: &str) -> Self {
+    pub(super) fn from_prompt(prompt: &str) -> Self {
         let (mut by_word, mut denies): (HashMap<String, Vec<u32>>, _) = (HashMap::new(), Vec::new());
         for (at, sentence) in sentences(prompt).enumerate() {
             let small = sentence.to_lowercase();
@@ -66,7 +66,7 @@ impl PromptIndex {
 
     fn has_sentence(&self, sentence: &str, forbids: bool) -> bool {
         /// Share of a sentence's words, in tenths.
-        const MOST: usize = 8;
+        const MIN_SHARED_TENTHS: usize = 8;
         let small = sentence.to_lowercase();
         let words: HashSet<String> = weighty(&small).collect();
         let mut counts: HashMap<u32, usize> = HashMap::new();
@@ -84,7 +84,7 @@ impl PromptIndex {
         let denies = |at: u32| self.denies.get(at as usize).copied().unwrap_or_default();
         !words.is_empty()
             && counts.into_iter().any(|(at, there)| {
-                there * 10 >= words.len() * MOST && has_values(at) && (!forbids || denies(at))
+                there * 10 >= words.len() * MIN_SHARED_TENTHS && has_values(at) && (!forbids || denies(at))
             })
     }
 }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_prompt_has_what_it_says_in_other_words_and_not_what_it_merely_names() {
-        let has = |prompt: &str, rule: &str| PromptIndex::of(prompt).has(rule, true);
+        let has = |prompt: &str, rule: &str| PromptIndex::from_prompt(prompt).has(rule, true);
         let rule = "Never push to main without my review.";
         assert!(has(
             "Goal: x.\n- **Never** push to `main` without my review",

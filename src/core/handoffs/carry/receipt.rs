@@ -20,7 +20,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    pub fn of(items: &[CarriedItem]) -> Self {
+    pub fn new(items: &[CarriedItem]) -> Self {
         let mut receipt = Self::default();
         for item in items {
             *match (item.kind, item.state) {
@@ -58,13 +58,13 @@ pub struct Omissions {
     /// Handoffs that had something to carry.
     pub handoffs: usize,
     /// Rules and to-dos that their prompts lacked.
-    pub lacked: usize,
+    pub missing_items: usize,
 }
 
 impl Omissions {
     /// How much a handoff lacks on average.
     pub fn each(&self) -> f64 {
-        self.lacked as f64 / self.handoffs.max(1) as f64
+        self.missing_items as f64 / self.handoffs.max(1) as f64
     }
 }
 
@@ -87,7 +87,7 @@ pub fn omissions<'h>(handoffs: impl IntoIterator<Item = &'h Handoff>) -> BTreeMa
             matches!(item.kind, CarriedKind::Rule | CarriedKind::Todo) && item.state != CarriedState::InPrompt
         };
         of_model.handoffs += 1;
-        of_model.lacked += handoff.carried.iter().filter(lacks).count();
+        of_model.missing_items += handoff.carried.iter().filter(lacks).count();
     }
     models
 }
@@ -109,15 +109,15 @@ mod tests {
             item(CarriedKind::Claim, CarriedState::Added),
             item(CarriedKind::Rule, CarriedState::LeftOut),
         ];
-        let line = Receipt::of(&items).line();
+        let line = Receipt::new(&items).line();
         assert_eq!(
             line.as_deref(),
             Some("1 in the prompt, 1 added by baton, 1 did not fit, 1 contradicted by what was seen")
         );
         assert_eq!(
-            Receipt::of(&items[..1]).line().as_deref(),
+            Receipt::new(&items[..1]).line().as_deref(),
             Some("1 in the prompt, 0 added by baton")
         );
-        assert_eq!(Receipt::of(&[]).line(), None);
+        assert_eq!(Receipt::new(&[]).line(), None);
     }
 }

@@ -1,6 +1,6 @@
-//! Sentences of the person that hold beyond their request: what they forbid, constrain, prefer, correct or lift.
+//! Sentences of the user that hold beyond their request: what they forbid, constrain, prefer, correct or lift.
 
-use super::person::PersonTexts;
+use super::user::UserMessages;
 use super::words::{self, WORDS};
 use crate::redact::Redactor;
 use crate::text::phrases::Phrases;
@@ -9,7 +9,7 @@ use crate::text::prose::{has_word, sentences};
 /// Behind a rule that a later word replaces where it speaks of the same.
 const REPLACED: &str = " [replaced by a later word where the two conflict]";
 
-/// A rule of the person, word for word.
+/// A rule of the user, word for word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub text: String,
@@ -32,9 +32,9 @@ pub(super) fn unmarked(line: &str) -> &str {
     line.strip_suffix(REPLACED).unwrap_or(line)
 }
 
-/// What a sentence of the person says about later work.
+/// What a sentence of the user says about later work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Saying {
+pub(super) enum RuleStatement {
     Forbids,
     Holds,
     Lifts,
@@ -45,10 +45,10 @@ pub(super) enum Saying {
 pub struct RuleSources<'s> {
     /// Rules that an earlier handoff carried, newest first: the history that they were said in may be gone.
     pub earlier: &'s [String],
-    pub said: &'s PersonTexts,
+    pub said: &'s UserMessages,
     /// The turn of the last cut: of what was said before it, only rules go on.
     pub since: Option<usize>,
-    /// Rules that the person dropped, and texts that are carried otherwise.
+    /// Rules that the user dropped, and texts that are carried otherwise.
     pub without: &'s [String],
     /// Further words that make a rule.
     pub markers: &'s [String],
@@ -57,22 +57,26 @@ pub struct RuleSources<'s> {
 
 /// The sentences of a line, and what each says about later work; a line with the label of a rule is one. A sentence that
 /// announces the next one, or that the next one refers to, stands with it.
-pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<Saying>, String)> {
+pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<RuleStatement>, String)> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {
         let saying = sentences(line).filter_map(|sentence| saying(sentence, markers));
-        let forbids = saying.collect::<Vec<_>>().contains(&Saying::Forbids);
-        let saying = if forbids { Saying::Forbids } else { Saying::Holds };
+        let forbids = saying.collect::<Vec<_>>().contains(&RuleStatement::Forbids);
+        let saying = if forbids {
+            RuleStatement::Forbids
+        } else {
+            RuleStatement::Holds
+        };
         return vec![(Some(saying), line.to_owned())];
     }
-    let mut found: Vec<(Option<Saying>, String)> = Vec::new();
+    let mut found: Vec<(Option<RuleStatement>, String)> = Vec::new();
     let mut before: Option<&str> = None;
     for sentence in sentences(line) {
         let announced = before.take().filter(|before| announces(before));
         match (saying(sentence, markers), announced) {
             (Some(_), _) if announces(sentence) => before = Some(sentence),
             (saying, Some(before)) => {
-                let saying = saying.unwrap_or(Saying::Holds);
+                let saying = saying.unwrap_or(RuleStatement::Holds);
                 found.push((Some(saying), format!("{} {}", before.trim(), sentence.trim())));
             }
             (saying, None) => {
@@ -106,20 +110,20 @@ fn announces(sentence: &str) -> bool {
 }
 
 /// What a sentence says about later work; `None` for a question, and for what is bound to its request.
-fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
+fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let small = sentence.trim().to_lowercase();
     if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;
     }
     let has = |all: &Phrases| all.occur_in(&small);
     if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
-        return Some(Saying::Lifts);
+        return Some(RuleStatement::Lifts);
     }
     let clauses = clauses(&small);
     let begins = |all: &[&str]| clauses.iter().any(|clause| begins_with(clause, all));
     let within = |all: &[&str]| all.iter().any(|words| small.contains(words));
     if has(&WORDS.forbids) || begins(&WORDS.forbids_first) || within(&WORDS.forbids_within) {
-        return Some(Saying::Forbids);
+        return Some(RuleStatement::Forbids);
     }
     let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
         let scope = at > 0
@@ -135,7 +139,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
         || begins(&WORDS.holds_first)
         || by_verb
         || configured;
-    holds.then_some(Saying::Holds)
+    holds.then_some(RuleStatement::Holds)
 }
 
 /// Whether these words lift something: `don't forget` does not.
@@ -195,7 +199,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        let said = PersonTexts::of_text(text);
+        let said = UserMessages::of_text(text);
         let sources = RuleSources {
             earlier: &[],
             said: &said,

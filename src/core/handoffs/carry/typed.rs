@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::mark::STEM;
+use crate::marker::STEM;
 use crate::text::table;
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct PasteWords {
 
 static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
 
-/// The lines that a person typed: no code, quotation, tagged block, numbered listing, mark of ours, or what follows the
+/// The lines that a user typed: no code, quotation, tagged block, numbered listing, mark of ours, or what follows the
 /// heading of a file or an announcement of one. What is quoted may contain the end of a quotation, so that code ends with
 /// the last fence, and a block with the last closing tag of its name.
 pub(super) fn typed(text: &str) -> Vec<&str> {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_typed_is_the_persons() {
+    fn only_what_was_typed_is_the_users() {
         let text = "Port it. Never touch the API.\n\n```\nnever in code\n```\n> never quoted\n<file path=\"a\">\nnever in a \
                     file\n</file>\n  12→never listed\n    never indented\n    - in a list\nThen stop.";
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Words by which a sentence of the person is a rule: `rules.toml`, which says what each list is.
+//! Words by which a sentence of the user is a rule: `rules.toml`, which says what each list is.
 
 use std::sync::LazyLock;
 

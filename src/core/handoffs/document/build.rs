@@ -32,7 +32,7 @@ const SUMMARY: usize = 700;
 
 impl HandoffDocument {
     /// The document of a handoff. It is active.
-    pub fn of(source: &HandoffSource<'_>) -> Self {
+    pub fn from_source(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let whole = (source.clean)(&handoff.prompt);
         let prompt = carry::prompt_alone(&whole);
@@ -51,7 +51,7 @@ impl HandoffDocument {
         Self {
             version: VERSION,
             id: handoff.id,
-            kind: HandoffKind::of(next.as_deref()),
+            kind: HandoffKind::from_next_action(next.as_deref()),
             status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
             summary: goal.map_or_else(|| summary(&sections), |goal| one_line(goal, SUMMARY)),
@@ -67,7 +67,7 @@ impl HandoffDocument {
             assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, prompt)),
             questions_for_human: merged(&seen.questions, questions),
             prerequisites: prerequisites(source, prompt),
-            repository: source.folder.unwrap_or_default().to_owned(),
+            repository: source.directory.unwrap_or_default().to_owned(),
             branch: branch(source),
             topic: source.topic.unwrap_or(&handoff.conversation).to_owned(),
             last_known_good_commit: good_commit(source),
@@ -110,12 +110,12 @@ fn verification(run: &seen::SeenVerification) -> seen::SeenVerification {
     }
 }
 
-/// The last commands, those of the person and all that are known to have failed or changed something; and how many are
+/// The last commands, those of the user and all that are known to have failed or changed something; and how many are
 /// left out.
 fn commands(seen: &SeenFacts) -> (Vec<seen::SeenCommand>, usize) {
     let all = &seen.commands;
     let stays =
-        |ran: &seen::SeenCommand| ran.by_person || ran.changes || ran.exit.is_some_and(|code| code != 0);
+        |ran: &seen::SeenCommand| ran.by_user || ran.changes || ran.exit.is_some_and(|code| code != 0);
     let from = all.len().saturating_sub(LAST_COMMANDS);
     let (earlier, last) = all.split_at(from);
     let mut kept: Vec<&seen::SeenCommand> = earlier.iter().filter(|ran| stays(ran)).chain(last).collect();

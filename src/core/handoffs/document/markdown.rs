@@ -101,7 +101,7 @@ fn todo(todo: &TodoItem) -> String {
 fn commands(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &document.commands_run {
-        let who = if run.by_person { ", run by the person" } else { "" };
+        let who = if run.by_user { ", run by the user" } else { "" };
         let (command, how, turn) = (code(&run.command), ended(run.exit), run.turn);
         lines.push(format!("- {command}: {how} (turn {turn}{who})"));
         // Indented, so that nothing in it is read as Markdown.

@@ -91,7 +91,7 @@ mod tests {
             ("Start by reading src/a.rs.", Some("Start by reading src/a.rs.")),
             ("Next steps:\n- [ ] one\n- [ ] two", Some("one")),
             (
-                "Steps:\n1. No next step was recorded; look at the person's words.",
+                "Steps:\n1. No next step was recorded; look at the user's words.",
                 None,
             ),
             ("All is done. The next reader has nothing to do.", None),

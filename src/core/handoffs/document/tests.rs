@@ -52,7 +52,7 @@ fn ran(command: &str, exit: Option<i32>) -> seen::SeenCommand {
         command: command.into(),
         exit,
         turn: 2,
-        by_person: false,
+        by_user: false,
         changes: false,
         output: if failed {
             vec!["error: no".into(), "## not a heading".into()]
@@ -114,10 +114,10 @@ fn full() -> SeenFacts {
 }
 
 fn document(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
-    HandoffDocument::of(&HandoffSource {
+    HandoffDocument::from_source(&HandoffSource {
         handoff: &handoff(prompt),
         seen,
-        folder: Some("/home/ada/app"),
+        directory: Some("/home/ada/app"),
         checkout: None,
         is_unread: false,
         topic: None,
@@ -273,7 +273,7 @@ fn failures_are_kept_and_many_commands_are_counted() {
         (
             1,
             seen::SeenCommand {
-                by_person: true,
+                by_user: true,
                 ..ran("ls", Some(0))
             },
         ),
@@ -281,7 +281,7 @@ fn failures_are_kept_and_many_commands_are_counted() {
         let mut seen = seen.clone();
         seen.commands[at] = set.clone();
         let first = &document("x", &seen).commands_run[0];
-        assert_eq!((&first.command, first.by_person), (&set.command, set.by_person));
+        assert_eq!((&first.command, first.by_user), (&set.command, set.by_user));
     }
     assert!(made.commands_run.iter().all(|run| run.output.is_empty()));
 }

@@ -18,7 +18,7 @@ pub fn validate(json: &str, markdown: Option<&str>) -> Vec<FieldError> {
         let message = format!("this program writes version {VERSION}");
         found.push(difference("version", &message, &document.version.to_string()));
     }
-    if document.kind != HandoffKind::of(document.next_action.as_deref()) {
+    if document.kind != HandoffKind::from_next_action(document.next_action.as_deref()) {
         let message = "a handoff has a next_action, a status_report has none";
         found.push(difference("kind", message, &format!("{:?}", document.kind)));
     }

@@ -33,7 +33,7 @@ pub struct HandoffDocument {
     pub summary: String,
     /// Files that were changed, in the order of their first change.
     pub changed_files: Vec<SeenChange>,
-    /// The last commands, those of the person, and every one that failed or changed something; oldest first.
+    /// The last commands, those of the user, and every one that failed or changed something; oldest first.
     pub commands_run: Vec<SeenCommand>,
     /// How many more commands there were.
     pub commands_left_out: usize,
@@ -55,11 +55,11 @@ pub struct HandoffDocument {
     pub decisions: Vec<SeenStatement>,
     /// Unconfirmed assumptions.
     pub assumptions_to_validate: Vec<SeenStatement>,
-    /// Questions that were put to the person and have no answer.
+    /// Questions that were put to the user and have no answer.
     pub questions_for_human: Vec<SeenStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
-    /// The folder that the agent worked in; empty where it is unknown.
+    /// The directory that the agent worked in; empty where it is unknown.
     pub repository: String,
     /// The branch; empty where it is unknown.
     pub branch: String,
@@ -103,7 +103,7 @@ pub enum HandoffKind {
 }
 
 impl HandoffKind {
-    pub(super) fn of(next_action: Option<&str>) -> Self {
+    pub(super) fn from_next_action(next_action: Option<&str>) -> Self {
         match next_action {
             Some(_) => Self::Handoff,
             None => Self::StatusReport,
@@ -202,8 +202,8 @@ pub struct HandoffSource<'s> {
     pub handoff: &'s Handoff,
     /// What was seen since the handoff before it.
     pub seen: &'s SeenFacts,
-    /// The folder that the agent worked in.
-    pub folder: Option<&'s str>,
+    /// The directory that the agent worked in.
+    pub directory: Option<&'s str>,
     /// The repository of the work as git has it.
     pub checkout: Option<&'s Checkout>,
     /// Whether there is a repository that was not looked at.

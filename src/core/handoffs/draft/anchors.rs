@@ -50,12 +50,12 @@ pub(super) fn anchors<'i>(
     found
 }
 
-/// What was said, in order: the person's words, summaries, and the model's sentences to keep.
+/// What was said, in order: the user's words, summaries, and the model's sentences to keep.
 pub(super) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
     let texts = turns.iter().flat_map(|turn| {
-        let by_person = |spoken: &IndexedText| spoken.kind == UserText::Person;
+        let by_user = |spoken: &IndexedText| spoken.kind == UserText::User;
         let opening = turn.opening.iter();
-        let opening = opening.map(move |spoken| SpokenText::new(turn.n, by_person(spoken), &spoken.text));
+        let opening = opening.map(move |spoken| SpokenText::new(turn.n, by_user(spoken), &spoken.text));
         let kept = turn.replies.iter().flat_map(|spoken| &spoken.anchors);
         opening.chain(kept.map(|anchor| SpokenText::new(turn.n, false, &anchor.text)))
     });
@@ -69,7 +69,7 @@ pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
 }
 
 /// Sentences that are remembered, the newest ones: whatever the model says is compared with them.
-const MOST: usize = 24;
+const MAX_SENTENCES: usize = 24;
 
 /// The sentences that nothing has settled, oldest first.
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl<'i> LeftOpen<'i> {
             .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
         for anchor in &statement.anchors {
             if anchor.class == SentenceClass::LeftOpen {
-                newest::push(&mut self.0, MOST, OpenSentence { anchor, call: failed });
+                newest::push(&mut self.0, MAX_SENTENCES, OpenSentence { anchor, call: failed });
             }
         }
     }

@@ -39,7 +39,7 @@ impl DraftMethod {
     }
 }
 
-/// A document that a handoff is made of: drafted, given, or accepted by a person.
+/// A document that a handoff is made of: drafted, given, or accepted by a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedDraft {
     /// The document, as it is now.
@@ -56,19 +56,19 @@ impl AcceptedDraft {
         match self.method {
             Some(method) => (carried(&self.document), request.origin_of(method)),
             // A given document is the carry-over prompt unchanged.
-            None => (self.document.trim().to_owned(), HandoffOrigin::Person),
+            None => (self.document.trim().to_owned(), HandoffOrigin::User),
         }
     }
 }
 
 crate::named! {
-    /// `handoff.review`: whose drafts a person approves first.
+    /// `handoff.review`: whose drafts a user approves first.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum ReviewPolicy {
         /// Drafts take effect by themselves.
         #[default]
         Never = "never",
-        /// Handoffs that a person or the API requests wait for a person's approval.
+        /// Handoffs that a user or the API requests wait for a user's approval.
         Manual = "manual",
         /// All of them do.
         Always = "always",
@@ -78,11 +78,11 @@ crate::named! {
 /// A trigger's request for a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRequest {
-    /// Who began it: `Person` (a command), `Auto`, `Api`.
+    /// Who began it: `User` (a command), `Auto`, `Api`.
     pub origin: HandoffOrigin,
     /// How it is made; `None`: as the config says.
     pub method: Option<DraftMethod>,
-    /// The goal that the person gives the next session; may be empty.
+    /// The goal that the user gives the next session; may be empty.
     pub focus: String,
     /// Purpose of the next session.
     pub preset: Preset,
@@ -96,18 +96,18 @@ pub struct DraftRequest {
     pub commands: bool,
     /// Whether it states why files were changed.
     pub why: bool,
-    /// Whether a person must accept it before it takes effect.
+    /// Whether a user must accept it before it takes effect.
     pub review: bool,
     /// Whether the history is cut even where that makes the request larger.
     pub force: bool,
-    /// A short reason for the person, shown in the sentinel.
+    /// A short reason for the user, shown in the sentinel.
     pub reason: Option<String>,
 }
 
 impl Default for DraftRequest {
     fn default() -> Self {
         Self {
-            origin: HandoffOrigin::Person,
+            origin: HandoffOrigin::User,
             method: None,
             focus: String::new(),
             preset: Preset::default(),
@@ -149,7 +149,7 @@ impl DraftRequest {
         }
     }
 
-    /// Whether a person reviews the draft first.
+    /// Whether a user reviews the draft first.
     pub fn is_reviewed(&self, policy: ReviewPolicy) -> bool {
         self.review
             || match policy {
@@ -160,7 +160,7 @@ impl DraftRequest {
     }
 
     /// Reads what follows `::handoff`: flags first, then the goal as it is. `--` ends the flags. Who asks is
-    /// `Person`.
+    /// `User`.
     ///
     /// # Errors
     /// The name of the first invalid flag, and what is wrong with it.
@@ -226,9 +226,9 @@ impl DraftRequest {
     /// The origin of the handoff that was made by `method`: a command's are named by how they were made.
     pub fn origin_of(&self, method: DraftMethod) -> HandoffOrigin {
         match (self.origin, method) {
-            (HandoffOrigin::Person, DraftMethod::Oneshot) => HandoffOrigin::Oneshot,
-            (HandoffOrigin::Person, DraftMethod::Bundle) => HandoffOrigin::Bundle,
-            (HandoffOrigin::Person, DraftMethod::Local) => HandoffOrigin::Local,
+            (HandoffOrigin::User, DraftMethod::Oneshot) => HandoffOrigin::Oneshot,
+            (HandoffOrigin::User, DraftMethod::Bundle) => HandoffOrigin::Bundle,
+            (HandoffOrigin::User, DraftMethod::Local) => HandoffOrigin::Local,
             (origin, _) => origin,
         }
     }
@@ -259,7 +259,7 @@ impl DraftRequest {
         }
     }
 
-    /// Whether another method is tried after a failure, since no person could request it.
+    /// Whether another method is tried after a failure, since no user could request it.
     pub fn falls_back(&self) -> bool {
         matches!(self.origin, HandoffOrigin::Auto | HandoffOrigin::Api)
     }
@@ -349,7 +349,7 @@ mod tests {
         };
         let made = |origin| DraftMethod::ALL.map(|method| by(origin).origin_of(method));
         assert_eq!(
-            made(HandoffOrigin::Person),
+            made(HandoffOrigin::User),
             [
                 HandoffOrigin::Oneshot,
                 HandoffOrigin::Bundle,
@@ -358,7 +358,7 @@ mod tests {
         );
         assert_eq!(made(HandoffOrigin::Auto), [HandoffOrigin::Auto; 3]);
         assert_eq!(made(HandoffOrigin::Api), [HandoffOrigin::Api; 3]);
-        assert!(by(HandoffOrigin::Auto).falls_back() && !by(HandoffOrigin::Person).falls_back());
+        assert!(by(HandoffOrigin::Auto).falls_back() && !by(HandoffOrigin::User).falls_back());
         let tried = std::iter::successors(Some(DraftMethod::Oneshot), |method| method.fallback());
         assert_eq!(tried.collect::<Vec<_>>(), DraftMethod::ALL);
     }
@@ -419,7 +419,7 @@ mod tests {
             (ReviewPolicy::Never, HandoffOrigin::Api, false),
             (ReviewPolicy::Never, HandoffOrigin::Auto, false),
             (ReviewPolicy::Manual, HandoffOrigin::Api, true),
-            // A threshold has no person who waits at the screen.
+            // A threshold has no user who waits at the screen.
             (ReviewPolicy::Manual, HandoffOrigin::Auto, false),
             (ReviewPolicy::Always, HandoffOrigin::Auto, true),
         ];
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_document_is_the_prompt_of_a_person_and_a_drafted_one_has_its_method_or_threshold() {
+    fn a_given_document_is_the_prompt_of_a_user_and_a_drafted_one_has_its_method_or_threshold() {
         let document = "\n Go on. \n";
         let request = DraftRequest {
             origin: HandoffOrigin::Auto,
@@ -449,7 +449,7 @@ mod tests {
             }
             .carried(&request)
         };
-        let given = ("Go on.".to_owned(), HandoffOrigin::Person);
+        let given = ("Go on.".to_owned(), HandoffOrigin::User);
         assert_eq!(drafted(None), given);
         let (prompt, origin) = drafted(Some(DraftMethod::Local));
         assert_eq!(origin, HandoffOrigin::Auto);

@@ -102,12 +102,19 @@ impl BundleBuilder<'_, '_> {
 
     fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
-        if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
-            let said = self.facts.otherwise_said(turn);
-            let full = format!("person: {}", within(&said, 60));
-            let short = format!("person: {}", cut(first_line(&said, LINE), 80));
+        if turn.is_from_user() && !self.facts.is_current(turn.n) && !is_first {
+            let said = self.facts.uncovered_user_text(turn);
+            let full = format!("user: {}", within(&said, 60));
+            let short = format!("user: {}", cut(first_line(&said, LINE), 80));
             if !said.is_empty() {
-                self.add(turn.n, STATEMENTS, PieceRank::Said, 1.0, full, Some(short));
+                self.add(
+                    turn.n,
+                    STATEMENTS,
+                    PieceRank::ValueStatement,
+                    1.0,
+                    full,
+                    Some(short),
+                );
             }
         }
         if let Some(reply) = turn.replies.last()
@@ -145,8 +152,8 @@ impl BundleBuilder<'_, '_> {
             Some(_) => "",
         };
         let weight = if repeated { DOWN * 0.8 } else { 0.8 };
-        let (rank, who) = match (call.by_person, outcome) {
-            (true, _) => (PieceRank::Anchor, "the person ran "),
+        let (rank, who) = match (call.by_user, outcome) {
+            (true, _) => (PieceRank::Anchor, "the user ran "),
             (false, Some(outcome)) if !outcome.effects.is_empty() => (PieceRank::Anchor, ""),
             (false, _) => (PieceRank::Turn, ""),
         };
@@ -194,7 +201,7 @@ fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usiz
 /// What is above the turns: size, repository, to-do list, files that were changed.
 fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     /// Files that are named above the turns, the last ones.
-    const MOST: usize = 40;
+    const MAX_FILES: usize = 40;
     let mut out = format!(
         "{}; turns and lines that matter least are left out. Earlier requests are done.\n",
         plural(facts.turns.len() as u64, "turn")
@@ -205,7 +212,7 @@ fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     }
     if let Some((turn, todos)) = &facts.todos {
         out.push_str(&format!("\nTo-do list as last written (turn {turn}):\n"));
-        for todo in todos.iter().take(MOST) {
+        for todo in todos.iter().take(MAX_FILES) {
             let _ = writeln!(out, "- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
         }
     }
@@ -218,7 +225,7 @@ fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     let changed: Vec<_> = facts.files.iter().filter(|file| file.change.is_some()).collect();
     if !changed.is_empty() {
         out.push_str("\nFiles that were changed:\n");
-        for file in &changed[changed.len().saturating_sub(MOST)..] {
+        for file in &changed[changed.len().saturating_sub(MAX_FILES)..] {
             out.push_str(&format!("- {} (turn {})\n", file.path, file.turn));
         }
     }

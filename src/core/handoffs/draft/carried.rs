@@ -47,10 +47,10 @@ pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {
     (format!("{before}{after}").into(), true)
 }
 
-/// What leads the person's last message behind a document.
-const OPEN_MESSAGE: &str = "The person's last message, still to be answered:";
+/// What leads the user's last message behind a document.
+const OPEN_MESSAGE: &str = "The user's last message, still to be answered:";
 
-/// A carry-over prompt with the person's last message, which has no answer yet.
+/// A carry-over prompt with the user's last message, which has no answer yet.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),
@@ -62,16 +62,16 @@ pub fn with_open_message(prompt: &str, message: &str) -> String {
 pub(super) fn as_quoted(prompt: &str) -> Cow<'_, str> {
     match prompt.contains(OPEN_MESSAGE) {
         true => prompt
-            .replace(OPEN_MESSAGE, "The person's last message at that time:")
+            .replace(OPEN_MESSAGE, "The user's last message at that time:")
             .into(),
         false => prompt.into(),
     }
 }
 
-/// The person's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
+/// The user's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
 /// harness's own texts.
 pub fn open_message(view: &View, tags: &[String]) -> String {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     // A turn that is sent by its id alone is the model's, mostly.
     let is_models = |turn: TranscriptTurn<'_>| matches!(turn.role, Role::Assistant | Role::Other);
     let turns: Vec<TranscriptTurn<'_>> = transcript.turns().collect();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_the_harness_are_not_the_persons() {
+    fn texts_of_the_harness_are_not_the_users() {
         let reminder = "<system-reminder>\nBe brief.\n</system-reminder>";
         assert_eq!(open(json!([text("user", reminder)])), "");
         assert_eq!(

@@ -12,7 +12,7 @@ use super::words::WORDS;
 /// At most three lines of an error: those that say so, with what an open one (`panicked at a.rs:3:`) is about, else the
 /// last ones.
 pub(super) fn quoted(text: &str) -> Vec<String> {
-    const MOST: usize = 3;
+    const MAX_LINES: usize = 3;
     let text = streams(text);
     let mut lines = content_lines(&text);
     // The exit code is shown separately, and a label without a value is empty.
@@ -27,17 +27,17 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
             chosen.push(at + 1);
         }
         chosen.dedup();
-        if chosen.len() >= MOST {
+        if chosen.len() >= MAX_LINES {
             break;
         }
     }
     // The last line of a trace names the error.
     let is_trace = chosen.iter().any(|at| is_trace_head(lines[*at]));
     let closes = is_trace.then(|| lines.len() - 1);
-    chosen.truncate(MOST - usize::from(closes.is_some()));
+    chosen.truncate(MAX_LINES - usize::from(closes.is_some()));
     chosen.extend(closes.filter(|at| !chosen.contains(at)));
     if chosen.is_empty() {
-        chosen = hints(&lines, MOST);
+        chosen = hints(&lines, MAX_LINES);
     }
     let chosen = chosen.into_iter();
     chosen.map(|at| cut(lines[at], LINE).to_owned()).collect()
@@ -101,12 +101,12 @@ fn floor_ascii(line: &str) -> String {
 }
 
 /// Lines that are kept, the last ones.
-const MOST: usize = 3;
+const MAX_LINES: usize = 3;
 
 /// The lines of an output that say what was made, changed or started, by its name or number.
 pub(super) fn named(text: &str) -> Vec<String> {
     let lines = content_lines(text);
-    let found = lines.iter().rev().filter(|line| has_effect(line)).take(MOST);
+    let found = lines.iter().rev().filter(|line| has_effect(line)).take(MAX_LINES);
     let mut found: Vec<String> = found.map(|line| cut(line, LINE).to_owned()).collect();
     found.reverse();
     found

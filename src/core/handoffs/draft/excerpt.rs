@@ -58,13 +58,13 @@ pub(super) fn outcome(text: &str) -> Vec<String> {
 
 /// The last lines of a text that say something.
 pub(super) fn tail(text: &str) -> Vec<String> {
-    const MOST: usize = 20;
+    const MAX_LINES: usize = 20;
     // What an agent's harness puts after it is no output.
     let text = text
         .split_once("\n<system-reminder>")
         .map_or(text, |(text, _)| text);
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    let last = &lines[lines.len().saturating_sub(MOST)..];
+    let last = &lines[lines.len().saturating_sub(MAX_LINES)..];
     last.iter()
         .map(|line| cut(line.trim_end(), LINE).to_owned())
         .collect()

@@ -26,7 +26,7 @@ pub(super) const WHY: usize = 140;
 /// Failures that are remembered, the newest ones: each call is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Commands of the person's that are remembered, the newest ones.
+/// Commands of the user's that are remembered, the newest ones.
 const MOST_PERSON_RUNS: usize = 20;
 
 /// Files with credentials that are remembered, the newest ones.
@@ -51,8 +51,8 @@ pub(super) struct DraftFacts<'i> {
     pub(super) files: Vec<NamedFile>,
     /// Commands that verify the work or have lasting effects: the last run of each.
     pub(super) runs: Vec<CommandFact>,
-    /// Commands of the person's: the last run of each, oldest first.
-    pub(super) person_runs: Vec<PersonRun<'i>>,
+    /// Commands of the user's: the last run of each, oldest first.
+    pub(super) user_runs: Vec<UserRun<'i>>,
     /// Failures without a later success, oldest first.
     pub(super) failures: Vec<CallFailure<'i>>,
     /// The newest to-do list, with its turn's number.
@@ -87,13 +87,13 @@ pub(super) struct CommandFact {
     pub(super) stale: bool,
     /// Lines of its output that name what it changed.
     pub(super) effects: Vec<String>,
-    /// It is one of `person_runs`.
-    pub(super) by_person: bool,
+    /// It is one of `user_runs`.
+    pub(super) by_user: bool,
 }
 
-/// A command that the person ran, with its result where it has one.
+/// A command that the user ran, with its result where it has one.
 #[derive(Debug, Clone)]
-pub(super) struct PersonRun<'i> {
+pub(super) struct UserRun<'i> {
     pub(super) turn: usize,
     pub(super) call: &'i IndexedCall,
     pub(super) outcome: Option<&'i IndexedResult>,
@@ -132,7 +132,7 @@ pub(super) struct CallFailure<'i> {
 }
 
 impl<'i> DraftFacts<'i> {
-    pub(super) fn of(index: &'i DraftIndex) -> Self {
+    pub(super) fn from_index(index: &'i DraftIndex) -> Self {
         let messages = &index.messages[..];
         let turns = turns::of(messages);
         let current = turns::current(&turns);
@@ -146,14 +146,14 @@ impl<'i> DraftFacts<'i> {
         let answered = turns.last().filter(|turn| turn.ended == TurnEnd::Answered);
         let last = answered.and_then(|turn| turn.replies.last());
         let all_done = last.is_some_and(|spoken| claims_done(&spoken.text)) && !pending;
-        let statements = Statements::of(&spoken(&turns));
+        let statements = Statements::from_texts(&spoken(&turns));
         Self {
             messages,
             anchors: anchors(&turns, &gathered.left_open, &statements),
             statements,
             credentials: credentials(messages, &turns),
             runs: gathered.runs(),
-            person_runs: gathered.person_runs,
+            user_runs: gathered.user_runs,
             secrets: gathered.secrets,
             failures: gathered.failures,
             files: gathered.files,
@@ -167,25 +167,25 @@ impl<'i> DraftFacts<'i> {
     /// The requests before the current task.
     pub(super) fn earlier(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
         let turns = self.turns.iter().take(self.current);
-        turns.filter(|turn| turn.is_from_person())
+        turns.filter(|turn| turn.is_from_user())
     }
 
     /// The requests of the current task.
     pub(super) fn of_task(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
         let turns = self.turns.iter().skip(self.current);
-        turns.filter(|turn| turn.is_from_person())
+        turns.filter(|turn| turn.is_from_user())
     }
 
-    /// What the person said in a turn, word for word, with marks where a later statement replaced one.
+    /// What the user said in a turn, word for word, with marks where a later statement replaced one.
     pub(super) fn said(&self, turn: &IndexedTurn<'_>) -> String {
-        let text = turn.person_text();
+        let text = turn.user_text();
         let said = SpokenText::new(turn.n, true, &text);
         self.statements.marked(said).into_owned()
     }
 
-    /// What the person said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
-    pub(super) fn otherwise_said(&self, turn: &IndexedTurn<'_>) -> String {
-        let text = turn.person_text();
+    /// What the user said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
+    pub(super) fn uncovered_user_text(&self, turn: &IndexedTurn<'_>) -> String {
+        let text = turn.user_text();
         let said = self.statements.current(SpokenText::new(turn.n, true, &text));
         let from = self.anchors.partition_point(|(at, _)| *at < turn.n);
         let here = self.anchors[from..].iter().take_while(|(at, _)| *at == turn.n);
@@ -216,7 +216,7 @@ struct FactCollector<'i> {
     changed: usize,
     at: usize,
     failures: Vec<CallFailure<'i>>,
-    person_runs: Vec<PersonRun<'i>>,
+    user_runs: Vec<UserRun<'i>>,
     secrets: Vec<SecretFact<'i>>,
     /// The last call of the turn that failed.
     last_failed: Option<&'i IndexedCall>,
@@ -255,8 +255,8 @@ impl<'i> FactCollector<'i> {
         if call.kind == ToolKind::Own {
             return;
         }
-        if call.by_person {
-            self.person_ran(PersonRun { turn, call, outcome });
+        if call.by_user {
+            self.user_ran(UserRun { turn, call, outcome });
         }
         // A call without an answer may have done nothing.
         let Some(outcome) = outcome.filter(|outcome| !outcome.not_run) else {
@@ -274,7 +274,7 @@ impl<'i> FactCollector<'i> {
             }
         }
         if let Some(command) = &call.command {
-            self.ran(turn, command, call.by_person, outcome);
+            self.ran(turn, command, call.by_user, outcome);
         }
     }
 
@@ -291,10 +291,9 @@ impl<'i> FactCollector<'i> {
         }
     }
 
-    fn person_ran(&mut self, run: PersonRun<'i>) {
-        self.person_runs
-            .retain(|known| known.call.about != run.call.about);
-        newest::push(&mut self.person_runs, MOST_PERSON_RUNS, run);
+    fn user_ran(&mut self, run: UserRun<'i>) {
+        self.user_runs.retain(|known| known.call.about != run.call.about);
+        newest::push(&mut self.user_runs, MOST_PERSON_RUNS, run);
     }
 
     fn file(&mut self, turn: usize, path: &str, change: Option<FileChange>, why: Option<&str>) {
@@ -319,14 +318,14 @@ impl<'i> FactCollector<'i> {
         }
     }
 
-    fn ran(&mut self, turn: usize, command: &str, by_person: bool, outcome: &IndexedResult) {
+    fn ran(&mut self, turn: usize, command: &str, by_user: bool, outcome: &IndexedResult) {
         let runs = commands::runs(command);
         let last = runs.iter().rposition(|run| run.purpose.changes());
         for (at, run) in runs.iter().enumerate() {
             let effects = Some(&outcome.effects).filter(|_| last == Some(at));
             let ran = CommandFact {
                 effects: effects.cloned().unwrap_or_default(),
-                by_person,
+                by_user,
                 purpose: run.purpose,
                 text: one_line(run.text, WHY),
                 turn,

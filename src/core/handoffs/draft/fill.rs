@@ -35,8 +35,8 @@ pub(super) enum PieceRank {
     Must,
     /// A sentence, a failure, a file.
     Anchor,
-    /// What the person said in an earlier turn.
-    Said,
+    /// What the user said in an earlier turn.
+    ValueStatement,
     /// Other text of a turn.
     Turn,
     /// What a tool answered that is no error.

@@ -29,7 +29,7 @@ impl DraftIndex {
     }
 
     /// The index of a request.
-    pub fn of(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
+    pub fn from_transcript(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let mut index = Self::new(settings);
         index.agent = transcript.agent();
         let answered = transcript.answered_calls();
@@ -93,7 +93,7 @@ impl DraftIndex {
         self.messages.push(message);
     }
 
-    /// The last text of the person's is a summary, where it is right before.
+    /// The last text of the user's is a summary, where it is right before.
     fn mark_summary(&mut self) {
         /// Number of messages that are searched: what marks a summary follows it closely.
         const NEAR: usize = 4;
@@ -102,7 +102,7 @@ impl DraftIndex {
             .filter(|message| message.role == Role::User)
             .flat_map(|message| message.items.iter_mut().rev());
         let mut texts = items.filter_map(|item| match item {
-            IndexedItem::Text(words) if words.kind == UserText::Person => Some(words),
+            IndexedItem::Text(words) if words.kind == UserText::User => Some(words),
             _ => None,
         });
         if let Some(words) = texts.next() {

@@ -17,7 +17,7 @@ use crate::text::prose::joined;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetentionReason {
-    /// What the person wrote in the current task.
+    /// What the user wrote in the current task.
     Task,
     /// The first request.
     First,
@@ -76,7 +76,7 @@ const STATEMENT: usize = 300;
 const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary that has to be short.
 const SUMMARY: usize = 150;
-/// Bytes of the first request that are kept: the scope of the work, in the person's words.
+/// Bytes of the first request that are kept: the scope of the work, in the user's words.
 const FIRST: usize = 2000;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
@@ -86,8 +86,8 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
     keeps.extend(facts.earlier().next().map(|turn| first(facts, turn)));
     keeps.extend(summaries(facts, summary));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
-        // What the person says in the current task is there as it was written.
-        is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
+        // What the user says in the current task is there as it was written.
+        is_kept(anchor) && !(anchor.by_user && facts.is_current(*turn))
     });
     keeps.extend(sentences.map(|(turn, anchor)| {
         RetainedText::new(
@@ -200,8 +200,8 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         Some(_) => failure.call.about.clone(),
         None => format!("{} {}", failure.call.name, failure.call.about),
     };
-    let who = match failure.call.by_person {
-        true => ", run by the person",
+    let who = match failure.call.by_user {
+        true => ", run by the user",
         false => "",
     };
     let exit = match (failure.outcome.end.code, failure.outcome.failed) {
@@ -220,7 +220,7 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
     let text = &turn
         .replies
         .iter()
-        .rfind(|reply| reply.kind == UserText::Person)?
+        .rfind(|reply| reply.kind == UserText::User)?
         .text;
     let line = one_line(text, STATEMENT);
     let (full, short) = (within(text, STATEMENT), within(&line, STATEMENT_SHORT));
@@ -230,14 +230,14 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
 /// Whether a text covers a required text: it contains most of its distinctive words.
 pub(super) fn holds(text: &str, keep: &str) -> bool {
     /// Required share of such words, in tenths.
-    const MOST: usize = 6;
+    const MIN_SHARED_TENTHS: usize = 6;
     let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
     let terms: Vec<String> = terms
         .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())
         .filter(|word| word.len() > 3 || word.bytes().any(|b| b.is_ascii_digit()))
         .collect();
     let there = terms.iter().filter(|word| text.contains(word.as_str())).count();
-    there * 10 >= terms.len() * MOST
+    there * 10 >= terms.len() * MIN_SHARED_TENTHS
 }
 
 /// The section to append to a model's document: missing headings, and required facts that the document does not
@@ -303,7 +303,7 @@ fn is_asked_for(keep: &RetainedText) -> bool {
 
 fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     let label = match keep.kept {
-        RetentionReason::Task if !request.has_goal() => "The person said",
+        RetentionReason::Task if !request.has_goal() => "The user said",
         RetentionReason::Task if facts.all_done => "The request before this goal (done)",
         RetentionReason::Task => "The request before this goal (open)",
         RetentionReason::First => "First request (done)",
@@ -340,7 +340,7 @@ impl<'i> Statements<'i> {
         let mark = said.replaced.map(|(relation, by)| self.mark(relation, by));
         let instead = AnchoredSentence {
             class: anchor.class,
-            by_person: said.by_person,
+            by_user: said.by_user,
             text: one_line(said.text, SENTENCE) + &mark.unwrap_or_default(),
         };
         Some((said.turn, instead))
@@ -348,5 +348,5 @@ impl<'i> Statements<'i> {
 }
 
 fn spoken(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
-    SpokenText::new(turn, anchor.by_person, &anchor.text)
+    SpokenText::new(turn, anchor.by_user, &anchor.text)
 }

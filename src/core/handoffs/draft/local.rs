@@ -27,7 +27,7 @@ macro_rules! groups {
 }
 
 groups! {
-    Task: Goal "", Steps "Steps:", Words "In the person's words:", Todos "To-do list as last written:",
+    Task: Goal "", Steps "Steps:", Words "In the user's words:", Todos "To-do list as last written:",
         Last "What the model said last:";
     Context: State "",
         RequestOpen "The request before this goal, open:",
@@ -37,13 +37,13 @@ groups! {
         Decisions "Decisions:",
         Summaries "From an earlier session or summary:",
         Before "Before this task the model ended with:",
-        Facts "Facts that the person gave:";
+        Facts "Facts that the user gave:";
     Operational: Runs "Last runs:",
         Failures "Failed, and not yet settled:",
         Left "Left behind by commands:",
         Credentials "Credentials (values are left out):",
         Repository "Repository:",
-        ByPerson "Commands that the person ran:";
+        ByUser "Commands that the user ran:";
     Files: Files "";
     Notes: Blockers "Blockers:",
         DeadEnds "Failed attempts:",
@@ -107,7 +107,7 @@ impl DraftBuilder<'_, '_> {
         self.add(group, PieceRank::Must, turn, text, None);
     }
 
-    /// Whether a turn is of the task that the document is for; a goal that the person gives begins another one.
+    /// Whether a turn is of the task that the document is for; a goal that the user gives begins another one.
     fn is_task(&self, turn: usize) -> bool {
         !self.request.has_goal() && self.facts.is_current(turn)
     }
@@ -172,7 +172,7 @@ impl DraftBuilder<'_, '_> {
         }
     }
 
-    /// The goal, where the person gives none: the newest request, from its first sentence that asks or states something.
+    /// The goal, where the user gives none: the newest request, from its first sentence that asks or states something.
     fn stated_goal(&mut self) {
         let mut requests = self.facts.of_task();
         let goal = requests.rfind(|turn| turns::is_request(&self.facts.turns, turn));
@@ -186,7 +186,7 @@ impl DraftBuilder<'_, '_> {
         let sentence = sentence.map_or(String::new(), |sentence| one_line(sentence, 300));
         let goal_turn = goal.map_or(0, |turn| turn.n);
         let goal = match (sentence.is_empty(), self.facts.all_done) {
-            (true, _) => "Goal: none is stated; ask the person.".to_owned(),
+            (true, _) => "Goal: none is stated; ask the user.".to_owned(),
             (false, true) => format!("Last goal (done): {sentence}"),
             (false, false) => format!("Goal (the last open request): {sentence}"),
         };
@@ -215,7 +215,7 @@ impl DraftBuilder<'_, '_> {
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         if steps.is_empty() {
-            let none = "No next step was recorded; look at the person's words and at what failed.";
+            let none = "No next step was recorded; look at the user's words and at what failed.";
             steps.push(none.to_owned());
         }
         let turns = self.facts.turns.len();
@@ -231,7 +231,7 @@ impl DraftBuilder<'_, '_> {
             let is_known = ran.purpose != CommandPurpose::Script;
             let group = match (shows, ran.good) {
                 (true, _) => LineGroup::Runs,
-                (false, _) if ran.by_person => continue,
+                (false, _) if ran.by_user => continue,
                 (false, Some(true)) if is_known => LineGroup::Left,
                 (false, Some(true) | None) if !ran.effects.is_empty() => LineGroup::Left,
                 _ => continue,
@@ -241,7 +241,7 @@ impl DraftBuilder<'_, '_> {
             let full = format!("{line}{effects}");
             self.add(group, PieceRank::Anchor, ran.turn, full, Some(line));
         }
-        for run in &facts.person_runs {
+        for run in &facts.user_runs {
             let ended = run.outcome.map_or("no result", IndexedResult::ended);
             let line = format!("- `{}`: {ended} (turn {})", run.call.about, run.turn);
             // The lines of an error are where it is listed as a failure.
@@ -249,7 +249,7 @@ impl DraftBuilder<'_, '_> {
             let lines = outcome.into_iter().flat_map(IndexedResult::shown);
             let listed: String = lines.map(|line| format!("\n  > {line}")).collect();
             let full = format!("{line}{listed}");
-            self.add(LineGroup::ByPerson, PieceRank::Anchor, run.turn, full, Some(line));
+            self.add(LineGroup::ByUser, PieceRank::Anchor, run.turn, full, Some(line));
         }
         for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let line = failure.outcome.lines.first().map_or("", String::as_str);
@@ -308,10 +308,10 @@ impl DraftBuilder<'_, '_> {
             self.add(group_of(anchor.class), PieceRank::Anchor, *turn, text, None);
         }
         for turn in facts.earlier() {
-            let said = one_line(&facts.otherwise_said(turn), LINE);
+            let said = one_line(&facts.uncovered_user_text(turn), LINE);
             if !said.is_empty() {
                 let text = format!("- {said} (turn {})", turn.n);
-                self.add(LineGroup::Earlier, PieceRank::Said, turn.n, text, None);
+                self.add(LineGroup::Earlier, PieceRank::ValueStatement, turn.n, text, None);
             }
         }
     }

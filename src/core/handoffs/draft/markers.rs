@@ -18,7 +18,7 @@ use crate::text::table;
 pub(super) enum SentenceClass {
     /// A constraint.
     Constraint,
-    /// A value that the person gave: a deadline, a region, a code name.
+    /// A value that the user gave: a deadline, a region, a code name.
     Fact,
     /// What was decided.
     Decision,
@@ -57,8 +57,8 @@ enum MarkerSpeaker {
     /// Anybody's.
     #[default]
     Any,
-    /// The person's: in a model's prose it means little.
-    Person,
+    /// The user's: in a model's prose it means little.
+    User,
     /// The model's.
     Model,
 }
@@ -101,20 +101,20 @@ pub(super) const ASSUMPTIONS: [&str; 9] = [
 pub(super) struct AnchoredSentence {
     /// The class of the sentence.
     pub(super) class: SentenceClass,
-    /// Whether it is the person's.
-    pub(super) by_person: bool,
+    /// Whether it is the user's.
+    pub(super) by_user: bool,
     /// The sentence, on one line.
     pub(super) text: String,
 }
 
-/// Bytes of a text of the person's whose values are kept: a longer one is a file or a log.
+/// Bytes of a text of the user's whose values are kept: a longer one is a file or a log.
 const TOLD: usize = 1200;
 
-/// The sentences of a text that have such a word or, of the person's, give a value. Of the config, in lower case:
+/// The sentences of a text that have such a word or, of the user's, give a value. Of the config, in lower case:
 /// `constraints` are words that make a constraint, whoever says them, `assumptions` those that make one of the model's.
 pub(super) fn anchors(
     text: &str,
-    by_person: bool,
+    by_user: bool,
     constraints: &[String],
     assumptions: &[String],
 ) -> Vec<AnchoredSentence> {
@@ -122,41 +122,37 @@ pub(super) fn anchors(
     let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
-        let told = by_person && text.len() <= TOLD;
+        let told = by_user && text.len() <= TOLD;
         let fact = || (told && gives_value(sentence)).then_some(SentenceClass::Fact);
-        let class = class(sentence, by_person, constraints, assumptions).or_else(fact)?;
+        let class = class(sentence, by_user, constraints, assumptions).or_else(fact)?;
         let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
             None => one_line(sentence, SENTENCE),
         };
-        Some(AnchoredSentence {
-            class,
-            by_person,
-            text,
-        })
+        Some(AnchoredSentence { class, by_user, text })
     });
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
 }
 
 fn class(
     sentence: &str,
-    by_person: bool,
+    by_user: bool,
     constraints: &[String],
     assumptions: &[String],
 ) -> Option<SentenceClass> {
     let small = sentence.to_lowercase();
     let mine = |whose: MarkerSpeaker| match whose {
         MarkerSpeaker::Any => true,
-        MarkerSpeaker::Person => by_person,
-        MarkerSpeaker::Model => !by_person,
+        MarkerSpeaker::User => by_user,
+        MarkerSpeaker::Model => !by_user,
     };
     let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.occur_in(&small);
     let known = MARKERS.iter().find(marks).map(|row| row.class);
-    let known = known.or_else(|| (!by_person && is_left(&small)).then_some(SentenceClass::LeftOpen));
+    let known = known.or_else(|| (!by_user && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     known
         .or_else(|| has(constraints).then_some(SentenceClass::Constraint))
-        .or_else(|| (!by_person && has(assumptions)).then_some(SentenceClass::Assumption))
+        .or_else(|| (!by_user && has(assumptions)).then_some(SentenceClass::Assumption))
 }
 
 /// Whether a sentence in lower case says that something is left failing.
@@ -271,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_models_must_is_prose_and_a_persons_is_a_constraint() {
+    fn a_models_must_is_prose_and_a_users_is_a_constraint() {
         let text = "The port must be 8080. Fine.";
         assert_eq!(anchors(text, true, &[], &[])[0].text, "The port must be 8080.");
         assert!(anchors(text, false, &[], &[]).is_empty());

@@ -36,7 +36,7 @@ pub(super) enum IndexedItem {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedText {
-    /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
+    /// What it is in a user's place; the model's own words are `User` of an assistant's message.
     pub(super) kind: UserText,
     pub(super) text: String,
     pub(super) anchors: Vec<AnchoredSentence>,
@@ -46,20 +46,20 @@ pub(super) struct IndexedText {
 pub(super) struct IndexedCall {
     pub(super) name: String,
     pub(super) kind: ToolKind,
-    /// The person ran it, not the model.
-    pub(super) by_person: bool,
+    /// The user ran it, not the model.
+    pub(super) by_user: bool,
     /// A command, a path, a question: on one line.
     pub(super) about: String,
     pub(super) command: Option<String>,
     /// The command is not cut.
     pub(super) whole: bool,
-    /// The folder that a command runs in, where the call says.
-    pub(super) folder: Option<String>,
-    /// The shell that runs it stays in the folder that a command changes to.
+    /// The directory that a command runs in, where the call says.
+    pub(super) directory: Option<String>,
+    /// The shell that runs it stays in the directory that a command changes to.
     pub(super) stays: bool,
     /// Whether the whole command surely changes no file.
-    pub(super) only_looks: bool,
-    /// What it asks the person.
+    pub(super) is_read_only: bool,
+    /// What it asks the user.
     pub(super) questions: Vec<String>,
     /// The score of a review that it writes, in tenths.
     pub(super) score: Option<u32>,
@@ -101,7 +101,7 @@ pub(super) struct IndexedResult {
     pub(super) bytes: usize,
     /// It says that the call did not run.
     pub(super) not_run: bool,
-    /// The folder that the shell has moved to.
+    /// The directory that the shell has moved to.
     pub(super) moved_to: Option<String>,
     /// It says that what was to prepare a command failed.
     pub(super) unprepared: bool,

@@ -23,7 +23,6 @@ mod local;
 mod markers;
 mod message;
 mod model_answer;
-mod person;
 mod prompts;
 mod reader;
 mod report;
@@ -34,6 +33,7 @@ mod terms;
 mod todos;
 mod tokens;
 mod turns;
+mod user;
 mod words;
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ const REPOSITORY: usize = 400;
 /// The section of a document that only some conversations have.
 const TO_DOS: &str = "To-do list";
 
-/// The section that a goal of the person's takes the place of.
+/// The section that a goal of the user's takes the place of.
 const GOAL: &str = "Goal";
 
 /// Bytes of a goal by which turns and results are selected: each of its words is looked up in each turn.
@@ -110,10 +110,10 @@ impl DraftIndex {
         Ok(self.cleaned(spec, |spec| prompts.with_bundle(&bundle, spec)))
     }
 
-    /// A model's document with the person's goal first. Under "Also known" it gets the sections that the prompt asks for and
+    /// A model's document with the user's goal first. Under "Also known" it gets the sections that the prompt asks for and
     /// what must be kept, as far as it lacks them. It stays as it is where it lacks nothing.
     pub fn completed(&self, document: &str, spec: &DraftSpec<'_>, prompts: &Prompts) -> String {
-        let facts = DraftFacts::of(self);
+        let facts = DraftFacts::from_index(self);
         let mut headings = prompts.headings();
         // Without a to-do list its section is not required, and a goal that was given stands above all sections.
         headings.retain(|heading| match *heading {
@@ -135,7 +135,7 @@ impl DraftIndex {
         spec: &DraftSpec<'_>,
         write: fn(&DraftFacts<'_>, &[f32], &DraftSpec<'_>) -> Result<String, BudgetTooSmall>,
     ) -> Result<String, BudgetTooSmall> {
-        let facts = DraftFacts::of(self);
+        let facts = DraftFacts::from_index(self);
         self.cleaned(spec, |spec| {
             let focus = &spec.focus[..floor(spec.focus, QUESTION)];
             let spec = DraftSpec { focus, ..*spec };
@@ -155,7 +155,7 @@ impl DraftIndex {
 
     /// Relevance of each turn to the focus; without one, to the current task.
     fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
-        let task = || facts.of_task().map(IndexedTurn::person_text);
+        let task = || facts.of_task().map(IndexedTurn::user_text);
         let question = match focus.trim() {
             "" => task().collect::<Vec<_>>().join("\n"),
             _ => focus.to_owned(),

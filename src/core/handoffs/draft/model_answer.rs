@@ -10,7 +10,7 @@ use crate::wire::{LegReport, StopReason};
 /// # Errors
 /// Why it is none.
 pub fn draft_of(raw: &[u8], report: &LegReport) -> Result<String, DraftEnd> {
-    let parts = AnswerContent::of(raw).parts;
+    let parts = AnswerContent::from_body(raw).parts;
     let first = |kind| parts.iter().find(|part| part.kind == kind);
     if report.stop == StopReason::Error {
         let error = first(AnswerPartKind::Error).and_then(|part| part.pieces.first());

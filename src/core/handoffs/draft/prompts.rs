@@ -60,7 +60,7 @@ impl Default for Prompts {
     }
 }
 
-/// The person's options in words, and the goal last.
+/// The user's options in words, and the goal last.
 fn wishes(spec: &DraftSpec<'_>) -> String {
     let purpose = match spec.preset {
         Preset::Implement => {
@@ -95,8 +95,8 @@ fn wishes(spec: &DraftSpec<'_>) -> String {
     format!("\n\n{purpose}{left_out}{goal}")
 }
 
-/// What is in front of the person's goal.
-const GOAL: &str = "The person has set the goal of the session that goes on. It is put above what you write, word for word, so \
+/// What is in front of the user's goal.
+const GOAL: &str = "The user has set the goal of the session that goes on. It is put above what you write, word for word, so \
 do not repeat it. The next steps lead to it, in their order. What was requested before is background: say what of it is \
 done and what is open. The goal:";
 

@@ -37,7 +37,7 @@ const DETAIL: usize = 2400;
 const COMMAND: usize = 400;
 /// Bytes of what a call is about.
 const ABOUT: usize = 160;
-/// Bytes of a question to the person.
+/// Bytes of a question to the user.
 const QUESTION: usize = 300;
 
 /// The settings of an index; they never change.
@@ -112,7 +112,7 @@ impl MessageReader<'_> {
                         parts.push((part.span.start, items.len()));
                         let called = self.called(call.named(), &call.given());
                         items.push(IndexedItem::Call(IndexedCall {
-                            by_person: called.kind == ToolKind::Shell && self.executed_by_person(),
+                            by_user: called.kind == ToolKind::Shell && self.executed_by_user(),
                             ..called
                         }));
                     }
@@ -169,12 +169,12 @@ impl MessageReader<'_> {
             let text = said.of(spoken);
             match spoken.by {
                 // The user's words of a part are one text, whatever is between them.
-                UserText::Person => {
+                UserText::User => {
                     if let Some(own) = own.take() {
-                        self.text(UserText::Person, &own, true, items);
+                        self.text(UserText::User, &own, true, items);
                     }
                 }
-                UserText::PersonShell if self.person_ran(text, items) => {}
+                UserText::UserShell if self.user_ran(text, items) => {}
                 // For a text of the agent's, its presence is enough.
                 UserText::Harness if wordings::asks_for_summary(text) => {
                     items.push(IndexedItem::Text(IndexedText {
@@ -195,12 +195,12 @@ impl MessageReader<'_> {
         let kind = if is_summary {
             UserText::Summary
         } else {
-            UserText::Person
+            UserText::User
         };
         self.text(kind, text, false, items);
     }
 
-    fn text(&self, kind: UserText, text: &str, by_person: bool, items: &mut Vec<IndexedItem>) {
+    fn text(&self, kind: UserText, text: &str, by_user: bool, items: &mut Vec<IndexedItem>) {
         if text.trim().is_empty() {
             return;
         }
@@ -209,9 +209,9 @@ impl MessageReader<'_> {
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {
-            UserText::Person if self.settings.quotes => {
+            UserText::User if self.settings.quotes => {
                 let (constraints, assumptions) = (&self.settings.markers, &self.settings.assumptions);
-                markers::anchors(&text, by_person, constraints, assumptions)
+                markers::anchors(&text, by_user, constraints, assumptions)
             }
             _ => Vec::new(),
         };
@@ -225,7 +225,7 @@ impl MessageReader<'_> {
 
     pub(super) fn called(&self, name: String, text: &str) -> IndexedCall {
         let (name, arguments) = tools::called(name, text);
-        let kind = ToolKind::of(&name, &arguments);
+        let kind = ToolKind::from_call(&name, &arguments);
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
         let paths = files::named(kind, &arguments, command.as_deref());
         let more = self.settings.redactor.secret_files();
@@ -258,8 +258,8 @@ impl MessageReader<'_> {
             .iter()
             .map(|question| one_line(&self.clean(question), QUESTION));
         IndexedCall {
-            only_looks: command.as_deref().is_some_and(commands::only_looks),
-            folder: tools::folder(&arguments)
+            is_read_only: command.as_deref().is_some_and(commands::is_read_only),
+            directory: tools::directory(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
                 .map(str::to_owned),
             stays: self.agent == Some(AgentKind::ClaudeCode),
@@ -268,7 +268,7 @@ impl MessageReader<'_> {
                 Some(text) if kind == ToolKind::Write && self.is_verdict(&paths) => excerpt::score(text),
                 _ => None,
             },
-            by_person: false,
+            by_user: false,
             whole: about.trim().len() <= COMMAND,
             command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
             about: one_line(&about, ABOUT),

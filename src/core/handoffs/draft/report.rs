@@ -1,4 +1,4 @@
-//! The report of a handoff to a person.
+//! The report of a handoff to a user.
 
 use super::DraftEnd;
 use crate::record::HandoffOrigin;
@@ -33,7 +33,7 @@ pub fn frees_little(conversation: u64, fixed: u64, prefix: &str) -> Option<Strin
     })
 }
 
-/// Tells a person who asked for a handoff why none was made.
+/// Tells a user who asked for a handoff why none was made.
 pub fn not_made(end: &DraftEnd, prefix: &str) -> String {
     let again = match end {
         DraftEnd::NotSmaller { .. } => format!(" (`{prefix}handoff --force`)"),
@@ -42,7 +42,7 @@ pub fn not_made(end: &DraftEnd, prefix: &str) -> String {
     format!("no handoff was made: {end}{again}.")
 }
 
-/// Tells a person that a draft waits.
+/// Tells a user that a draft waits.
 pub fn waits_for_approval(prefix: &str) -> String {
     format!(
         "the draft waits for your approval: {}.",
@@ -50,13 +50,13 @@ pub fn waits_for_approval(prefix: &str) -> String {
     )
 }
 
-/// The same to a person who continues without it.
+/// The same to a user who continues without it.
 pub fn still_waits(prefix: &str) -> String {
     let commands = approval_commands(prefix);
     format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.")
 }
 
-/// How a person approves or rejects a draft.
+/// How a user approves or rejects a draft.
 fn approval_commands(prefix: &str) -> String {
     match prefix {
         "" => "on the inspector's page of the conversation".to_owned(),
@@ -73,7 +73,7 @@ fn how(origin: HandoffOrigin) -> &'static str {
         HandoffOrigin::Oneshot => "written by the model",
         HandoffOrigin::Bundle => "written from a selection",
         HandoffOrigin::Local => "composed without a model",
-        HandoffOrigin::Person => "as given",
+        HandoffOrigin::User => "as given",
         HandoffOrigin::Auto => "by a threshold",
         HandoffOrigin::Api => "by the API",
     }

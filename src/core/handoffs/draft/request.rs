@@ -72,7 +72,7 @@ impl Preset {
 /// Specification of a draft.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftSpec<'r> {
-    /// The goal that the person gives the next session; may be empty.
+    /// The goal that the user gives the next session; may be empty.
     pub focus: &'r str,
     /// Purpose of the next session.
     pub preset: Preset,
@@ -89,7 +89,7 @@ pub struct DraftSpec<'r> {
 }
 
 impl DraftSpec<'_> {
-    /// Whether the person gives a goal.
+    /// Whether the user gives a goal.
     pub(super) fn has_goal(&self) -> bool {
         !self.focus.trim().is_empty()
     }

@@ -8,10 +8,10 @@ use crate::wire::{Role, View};
 /// Bytes of what came since; beyond it, a new draft is better.
 const MOST_BYTES: usize = 24 << 10;
 
-/// The document with the turns from `from` on quoted after it. The person's texts after the model's last turn are no part of them:
+/// The document with the turns from `from` on quoted after it. The user's texts after the model's last turn are no part of them:
 /// they are still to be answered. `None`: too much came since.
 pub fn completed_since(document: &str, view: &View, from: usize) -> Option<String> {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let last = view.turns.iter().rposition(|turn| turn.role.may_be_models());
     let mut text = document.trim_end().to_owned();
     let begins = text.len();
@@ -45,7 +45,7 @@ fn quote(text: &mut String, part: &TranscriptPart<'_>, speaker: Option<Role>) {
             Some(role) if role.may_be_models() => {
                 write!(text, "\n\nYou wrote:\n\n{}", words.get().trim_start())
             }
-            Some(_) => write!(text, "\n\nThe person wrote:\n\n{}", words.get().trim_start()),
+            Some(_) => write!(text, "\n\nThe user wrote:\n\n{}", words.get().trim_start()),
             None => write!(text, "{}", words.get()),
         },
         TranscriptPartKind::Call(call) => {
@@ -94,7 +94,7 @@ mod tests {
         let since = completed(messages.clone(), 1).unwrap();
         assert_eq!(
             since,
-            "# Work\n\n## Since this was written\n\nYou wrote:\n\nDone, but for one.\n\nThe person wrote:\n\nWhich?\n\nYou called run with \
+            "# Work\n\n## Since this was written\n\nYou wrote:\n\nDone, but for one.\n\nThe user wrote:\n\nWhich?\n\nYou called run with \
              {\"command\":\"cargo test\"}\n\nIt returned:\n\n1 failed"
         );
         assert_eq!(completed(messages, 5).unwrap(), "# Work");

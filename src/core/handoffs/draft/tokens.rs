@@ -12,7 +12,7 @@ pub fn tokens(text: &str) -> usize {
     let mut run = CharRun::default();
     let mut word = CharWord::default();
     for c in text.chars() {
-        let kind = CharKind::of(c);
+        let kind = CharKind::from_char(c);
         if kind != run.kind || kind == CharKind::Letter && c.is_ascii_uppercase() && run.lower {
             word.add(&run);
             if !(run.kind.is_of_word() && kind.is_of_word()) {
@@ -60,7 +60,7 @@ enum CharKind {
 }
 
 impl CharKind {
-    fn of(c: char) -> Self {
+    fn from_char(c: char) -> Self {
         match c {
             ' ' | '\n' | '\t' | '\r' => Self::Blank,
             // Letters of European languages, with and without accents.

@@ -1,4 +1,4 @@
-//! Turns: a person's request, and everything that follows until the person's next text.
+//! Turns: a user's request, and everything that follows until the user's next text.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::wire::Role;
 pub(super) enum TurnEnd {
     /// With a text of the model's that asks nothing.
     Answered,
-    /// With a question to the person.
+    /// With a question to the user.
     Question,
-    /// The person stopped it.
+    /// The user stopped it.
     Interrupted,
     /// It continues.
     Working,
@@ -26,7 +26,7 @@ pub(super) struct IndexedTurn<'i> {
     /// From 1.
     pub(super) n: usize,
     pub(super) messages: Range<usize>,
-    /// What the person says at its start; a summary that is in that place.
+    /// What the user says at its start; a summary that is in that place.
     pub(super) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
     pub(super) replies: Vec<&'i IndexedText>,
@@ -34,18 +34,15 @@ pub(super) struct IndexedTurn<'i> {
 }
 
 impl IndexedTurn<'_> {
-    /// Whether it begins with words of the person.
-    pub(super) fn is_from_person(&self) -> bool {
-        self.opening.iter().any(|spoken| spoken.kind == UserText::Person)
+    /// Whether it begins with words of the user.
+    pub(super) fn is_from_user(&self) -> bool {
+        self.opening.iter().any(|spoken| spoken.kind == UserText::User)
     }
 
-    /// What the person says at its start.
-    pub(super) fn person_text(&self) -> String {
-        let person = self
-            .opening
-            .iter()
-            .filter(|spoken| spoken.kind == UserText::Person);
-        let texts: Vec<_> = person.map(|spoken| spoken.text.trim()).collect();
+    /// What the user says at its start.
+    pub(super) fn user_text(&self) -> String {
+        let user = self.opening.iter().filter(|spoken| spoken.kind == UserText::User);
+        let texts: Vec<_> = user.map(|spoken| spoken.text.trim()).collect();
         texts.join("\n")
     }
 }
@@ -93,17 +90,17 @@ fn items(
     })
 }
 
-/// The turns of a conversation, in order. What is before the first text of the person's is in none.
+/// The turns of a conversation, in order. What is before the first text of the user's is in none.
 pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
-    // What the person ran before the first request belongs to that one.
+    // What the user ran before the first request belongs to that one.
     let mut ran_before = None;
     for (at, message) in messages.iter().enumerate() {
         let mut opens = false;
         for item in &message.items {
             match item {
                 IndexedItem::Text(spoken) if message.role == Role::User => match spoken.kind {
-                    UserText::Person | UserText::Summary | UserText::Branch => {
+                    UserText::User | UserText::Summary | UserText::Branch => {
                         if !opens {
                             turns.push(begun(turns.len() + 1, ran_before.take().unwrap_or(at)));
                             opens = true;
@@ -128,11 +125,11 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                         };
                     }
                 }
-                IndexedItem::Call(call) if call.by_person && turns.is_empty() => {
+                IndexedItem::Call(call) if call.by_user && turns.is_empty() => {
                     ran_before = ran_before.or(Some(at));
                 }
                 IndexedItem::Text(_) | IndexedItem::Gap => {}
-                item if is_by_person(messages, item) => {}
+                item if is_by_user(messages, item) => {}
                 IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
                     if let Some(turn) = turns.last_mut() {
                         turn.ended = TurnEnd::Working;
@@ -151,13 +148,13 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     turns
 }
 
-/// Whether this is a command that the person ran, or its result: the model's work is as it was.
-fn is_by_person(messages: &[IndexedMessage], item: &IndexedItem) -> bool {
+/// Whether this is a command that the user ran, or its result: the model's work is as it was.
+fn is_by_user(messages: &[IndexedMessage], item: &IndexedItem) -> bool {
     let call = match item {
         IndexedItem::Result(outcome) => outcome.call.and_then(|(at, i)| messages.get(at)?.items.get(i)),
         item => Some(item),
     };
-    matches!(call, Some(IndexedItem::Call(call)) if call.by_person)
+    matches!(call, Some(IndexedItem::Call(call)) if call.by_user)
 }
 
 fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
@@ -170,9 +167,9 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
     }
 }
 
-/// Whether a person's words only let the model go on.
+/// Whether a user's words only let the model go on.
 pub(super) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
-    let words = turn.person_text().to_lowercase();
+    let words = turn.user_text().to_lowercase();
     WORDS
         .go_on
         .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()))
@@ -184,7 +181,7 @@ pub(super) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
     const ANSWER: usize = 4;
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
     let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
-    let is_short = turn.person_text().split_whitespace().count() <= ANSWER;
+    let is_short = turn.user_text().split_whitespace().count() <= ANSWER;
     !(lets_go_on(turn) || is_asked && is_short)
 }
 
@@ -197,8 +194,8 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     while at > 0 {
         let goes_on = lets_go_on(&turns[at]);
         let unfinished = turns[at - 1].ended != TurnEnd::Answered;
-        let from_person = turns[at].is_from_person();
-        if from_person && !goes_on && !unfinished {
+        let from_user = turns[at].is_from_user();
+        if from_user && !goes_on && !unfinished {
             break;
         }
         at -= 1;

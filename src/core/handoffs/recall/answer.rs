@@ -85,7 +85,7 @@ impl RecallIndex<'_> {
         let turn = passage.turn;
         let mut out = format!(
             "Turn {}, before handoff {}: {}",
-            self.person_turn(turn),
+            self.user_turn(turn),
             self.handoff(turn),
             says(passage.source)
         );
@@ -93,8 +93,8 @@ impl RecallIndex<'_> {
             out += &self.about(&self.calls[call]);
         }
         if let Some(later) = one.later {
-            let _ = match self.person_turn(later) {
-                same if same == self.person_turn(turn) => write!(out, "; changed later in this turn"),
+            let _ = match self.user_turn(later) {
+                same if same == self.user_turn(turn) => write!(out, "; changed later in this turn"),
                 later => write!(out, "; changed later in turn {later}"),
             };
         }
@@ -148,12 +148,12 @@ impl RecallIndex<'_> {
     /// The words nearest to those of a question, none of them part of a credential.
     fn nearest(&self, question: &Question) -> Vec<String> {
         let words = question.words();
-        let terms: Vec<LetterPairs> = words.iter().map(|(word, _)| LetterPairs::of(word)).collect();
+        let terms: Vec<Bigrams> = words.iter().map(|(word, _)| Bigrams::from_word(word)).collect();
         let mut near: Vec<(f32, &str, usize)> = Vec::new();
         for (word, letters) in self.vocabulary.words() {
-            let has = LetterPairs::of(letters);
+            let has = Bigrams::from_word(letters);
             let best = terms.iter().map(|terms| terms.like(&has)).fold(0.0, f32::max);
-            if best >= LetterPairs::NEAR
+            if best >= Bigrams::NEAR
                 && let Some(last) = self.vocabulary.of(word).last()
             {
                 near.push((best, letters, last.text as usize));
@@ -170,16 +170,16 @@ impl RecallIndex<'_> {
 }
 
 /// Pairs of neighbouring letters of a word, as bits: enough to tell which words look alike.
-struct LetterPairs {
+struct Bigrams {
     pairs: u128,
     len: usize,
 }
 
-impl LetterPairs {
+impl Bigrams {
     /// Minimum similarity of words that are offered.
     const NEAR: f32 = 0.5;
 
-    fn of(word: &str) -> Self {
+    fn from_word(word: &str) -> Self {
         let bytes = word.as_bytes();
         let pairs = bytes.windows(2).map(|two| {
             let mixed = u32::from(two[0])
@@ -205,7 +205,7 @@ impl LetterPairs {
 
 fn says(source: TextSource) -> &'static str {
     match source {
-        TextSource::Person => "the user said",
+        TextSource::User => "the user said",
         TextSource::Model => "you said",
         TextSource::CarryOver => "an earlier carry-over prompt said",
         TextSource::Summary => "a summary said",

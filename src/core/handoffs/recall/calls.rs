@@ -30,7 +30,7 @@ pub(super) struct RecalledCall {
 /// The text of an agent's call, and the record kept of it. `more`: patterns of further files with credentials.
 pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (RecalledCall, String) {
     let (name, arguments) = tools::called(call.named(), &call.given());
-    let kind = ToolKind::of(&name, &arguments);
+    let kind = ToolKind::from_call(&name, &arguments);
     let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
     let paths = files::named(kind, &arguments, command.as_deref());
     let secret = !secret_files::of_call(kind, &paths, command.as_deref(), more).is_empty();
@@ -58,7 +58,7 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (Recall
     (called, words)
 }
 
-/// Arguments as a person would write them down: a line for each.
+/// Arguments as a user would write them down: a line for each.
 fn written(arguments: &Value) -> String {
     match arguments {
         Value::String(text) => text.clone(),

@@ -37,8 +37,8 @@ pub(super) struct Passage {
 /// A message that was read.
 #[derive(Debug, Clone)]
 struct MessageEntry {
-    /// Number of the person's requests so far, this message included.
-    person_turns: u32,
+    /// Number of the user's requests so far, this message included.
+    user_turns: u32,
     /// Handoffs in it and in front of it.
     handoffs: u32,
 }
@@ -58,7 +58,7 @@ pub struct RecallIndex<'a> {
 
 impl<'a> RecallIndex<'a> {
     /// The index of a part that was cut.
-    pub fn of(cut: &CutPart<'_>, settings: &'a RecallIndexSettings) -> Self {
+    pub fn new(cut: &CutPart<'_>, settings: &'a RecallIndexSettings) -> Self {
         let mut index = Self {
             settings,
             agent: cut.transcript.agent(),
@@ -83,9 +83,9 @@ impl<'a> RecallIndex<'a> {
         index
     }
 
-    /// Number of the person's requests up to this message: its turn, from 1.
-    pub(super) fn person_turn(&self, turn: usize) -> u32 {
-        self.turns.get(turn).map_or(0, |read| read.person_turns).max(1)
+    /// Number of the user's requests up to this message: its turn, from 1.
+    pub(super) fn user_turn(&self, turn: usize) -> u32 {
+        self.turns.get(turn).map_or(0, |read| read.user_turns).max(1)
     }
 
     /// The next handoff after this message, from 1.
@@ -96,7 +96,7 @@ impl<'a> RecallIndex<'a> {
     /// How many turns and handoffs there are, the last handoff counted that cut all this.
     pub(super) fn extent(&self) -> (u32, u32) {
         let last = self.turns.len().saturating_sub(1);
-        (self.person_turn(last), self.handoff(last))
+        (self.user_turn(last), self.handoff(last))
     }
 
     /// How many words a passage has in the mean.
@@ -116,8 +116,8 @@ impl<'a> RecallIndex<'a> {
         let before = self
             .turns
             .last()
-            .map_or((0, 0), |read| (read.person_turns, read.handoffs));
-        let (mut person_turn, mut handoffs) = before;
+            .map_or((0, 0), |read| (read.user_turns, read.handoffs));
+        let (mut user_turn, mut handoffs) = before;
         if turn.role.is_spoken() {
             for (n, said) in said.iter().enumerate() {
                 let part = &said.part;
@@ -130,11 +130,11 @@ impl<'a> RecallIndex<'a> {
                         };
                         let found = sections::of(&text, turn.role, &said.spoken);
                         let asks =
-                            |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
+                            |source: &TextSource| matches!(source, TextSource::User | TextSource::Summary);
                         let opens =
                             turn.role == Role::User && found.all.iter().any(|(source, _)| asks(source));
-                        if opens && person_turn == before.0 {
-                            person_turn += 1;
+                        if opens && user_turn == before.0 {
+                            user_turn += 1;
                         }
                         handoffs += found.handoffs;
                         for (source, range) in found.all {
@@ -163,7 +163,7 @@ impl<'a> RecallIndex<'a> {
             }
         }
         self.turns.push(MessageEntry {
-            person_turns: person_turn,
+            user_turns: user_turn,
             handoffs,
         });
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::text::stem::stem;
 
-/// Each row: words that one person says where another says one of the others. General ones, and those of programming;
+/// Each row: words that one user says where another says one of the others. General ones, and those of programming;
 /// none of any one project.
 const ALIKE: &str = include_str!("meanings.txt");
 

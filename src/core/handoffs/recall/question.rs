@@ -9,8 +9,8 @@ use crate::text::vocabulary::{Vocabulary, WordNumber};
 use crate::text::words::{self, WordKind};
 
 /// Most excerpts of one answer, and how many there are where the model does not say.
-const MOST: usize = 8;
-const USUAL: usize = 5;
+const MAX_EXCERPTS: usize = 8;
+const DEFAULT_EXCERPTS: usize = 5;
 
 /// Bytes of a question; a longer one is no question.
 const LONGEST: usize = 2000;
@@ -61,8 +61,8 @@ impl Question {
             Some(number) => number.as_f64().filter(|n| n.is_finite()).map(|n| n as i64),
             None => None,
         };
-        let limit = limit.map_or(USUAL, |n| {
-            usize::try_from(n.clamp(1, MOST as i64)).unwrap_or(USUAL)
+        let limit = limit.map_or(DEFAULT_EXCERPTS, |n| {
+            usize::try_from(n.clamp(1, MAX_EXCERPTS as i64)).unwrap_or(DEFAULT_EXCERPTS)
         });
         Some(Self {
             query: query.to_owned(),

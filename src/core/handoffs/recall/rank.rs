@@ -145,7 +145,7 @@ fn scored(index: &RecallIndex<'_>, groups: &TermGroups, mass: &[f32]) -> Vec<Pas
 /// Weight of the speaker.
 fn counts(index: &RecallIndex<'_>, passage: &Passage) -> f32 {
     match passage.source {
-        TextSource::Person => 1.15,
+        TextSource::User => 1.15,
         TextSource::Model => 1.1,
         TextSource::CarryOver | TextSource::Summary => 0.8,
         // The change itself says more than the name of the changed file.
@@ -191,7 +191,7 @@ fn newest_first_among_equals(index: &RecallIndex<'_>, all: &mut [PassageScore], 
 fn is_speech(passage: &Passage) -> bool {
     matches!(
         passage.source,
-        TextSource::Person | TextSource::Model | TextSource::CarryOver | TextSource::Summary
+        TextSource::User | TextSource::Model | TextSource::CarryOver | TextSource::Summary
     )
 }
 
@@ -210,12 +210,12 @@ fn returns(
     let changed = paths
         .iter()
         .filter_map(|(path, _)| calls::changes(&index.calls, path, passage.turn).next_back());
-    let turn_number = index.person_turn(passage.turn);
+    let turn_number = index.user_turn(passage.turn);
     let speech = all.iter().filter(|other| {
         let of = &index.passages[other.passage];
         is_speech(passage)
             && is_speech(of)
-            && index.person_turn(of.turn) > turn_number
+            && index.user_turn(of.turn) > turn_number
             && mass_of(other.has & one.has, mass) >= same
     });
     let speech = speech.map(|other| index.passages[other.passage].turn);

@@ -1,4 +1,4 @@
-//! The searched sections of a text: without baton's lines and the harness's texts in the person's place.
+//! The searched sections of a text: without baton's lines and the harness's texts in the user's place.
 
 use std::ops::Range;
 
@@ -18,13 +18,13 @@ const LONGEST: usize = 1200;
 /// The speaker of a text, or its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextSource {
-    Person,
+    User,
     Model,
     /// A carry-over prompt of an earlier handoff.
     CarryOver,
-    /// A summary of the agent's, in the person's place.
+    /// A summary of the agent's, in the user's place.
     Summary,
-    /// A command of the person's with its output, or another agent's report.
+    /// A command of the user's with its output, or another agent's report.
     Report,
     /// The model, in a call.
     Call,
@@ -90,9 +90,9 @@ fn spoken_in((source, range): SourceSection, spoken: &[Spoken]) -> Vec<SourceSec
     }
     let stretches = spoken.iter().filter_map(|spoken| {
         let source = match spoken.by {
-            UserText::Person => TextSource::Person,
+            UserText::User => TextSource::User,
             UserText::Summary | UserText::Branch => TextSource::Summary,
-            UserText::PersonShell | UserText::Subagent | UserText::Expansion | UserText::Attached => {
+            UserText::UserShell | UserText::Subagent | UserText::Expansion | UserText::Attached => {
                 TextSource::Report
             }
             UserText::Interrupted | UserText::Harness => return None,
@@ -215,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_persons_own_words_are_the_persons() {
+    fn only_the_users_own_words_are_the_users() {
         let both = "<system-reminder>\nrules\n</system-reminder>\nKeep it small.";
-        assert_eq!(parts(both, Role::User), [(TextSource::Person, "Keep it small.")]);
+        assert_eq!(parts(both, Role::User), [(TextSource::User, "Keep it small.")]);
         assert!(parts("<mine>rules</mine>", Role::User).is_empty());
         assert!(parts("[Request interrupted by user]", Role::User).is_empty());
         let printed = "<bash-stdout>ok</bash-stdout><bash-stderr></bash-stderr>";

@@ -13,7 +13,7 @@ mod value;
 mod words;
 
 use self::relation::{may_replace, relation};
-pub(super) use self::statement::{Relation, Said, Statement, gives_value};
+pub(super) use self::statement::{Relation, Statement, ValueStatement, gives_value};
 use self::value::ValueKind;
 use crate::handoffs::newest;
 use crate::text::prose::{TextPiece, one_line, pieces};
@@ -26,55 +26,51 @@ const ALIKE: usize = 16;
 pub(in crate::handoffs) struct SpokenText<'i> {
     /// Its turn's number.
     pub(in crate::handoffs) turn: usize,
-    pub(in crate::handoffs) by_person: bool,
+    pub(in crate::handoffs) by_user: bool,
     pub(in crate::handoffs) text: &'i str,
 }
 
 /// Bytes of a sentence by which it is known.
 pub(super) const SENTENCE: usize = 280;
 
-/// A sentence: its turn's number, whether it is the person's, and a hash of its words.
+/// A sentence: its turn's number, whether it is the user's, and a hash of its words.
 type SentenceKey = (usize, bool, u64);
 
 /// The statements of a conversation, in order, with those that replace others.
 #[derive(Debug, Default)]
 pub(in crate::handoffs) struct Statements<'i> {
-    said: Vec<Said<'i>>,
+    said: Vec<ValueStatement<'i>>,
     places: HashMap<SentenceKey, usize>,
     /// The sentences of turns that replace something.
     repeated: HashSet<SentenceKey>,
 }
 
 impl<'i> SpokenText<'i> {
-    pub(in crate::handoffs) fn new(turn: usize, by_person: bool, text: &'i str) -> Self {
-        Self {
-            turn,
-            by_person,
-            text,
-        }
+    pub(in crate::handoffs) fn new(turn: usize, by_user: bool, text: &'i str) -> Self {
+        Self { turn, by_user, text }
     }
 
     fn key(&self, sentence: &str) -> SentenceKey {
         let mut hasher = DefaultHasher::new();
         one_line(sentence, SENTENCE).hash(&mut hasher);
-        (self.turn, self.by_person, hasher.finish())
+        (self.turn, self.by_user, hasher.finish())
     }
 }
 
 impl<'i> Statements<'i> {
     /// Reads texts, oldest first.
-    pub(in crate::handoffs) fn of(texts: &[SpokenText<'i>]) -> Self {
+    pub(in crate::handoffs) fn from_texts(texts: &[SpokenText<'i>]) -> Self {
         let mut found = Self::default();
         let mut earlier = Earlier::default();
         for text in texts {
             let all: Vec<TextPiece<'i>> = pieces(text.text).collect();
             let from = found.said.len();
             for piece in &all {
-                let statement = Statement::of(piece.text);
+                let statement = Statement::from_sentence(piece.text);
                 if statement.can_change() && (statement.keyed || !piece.code) {
-                    found.said.push(Said {
+                    found.said.push(ValueStatement {
                         turn: text.turn,
-                        by_person: text.by_person,
+                        by_user: text.by_user,
                         text: piece.text,
                         statement,
                         bare: false,
@@ -123,13 +119,13 @@ impl<'i> Statements<'i> {
             }
         }
         let (relation, by) = replaced?;
-        let there = SpokenText::new(self.said[by].turn, text.by_person, text.text);
+        let there = SpokenText::new(self.said[by].turn, text.by_user, text.text);
         let is_over = rest.iter().all(|piece| self.repeated.contains(&there.key(piece)));
         Some((if is_over { relation } else { Relation::Perhaps }, by))
     }
 
     /// The newest statement that surely stands in another one's place.
-    pub(in crate::handoffs) fn newest(&self, mut by: usize) -> &Said<'i> {
+    pub(in crate::handoffs) fn newest(&self, mut by: usize) -> &ValueStatement<'i> {
         while let Some((Relation::Surely, later)) = self.said[by].replaced {
             by = later;
         }
@@ -209,7 +205,7 @@ struct Earlier {
 }
 
 impl Earlier {
-    fn add(&mut self, said: &Said<'_>, at: usize) {
+    fn add(&mut self, said: &ValueStatement<'_>, at: usize) {
         let place = |places: &mut Vec<usize>| {
             newest::push(places, ALIKE, at);
         };
@@ -223,7 +219,7 @@ impl Earlier {
     }
 
     /// Notes which earlier statements this one replaces. Statements of its own text are not among them.
-    fn compare(&self, said: &mut [Said<'_>], at: usize) {
+    fn compare(&self, said: &mut [ValueStatement<'_>], at: usize) {
         let (before, rest) = said.split_at_mut(at);
         let Some(later) = rest.first() else { return };
         let about = later.statement.about.iter();

@@ -1,6 +1,6 @@
 //! What a later statement does to an earlier one.
 
-use super::statement::{Relation, Said};
+use super::statement::{Relation, ValueStatement};
 use super::statement::{StatedValue, Statement};
 use super::value::ValueKind;
 
@@ -15,7 +15,7 @@ struct Overlap {
 }
 
 impl Overlap {
-    fn of(old: &Statement, new: &Statement) -> Self {
+    fn new(old: &Statement, new: &Statement) -> Self {
         let shared = old.shared(new);
         let (lost, added) = (old.about.len() - shared, new.about.len() - shared);
         Self { shared, lost, added }
@@ -34,17 +34,17 @@ impl Overlap {
     }
 }
 
-/// Whether one may replace the other at all: a model's words never replace the person's.
-pub(super) fn may_replace(earlier: &Said<'_>, later: &Said<'_>) -> bool {
-    earlier.turn < later.turn && (later.by_person || !earlier.by_person) && !later.statement.adds
+/// Whether one may replace the other at all: a model's words never replace the user's.
+pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
+    earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds
 }
 
-pub(super) fn relation(earlier: &Said<'_>, later: &Said<'_>) -> Option<Relation> {
+pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {
     let (old, new) = (&earlier.statement, &later.statement);
     if !may_replace(earlier, later) {
         return None;
     }
-    let words = Overlap::of(old, new);
+    let words = Overlap::new(old, new);
     if old.values.is_empty() {
         return without_values(old, new, &words);
     }
@@ -53,7 +53,11 @@ pub(super) fn relation(earlier: &Said<'_>, later: &Said<'_>) -> Option<Relation>
 }
 
 /// Of an earlier statement with values.
-fn with_values(earlier: &Said<'_>, later: &Said<'_>, words: &Overlap) -> Option<Relation> {
+fn with_values(
+    earlier: &ValueStatement<'_>,
+    later: &ValueStatement<'_>,
+    words: &Overlap,
+) -> Option<Relation> {
     let (old, new) = (&earlier.statement, &later.statement);
     let gone: Vec<&StatedValue> = old.values.iter().filter(|value| !new.states(value)).collect();
     let come: Vec<&StatedValue> = new.values.iter().filter(|value| !old.states(value)).collect();

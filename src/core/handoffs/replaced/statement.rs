@@ -53,7 +53,7 @@ pub(in crate::handoffs) struct Statement {
 }
 
 impl Statement {
-    pub(in crate::handoffs) fn of(sentence: &str) -> Self {
+    pub(in crate::handoffs) fn from_sentence(sentence: &str) -> Self {
         let small = sentence.to_lowercase();
         // "Left unresolved for now" corrects nothing.
         let corrects = match small.contains("for now") {
@@ -254,7 +254,7 @@ pub(in crate::handoffs) fn gives_value(sentence: &str) -> bool {
         };
         statement.exclusive && statement.values.iter().any(of_fact)
     };
-    !sentence.trim_end().ends_with('?') && is_one(Statement::of(sentence))
+    !sentence.trim_end().ends_with('?') && is_one(Statement::from_sentence(sentence))
 }
 
 /// Whether the words before a value say that there is one of its kind: "our working branch", "we are in phase".
@@ -332,9 +332,9 @@ pub(in crate::handoffs) enum Relation {
 
 /// A sentence that states a value.
 #[derive(Debug)]
-pub(in crate::handoffs) struct Said<'i> {
+pub(in crate::handoffs) struct ValueStatement<'i> {
     pub(in crate::handoffs) turn: usize,
-    pub(in crate::handoffs) by_person: bool,
+    pub(in crate::handoffs) by_user: bool,
     pub(in crate::handoffs) text: &'i str,
     pub(in crate::handoffs) statement: Statement,
     /// Its whole text is keys and values.

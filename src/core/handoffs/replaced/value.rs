@@ -44,7 +44,7 @@ pub(super) struct Token<'s> {
 }
 
 impl<'s> Token<'s> {
-    fn of(raw: &'s str, at: usize) -> Option<Self> {
+    fn parse(raw: &'s str, at: usize) -> Option<Self> {
         let word = raw.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '$' | '€' | '£' | '/'));
         let word = word
             .strip_suffix("'s")
@@ -74,7 +74,7 @@ impl<'s> Token<'s> {
 pub(super) fn tokens(sentence: &str, most: usize) -> Vec<Token<'_>> {
     let words = sentence.split_whitespace().take(most).enumerate();
     let mut all: Vec<Token<'_>> = Vec::new();
-    for token in words.filter_map(|(at, raw)| Token::of(raw, at)) {
+    for token in words.filter_map(|(at, raw)| Token::parse(raw, at)) {
         let count = all.len();
         if let [.., first, of] = &mut all[..]
             && of.small == "of"
@@ -174,7 +174,7 @@ pub(super) fn shape(word: &str) -> Option<ValueKind> {
     if inside('.') && word.len() > 4 && !word.contains("..") {
         return Some(ValueKind::Place);
     }
-    // A folder.
+    // A directory.
     if word.len() > 2 && word.ends_with('/') {
         return Some(ValueKind::Place);
     }

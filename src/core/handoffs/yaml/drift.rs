@@ -29,7 +29,7 @@ pub struct Drift {
 impl Drift {
     /// The age of a file and its branch, compared with the one that is checked out: empty where none is, `None` without a
     /// repository.
-    pub fn of(file: &HandoffFile, branch: Option<&str>, now: Time) -> Self {
+    pub fn new(file: &HandoffFile, branch: Option<&str>, now: Time) -> Self {
         let then = file.findings.get("git_branch").map_or("", String::as_str);
         let other = branch.filter(|now| !then.is_empty() && !now.is_empty() && then != *now);
         Self {
@@ -66,7 +66,7 @@ impl Drift {
             .map(|age| format!("written {} ago", format_age(age)))
     }
 
-    /// One line for the person and the model.
+    /// One line for the user and the model.
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.age());
@@ -107,7 +107,7 @@ mod tests {
     fn drift_is_described_in_one_line() {
         let file = full();
         let now = Time::of_seconds(Time::parse(&file.updated_at).unwrap().seconds + 7200);
-        let mut none = Drift::of(&file, Some("main"), now);
+        let mut none = Drift::new(&file, Some("main"), now);
         none.commits = 1;
         assert!(!none.is_drift() && none.compared);
         assert_eq!(none.line(), "Still true: written 2h ago; 1 commit since");
@@ -115,16 +115,16 @@ mod tests {
             commits: 3,
             changed: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
             gone: vec!["e".to_owned()],
-            ..Drift::of(&file, Some("next"), now)
+            ..Drift::new(&file, Some("next"), now)
         };
         assert!(drift.is_drift());
         assert_eq!(
             drift.line(),
             "Drift: written 2h ago; 3 commits since; branch was main, is next; changed since: a, b, c +1 more; gone: e"
         );
-        assert_eq!(Drift::of(&file, None, now).line(), "Still true: written 2h ago");
+        assert_eq!(Drift::new(&file, None, now).line(), "Still true: written 2h ago");
         assert_eq!(
-            Drift::of(&HandoffFile::default(), None, now).line(),
+            Drift::new(&HandoffFile::default(), None, now).line(),
             "Still true: nothing is known of its age"
         );
     }

@@ -11,19 +11,19 @@ use crate::wire::Role;
 #[derive(Debug, Default)]
 pub struct LastWords {
     pub model: String,
-    /// The person's last request.
-    pub person: String,
+    /// The user's last request.
+    pub user: String,
     pub agent: Option<AgentKind>,
 }
 
 impl LastWords {
     /// Those of a request's transcript, and of the answer to it where there is one.
-    pub fn of(transcript: &Transcript<'_>, answer: Option<&AnswerContent<'_>>) -> Self {
+    pub fn from_transcript(transcript: &Transcript<'_>, answer: Option<&AnswerContent<'_>>) -> Self {
         let parts = answer.map_or(&[][..], |answer| &answer.parts).iter();
         let texts = parts.filter(|part| part.kind == AnswerPartKind::Text);
         let mut found = Self {
             model: texts.map(|part| part.text()).collect::<Vec<_>>().join("\n"),
-            person: String::new(),
+            user: String::new(),
             agent: transcript.agent(),
         };
         for (at, turn) in transcript
@@ -41,8 +41,8 @@ impl LastWords {
                         .iter()
                         .map(SaidPart::users_words)
                         .filter(|own| !own.is_empty());
-                    found.person = own.collect::<Vec<_>>().join("\n");
-                    if !found.person.is_empty() {
+                    found.user = own.collect::<Vec<_>>().join("\n");
+                    if !found.user.is_empty() {
                         break;
                     }
                 }

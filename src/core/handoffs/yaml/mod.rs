@@ -4,7 +4,7 @@
 //! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is
 //! always read, and whatever breaks a rule of the format is reported with it. `text_rules` fills a document from an
 //! agent's text, `of_document` from a handoff's document; `session_file` reads an agent's own session file. `quality` rates it, `recover` shortens it for the
-//! next session. `line` reads the two values of a status line, `names` has the names of files and folders.
+//! next session. `line` reads the two values of a status line, `names` has the names of files and directories.
 
 mod beads;
 mod drift;

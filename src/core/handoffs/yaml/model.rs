@@ -264,7 +264,7 @@ impl HandoffFile {
         self.decisions.extend(given.decisions);
     }
 
-    /// Without words of the agent's own, what the person requested says what it was about. It does not count as done.
+    /// Without words of the agent's own, what the user requested says what it was about. It does not count as done.
     pub fn fall_back_to(&mut self, request: &str) {
         let request = shortened(&one_line(request), REQUEST_BYTES);
         if request.is_empty() {
@@ -280,7 +280,7 @@ impl HandoffFile {
         }
     }
 
-    /// The folder it belongs into.
+    /// The directory it belongs into.
     pub fn session_name(&self) -> &str {
         names::session(&self.session)
     }

@@ -1,9 +1,9 @@
-//! Names of files and folders and their meaning, and the words of the format.
+//! Names of files and directories and their meaning, and the words of the format.
 
 use super::text::cut;
 use super::time::Time;
 
-/// What the name of a file that was written without a person begins with.
+/// What the name of a file that was written without a user begins with.
 const AUTO: &str = "auto-handoff-";
 
 /// How a file ends.
@@ -19,7 +19,7 @@ const GOAL_WORDS: usize = 8;
 /// The description of a file that has none.
 const DESCRIPTION: &str = "handoff";
 
-/// The folder of a session: its name, or `general` where it has none.
+/// The directory of a session: its name, or `general` where it has none.
 pub fn session(name: &str) -> &str {
     if name.is_empty() { GENERAL } else { name }
 }
@@ -106,7 +106,7 @@ pub fn is_file(name: &str) -> bool {
     name.ends_with(SUFFIX) && name.len() > SUFFIX.len() && !name.starts_with('.')
 }
 
-/// Whether a file was written without a person, by its name.
+/// Whether a file was written without a user, by its name.
 pub fn is_automatic(name: &str) -> bool {
     name.starts_with(AUTO)
 }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_folders_of_their_own_name_alone() {
+    fn sessions_are_directories_of_their_own_name_alone() {
         assert!(is_session("my_app-2") && !is_session("") && !is_session("a/b") && !is_session(".."));
         assert_eq!(session(""), "general");
         assert_eq!(session_of("claude:3f2a/x y"), "claude-3f2a-x-y");

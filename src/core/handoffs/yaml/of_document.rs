@@ -44,7 +44,7 @@ impl HandoffFile {
     }
 
     /// Takes what a session says, where the file has nothing: the model's last words by the rules for texts, the facts of
-    /// its document, the person's last request.
+    /// its document, the user's last request.
     pub fn fill_from_session(&mut self, words: &LastWords, document: Option<&HandoffDocument>) {
         self.fill(analyze(&words.model));
         if let Some(document) = document {
@@ -69,7 +69,7 @@ impl HandoffFile {
             words.agent_type().clone_into(&mut self.agent_type);
         }
         self.infer_status();
-        self.fall_back_to(&words.person);
+        self.fall_back_to(&words.user);
     }
 
     /// The same with every file that the document names: for comparison with the repository, not for readers.
@@ -84,8 +84,10 @@ impl HandoffFile {
 
     /// Whose it is, its goal and what comes first.
     fn headed(document: &HandoffDocument) -> Self {
-        let mut folders = document.repository.rsplit(['/', '\\']);
-        let session = folders.find(|name| !name.is_empty()).unwrap_or(&document.topic);
+        let mut directories = document.repository.rsplit(['/', '\\']);
+        let session = directories
+            .find(|name| !name.is_empty())
+            .unwrap_or(&document.topic);
         let now = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
         Self {
             session: names::session_of(session),

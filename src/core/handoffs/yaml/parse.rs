@@ -53,10 +53,10 @@ fn malformed(message: impl Into<String>, line: usize) -> InvalidYaml {
 }
 
 /// A document; `None` where there is none.
-type Built = Result<Option<YamlValue>, InvalidYaml>;
+type ParseResult = Result<Option<YamlValue>, InvalidYaml>;
 
 /// The first document of a text.
-pub(super) fn document(text: &str) -> Built {
+pub(super) fn document(text: &str) -> ParseResult {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_BYTES {
         return Err(malformed(format!("more than {MAX_BYTES} bytes"), 0));
@@ -71,7 +71,7 @@ pub(super) fn document(text: &str) -> Built {
 }
 
 /// The first document that the parser's events make.
-fn events(text: &str) -> Built {
+fn events(text: &str) -> ParseResult {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| malformed(error.info(), error.marker().line()))?;
@@ -98,7 +98,7 @@ struct Builder {
 
 impl Builder {
     /// Takes an event; returns the document's root when it is complete.
-    fn event(&mut self, event: Event<'_>, line: usize) -> Built {
+    fn event(&mut self, event: Event<'_>, line: usize) -> ParseResult {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = match (tag.as_ref().map(|tag| tag.suffix.as_str()), style) {
@@ -131,7 +131,7 @@ impl Builder {
         }
     }
 
-    fn begin(&mut self, open: OpenNode, anchor: usize, line: usize) -> Built {
+    fn begin(&mut self, open: OpenNode, anchor: usize, line: usize) -> ParseResult {
         if self.open.len() >= MAX_DEPTH {
             return Err(malformed(format!("nested deeper than {MAX_DEPTH} levels"), line));
         }
@@ -139,7 +139,7 @@ impl Builder {
         Ok(None)
     }
 
-    fn complete(&mut self, value: YamlValue, anchor: usize, values: usize, line: usize) -> Built {
+    fn complete(&mut self, value: YamlValue, anchor: usize, values: usize, line: usize) -> ParseResult {
         self.values = self.values.saturating_add(values);
         if self.values > MAX_VALUES {
             return Err(malformed(format!("more than {MAX_VALUES} values"), line));

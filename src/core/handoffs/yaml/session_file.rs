@@ -15,8 +15,8 @@ pub(crate) use super::session_usage::of_line as usage;
 /// Reads the objects of a session file.
 #[derive(Default)]
 pub struct SessionReader {
-    /// The folder that the session works in, where the file says so.
-    pub folder: Option<String>,
+    /// The directory that the session works in, where the file says so.
+    pub directory: Option<String>,
     /// The use of the model's context at its end.
     pub usage: SessionUsage,
     /// The error that the session itself ended with.
@@ -42,8 +42,8 @@ impl SessionReader {
     pub fn request(&self) -> (WireId, Bytes) {
         let SessionShape(wire, turns) = self.shape.unwrap_or(CHAT);
         let agent = self.agent.map_or("", AgentKind::words);
-        let folder = self.folder.as_deref().unwrap_or_default();
-        let system = json!(format!("{agent}\nWorking directory: {folder}\n"));
+        let directory = self.directory.as_deref().unwrap_or_default();
+        let system = json!(format!("{agent}\nWorking directory: {directory}\n"));
         let messages = self.messages.join(",");
         let body = format!("{{\"system\":{system},\"{turns}\":[{messages}]}}");
         (wire, body.into())
@@ -63,8 +63,8 @@ impl SessionReader {
             self.error = Some(error.to_owned());
         }
         for place in [entry, &entry["payload"]] {
-            if let Some(folder) = place["cwd"].as_str() {
-                self.folder = Some(folder.trim_end_matches('/').to_owned());
+            if let Some(directory) = place["cwd"].as_str() {
+                self.directory = Some(directory.trim_end_matches('/').to_owned());
             }
         }
         if let Some(usage) = usage(entry) {
@@ -101,7 +101,7 @@ pub(crate) struct SessionMessage {
 }
 
 impl SessionMessage {
-    fn of(agent: Option<AgentKind>, shape: SessionShape, message: Json) -> Self {
+    fn new(agent: Option<AgentKind>, shape: SessionShape, message: Json) -> Self {
         Self {
             agent,
             shape,
@@ -114,7 +114,7 @@ impl SessionMessage {
 
 /// The messages that a line has.
 pub(crate) fn messages(entry: &Json) -> Vec<SessionMessage> {
-    let one = SessionMessage::of;
+    let one = SessionMessage::new;
     let (message, payload) = (&entry["message"], &entry["payload"]);
     let kind = entry["type"].as_str().unwrap_or_default();
     let found = match kind {
@@ -159,7 +159,7 @@ fn of_gemini_cli(entry: &Json) -> SessionMessage {
     SessionMessage {
         id: entry["id"].as_str().map(str::to_owned),
         replaces: true,
-        ..SessionMessage::of(Some(AgentKind::GeminiCli), GEMINI, message)
+        ..SessionMessage::new(Some(AgentKind::GeminiCli), GEMINI, message)
     }
 }
 
@@ -199,7 +199,7 @@ fn of_opencode(entry: &Json) -> Vec<SessionMessage> {
     let all = all.into_iter().filter(|(_, content)| !content.is_empty());
     all.map(|(role, content)| {
         let message = json!({"role": role, "content": content});
-        SessionMessage::of(Some(AgentKind::OpenCode), ANTHROPIC, message)
+        SessionMessage::new(Some(AgentKind::OpenCode), ANTHROPIC, message)
     })
     .collect()
 }

@@ -10,7 +10,7 @@ use crate::wire::Usage;
 const HOUR: u64 = 3_600_000;
 
 /// A request that nothing is known of.
-const PLAIN: Situation<'static> = Situation {
+const PLAIN: RespondInput<'static> = RespondInput {
     repeated: None,
     thread: None,
     draft: None,
@@ -18,8 +18,8 @@ const PLAIN: Situation<'static> = Situation {
     now_ms: HOUR,
 };
 
-impl Planned<'_> {
-    fn by(&self, now: Situation<'_>) -> AnsweredBy {
+impl PlannedRequest<'_> {
+    fn by(&self, now: RespondInput<'_>) -> Responder {
         self.answered_by(&now).by
     }
 }
@@ -89,7 +89,7 @@ fn cold(bill: &RequestCosts) -> ThreadState<'_> {
     }
 }
 
-/// The answer of the model that came between, and the person's next message.
+/// The answer of the model that came between, and the user's next message.
 fn next() -> Vec<Value> {
     after(&["Done.".to_owned()])
 }
@@ -100,10 +100,10 @@ fn a_command_and_an_unknown_line_are_for_baton_alone() {
     let pin = |messages: &[Value]| script.plan(messages).plan.pin;
     assert_eq!(pin(&next()).answered_by(), None);
     let status = [&next()[..], &[model("Yes."), user("::handoff status")]].concat();
-    let command = AnsweredBy::Command("::handoff status".to_owned());
+    let command = Responder::Command("::handoff status".to_owned());
     assert_eq!(pin(&status).answered_by(), Some(command));
     let line = [user(&format!("[[handoff-resume:{}]]\n\nGo on.", Uuid::now_v7()))];
-    let unknown = AnsweredBy::Unresolved(Unresolved::Unknown);
+    let unknown = Responder::Unresolved(Unresolved::Unknown);
     assert_eq!(pin(&line).answered_by(), Some(unknown));
 }
 
@@ -114,38 +114,38 @@ fn a_full_context_is_told_or_handed_over_where_the_conversation_may_be_cut() {
     planned.with(|plan| {
         let at = |tokens, draft| {
             let thread = thread(tokens);
-            plan.answered_by(&Situation {
+            plan.answered_by(&RespondInput {
                 thread: Some(&thread),
                 draft,
                 ..PLAIN
             })
         };
-        assert_eq!((at(900, None).by, at(900, None).nudge), (AnsweredBy::Model, None));
+        assert_eq!((at(900, None).by, at(900, None).nudge), (Responder::Model, None));
         let told = at(1_500, None);
-        assert!(told.by == AnsweredBy::Model && told.nudge.is_some());
+        assert!(told.by == Responder::Model && told.nudge.is_some());
         let full = DueHandoff {
             reason: "the context had 2500 tokens".to_owned(),
             ..DueHandoff::default()
         };
-        assert_eq!(at(2_500, None).by, AnsweredBy::HandOff(full));
+        assert_eq!(at(2_500, None).by, Responder::HandOff(full));
         // One draft at a time; the one that waits is made with this request, told or not.
-        assert_eq!(at(2_500, Some(OpenDraft::Elsewhere)).by, AnsweredBy::Model);
-        assert_eq!(at(2_500, Some(OpenDraft::Waits)).by, AnsweredBy::WaitingDraft);
+        assert_eq!(at(2_500, Some(OpenDraft::Elsewhere)).by, Responder::Model);
+        assert_eq!(at(2_500, Some(OpenDraft::Waits)).by, Responder::WaitingDraft);
         let told = at(1_500, Some(OpenDraft::Waits));
-        assert!(told.by == AnsweredBy::WaitingDraft && told.nudge.is_some());
+        assert!(told.by == Responder::WaitingDraft && told.nudge.is_some());
     });
     let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}]});
     let open = [&next()[..], &[call, user("Stop.")]].concat();
     script.plan(&open).with(|plan| {
         let thread = thread(2_500);
-        let situation = Situation {
+        let situation = RespondInput {
             thread: Some(&thread),
             draft: Some(OpenDraft::Waits),
             ..PLAIN
         };
         assert_eq!(
             plan.by(situation),
-            AnsweredBy::Model,
+            Responder::Model,
             "a call waits for its result"
         );
     });
@@ -156,16 +156,13 @@ fn what_is_sent_again_goes_on_after_its_handoff_and_is_told_nothing_new() {
     let id = Uuid::now_v7();
     let (script, thread) = (Script::new(), thread(2_500));
     script.plan(&next()).with(|plan| {
-        let decision = plan.answered_by(&Situation {
+        let decision = plan.answered_by(&RespondInput {
             repeated: Some(id),
             thread: Some(&thread),
             draft: Some(OpenDraft::Waits),
             ..PLAIN
         });
-        assert_eq!(
-            (decision.by, decision.nudge),
-            (AnsweredBy::AfterHandoff(id), None)
-        );
+        assert_eq!((decision.by, decision.nudge), (Responder::AfterHandoff(id), None));
     });
 }
 
@@ -174,30 +171,30 @@ fn a_cut_that_costs_nothing_is_made_or_offered_once_and_never_where_it_is_off() 
     let (script, bill) = (Script::new(), bill());
     script.plan(&next()).with(|plan| {
         let by = |free, thread: &ThreadState<'_>| {
-            plan.by(Situation {
+            plan.by(RespondInput {
                 thread: Some(thread),
                 free,
                 ..PLAIN
             })
         };
         let mut thread = cold(&bill);
-        assert_eq!(by(FreeCutPolicy::Off, &thread), AnsweredBy::Model);
-        let AnsweredBy::HandOff(due) = by(FreeCutPolicy::On, &thread) else {
+        assert_eq!(by(FreeCutPolicy::Off, &thread), Responder::Model);
+        let Responder::HandOff(due) = by(FreeCutPolicy::On, &thread) else {
             panic!("no handoff");
         };
         assert_eq!((due.method, due.ready), (Some(DraftMethod::Bundle), None));
         assert!(due.cut.is_some_and(|cut| cut.saved > 0.0), "{:?}", due.cut);
-        let AnsweredBy::Offer(text) = by(FreeCutPolicy::Ask, &thread) else {
+        let Responder::Offer(text) = by(FreeCutPolicy::Ask, &thread) else {
             panic!("no question");
         };
         assert!(text.contains("`::handoff`"), "{text}");
         thread.costs.offered = true;
-        assert_eq!(by(FreeCutPolicy::Ask, &thread), AnsweredBy::Model, "offered once");
+        assert_eq!(by(FreeCutPolicy::Ask, &thread), Responder::Model, "offered once");
         thread.costs.before = Some(0);
-        assert_ne!(by(FreeCutPolicy::On, &thread), AnsweredBy::Model);
+        assert_ne!(by(FreeCutPolicy::On, &thread), Responder::Model);
         // Another replica had requests of the conversation since.
         thread.costs.before = Some(3);
-        assert_eq!(by(FreeCutPolicy::On, &thread), AnsweredBy::Model);
+        assert_eq!(by(FreeCutPolicy::On, &thread), Responder::Model);
     });
 }
 

@@ -14,7 +14,7 @@ fn a_pinned_request_is_planned_with_one_read() {
         (PROMPT, Some("small"))
     );
     assert!(planned.plan.offer.tooled && planned.plan.offer.recall);
-    assert_eq!(planned.plan.effects.last(), Some(&Effect::Follow(Some(id))));
+    assert_eq!(planned.plan.effects.last(), Some(&PlanWrite::Follow(Some(id))));
 }
 
 #[test]
@@ -22,14 +22,17 @@ fn a_pinned_request_needs_no_warning() {
     let mut script = Script::new();
     let id = script.handoff(None);
     script.live().active = Some(id);
-    let Pin {
-        unpinned,
+    let CutTarget {
+        lost_sentinel,
         lost,
         resumed,
         unresolved,
         ..
     } = script.plan(&after(&[short(id)])).plan.pin;
-    assert_eq!((unpinned, lost, resumed, unresolved), (false, None, false, None));
+    assert_eq!(
+        (lost_sentinel, lost, resumed, unresolved),
+        (false, None, false, None)
+    );
 }
 
 #[test]
@@ -82,22 +85,22 @@ fn a_missing_sentinel_unpins_only_the_loop_of_a_named_session_without_undo() {
     let mut script = Script::new();
     let id = script.handoff(None);
     let fork = after(&["Yes.".to_owned()]);
-    let unpinned = |script: &Script, messages: &[Value], operation| {
+    let lost_sentinel = |script: &Script, messages: &[Value], operation| {
         let pin = script.plan_of(request(messages), operation).plan.pin;
         assert_eq!((pin.active_id(), pin.lost), (None, None));
-        pin.unpinned
+        pin.lost_sentinel
     };
-    assert!(!unpinned(&script, &fork, Operation::Generate));
+    assert!(!lost_sentinel(&script, &fork, Operation::Generate));
     script.live().active = Some(id);
-    assert!(unpinned(&script, &fork, Operation::Generate));
-    assert!(!unpinned(&script, &fork, Operation::Count));
+    assert!(lost_sentinel(&script, &fork, Operation::Generate));
+    assert!(!lost_sentinel(&script, &fork, Operation::Count));
     let mut undone = after(&[short(id)]);
     let note = note::answer(&format!("the handoff {id} was undone."), id);
     undone.extend([user("::handoff undo"), model(&note), user("Go on.")]);
-    assert!(!unpinned(&script, &undone, Operation::Generate));
+    assert!(!lost_sentinel(&script, &undone, Operation::Generate));
     // Another conversation may have the same opening.
     script.named = false;
-    assert!(!unpinned(&script, &fork, Operation::Generate));
+    assert!(!lost_sentinel(&script, &fork, Operation::Generate));
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn an_unknown_sentinel_is_lost_and_unpins_a_model_call_that_has_no_other() {
     let (id, unknown) = (script.handoff(None), Uuid::now_v7());
     let found = |shown: &[String], operation| {
         let pin = script.plan_of(request(&after(shown)), operation).plan.pin;
-        (pin.lost, pin.unpinned)
+        (pin.lost, pin.lost_sentinel)
     };
     let alone = [short(unknown)];
     assert_eq!(found(&alone, Operation::Generate), (Some(unknown), true));
@@ -116,7 +119,7 @@ fn an_unknown_sentinel_is_lost_and_unpins_a_model_call_that_has_no_other() {
 }
 
 #[test]
-fn a_persons_line_resumes_a_handoff_or_is_answered_here() {
+fn a_users_line_resumes_a_handoff_or_is_answered_here() {
     let mut script = Script::new();
     let id = script.handoff(None);
     let line = |id: &str| vec![user(&format!("[[handoff-resume:{id}]]\n\nGo on."))];
@@ -137,7 +140,7 @@ fn a_persons_line_resumes_a_handoff_or_is_answered_here() {
 }
 
 #[test]
-fn a_persons_line_is_answered_here_only_in_the_last_message_of_a_model_call() {
+fn a_users_line_is_answered_here_only_in_the_last_message_of_a_model_call() {
     let script = Script::new();
     let line = user(&format!(
         "[[handoff-resume:{}]]\n\nGo on.",
@@ -156,7 +159,7 @@ fn a_persons_line_is_answered_here_only_in_the_last_message_of_a_model_call() {
 }
 
 #[test]
-fn a_persons_line_resumes_once() {
+fn a_users_line_resumes_once() {
     let mut script = Script::new();
     let id = script.handoff(None);
     let line = [user(&format!("[[handoff-resume:{id}]]\n\nGo on."))];
@@ -196,7 +199,7 @@ fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
     script.left_out_elsewhere = vec![id];
     let planned = script.plan(&next);
     assert_eq!(planned.active(), Some(id));
-    let effects = [Effect::TakeOverCutPoint(point), Effect::KeepCutPoint(id)];
+    let effects = [PlanWrite::TakeOverCutPoint(point), PlanWrite::KeepCutPoint(id)];
     assert_eq!(planned.plan.effects[..2], effects);
     // A conversation with a decision of its own is no copy.
     script.live().tooled = Some(true);
@@ -235,7 +238,7 @@ fn a_copys_insertions_are_taken_over_with_their_places() {
         principal: "local".to_owned(),
         conversation: "origin".to_owned(),
         wire: WireId::Anthropic,
-        place: InsertionPlace::After(positions::of(&view(&opening))),
+        place: InsertionPoint::After(positions::of(&view(&opening))),
         content: InsertionContent::Text("a notice".to_owned()),
         created_ms: 1,
     };
@@ -248,13 +251,15 @@ fn a_copys_insertions_are_taken_over_with_their_places() {
     assert!(
         planned
             .effects
-            .contains(&Effect::TakeOverInsertions(vec![insertion]))
+            .contains(&PlanWrite::TakeOverInsertions(vec![insertion]))
     );
     assert!(planned.offer.tooled, "they prove that the tool was offered");
     let other = [user("Mend that."), model("Yes."), user("Go on.")];
     let planned = script.plan(&other).plan;
     let lost = vec![script.insertions[0].id];
-    assert!(planned.places.insertions.is_empty() && planned.effects.contains(&Effect::LoseInsertions(lost)));
+    assert!(
+        planned.places.insertions.is_empty() && planned.effects.contains(&PlanWrite::LoseInsertions(lost))
+    );
 }
 
 #[test]
@@ -269,7 +274,7 @@ fn a_hidden_call_belongs_to_its_conversation() {
     let Plan { places, effects, .. } = script.plan(&messages).plan;
     assert_eq!(places.pairs, std::slice::from_ref(&own));
     assert_eq!(places.beside_calls, [own.id]);
-    assert!(effects.contains(&Effect::KnowPairs(vec![Arc::new(own)])));
+    assert!(effects.contains(&PlanWrite::KnowPairs(vec![Arc::new(own)])));
 }
 
 #[test]
@@ -315,7 +320,7 @@ fn the_tool_is_the_conversations_decision() {
     let count = Script::new().plan_of(request(&under_way), Operation::Count);
     let decides = |planned: &Outcome| {
         let mut effects = planned.plan.effects.iter();
-        effects.any(|effect| matches!(effect, Effect::DecideTool(_)))
+        effects.any(|effect| matches!(effect, PlanWrite::DecideTool(_)))
     };
     assert!(!decides(&count) && decides(&Script::new().plan(&opening)));
 }
@@ -384,7 +389,7 @@ fn what_the_record_says_after_the_write_is_what_holds() {
     let decision = |script: &Script, messages: &[Value]| {
         let effects = script.plan(messages).plan.effects;
         let mut decided = effects.into_iter().filter_map(|effect| match effect {
-            Effect::DecideTool(decision) => Some(decision),
+            PlanWrite::DecideTool(decision) => Some(decision),
             _ => None,
         });
         decided.next().unwrap()

@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use super::*;
 use crate::bill::DraftCost;
-use crate::mark::seal::{SealKey, SealKeys};
-use crate::mark::{note, sentinel};
+use crate::marker::seal::{SealKey, SealKeys};
+use crate::marker::{note, sentinel};
 use crate::record::{
     CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent,
-    InsertionPlace, ThinkingOmission, WireId,
+    InsertionPoint, ThinkingOmission, WireId,
 };
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::untooled::ToolOmission;
@@ -184,13 +184,17 @@ impl Script {
             reading,
             edition: 0,
         };
-        let mut planning = Planning::new(call, &policy);
+        let mut planning = Planner::new(call, &policy);
         let mut records = Records {
             conversation: self.live.clone(),
             ..Records::default()
         };
         let mut reads = Vec::new();
-        let mut asked = if ahead { planning.needs() } else { Needs::new() };
+        let mut asked = if ahead {
+            planning.needs()
+        } else {
+            MissingRecords::new()
+        };
         loop {
             asked.truncate(if ahead { usize::MAX } else { 1 });
             for need in &asked {
@@ -217,14 +221,14 @@ struct Outcome {
     call: AgentCall,
     plan: Plan,
     /// What was read, in the order of the reads.
-    reads: Vec<Needs>,
+    reads: Vec<MissingRecords>,
     policy: Policy<'static>,
 }
 
 impl Outcome {
     /// What is decided by it.
-    fn with(&self, check: impl FnOnce(Planned<'_>)) {
-        check(Planned {
+    fn with(&self, check: impl FnOnce(PlannedRequest<'_>)) {
+        check(PlannedRequest {
             reading: &self.call.reading,
             call: self.call.facts(),
             pin: &self.plan.pin,
@@ -289,7 +293,7 @@ fn pair(conversation: &str, sibling: &str) -> HiddenPair {
         call_id: "toolu_hidden".to_owned(),
         call: r#"{"type":"tool_use","id":"toolu_hidden","name":"session_handoff","input":{}}"#.to_owned(),
         answer: HiddenResult::QUEUED,
-        place: InsertionPlace::Beside {
+        place: InsertionPoint::Beside {
             sibling: sibling.to_owned(),
             offset: 0,
         },

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::removed_texts::RemovedTexts;
 use super::undone::UndoneHandoffs;
-use crate::mark::MarkKind;
+use crate::marker::MarkerKind;
 use crate::record::CutPoint;
 use crate::rewrite::elements::Elements;
 use crate::rewrite::{ChangeReason, RequestReading, positions};
@@ -46,12 +46,12 @@ pub(super) fn places(
 pub fn unseen(reading: &RequestReading) -> HashSet<Uuid> {
     let marks = || reading.marks.iter();
     let named = marks().filter_map(|mark| match mark.kind {
-        MarkKind::Note(id) if !id.is_nil() => Some(id),
+        MarkerKind::Note(id) if !id.is_nil() => Some(id),
         _ => None,
     });
     let mut unseen: HashSet<Uuid> = named.collect();
     for mark in marks() {
-        if let MarkKind::Open(id) = mark.kind {
+        if let MarkerKind::Open(id) = mark.kind {
             unseen.remove(&id);
         }
     }

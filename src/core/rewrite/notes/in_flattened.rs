@@ -9,9 +9,9 @@ use uuid::Uuid;
 use super::removed_texts::without;
 use super::undone::UndoneHandoffs;
 use crate::commands;
-use crate::mark::{self, MarkKind, gap};
+use crate::marker::{self, MarkerKind, gap};
 use crate::rewrite::RequestReading;
-use crate::rewrite::chat_marks::{announcement_start, answer_start};
+use crate::rewrite::chat_markers::{announcement_start, answer_start};
 use crate::rewrite::flattened::{self, FlattenedTranscript, SectionKind};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -22,7 +22,7 @@ pub(super) fn without_notes(
     prefix: &str,
 ) -> Option<(RequestReading, UndoneHandoffs)> {
     let body = &reading.view.body;
-    let has_any = memmem::find(body, mark::STEM).is_some()
+    let has_any = memmem::find(body, marker::STEM).is_some()
         || !prefix.is_empty() && memmem::find(body, prefix.as_bytes()).is_some();
     if !has_any {
         return None;
@@ -74,11 +74,11 @@ impl FlattenedTranscript<'_> {
     fn find_notes(&self, prefix: &str, gone: &mut GoneSections) -> HashSet<Uuid> {
         // With the quote that ends the literal, by which the end of a line is known.
         let literal = Span::new(self.span.start, self.end + 1);
-        let (marks, _) = mark::marks_in(self.body, literal, &mark::stems(self.body));
+        let (marks, _) = marker::marks_in(self.body, literal, &marker::stems(self.body));
         let mut undone = HashSet::new();
         let mut done = 0;
         for mark in marks {
-            let MarkKind::Note(id) = mark.kind else { continue };
+            let MarkerKind::Note(id) = mark.kind else { continue };
             let Some(n) = self.section_number(mark.span.start) else {
                 continue;
             };

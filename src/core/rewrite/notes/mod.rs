@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub use self::dropped::unseen;
 use self::removed_texts::RemovedTexts;
 pub use self::undone::UndoneHandoffs;
-use super::chat_marks::ChatMark;
+use super::chat_markers::ChatMarker;
 use super::elements::{self, Elements};
 use super::reading::TextFinder;
 pub use super::users_words::{NoteSearch, last_message, may_say};
@@ -24,11 +24,11 @@ use super::users_words::{own_text, unanswered};
 use super::{ChangeReason, RequestReading};
 use crate::agents::wordings;
 use crate::commands;
-use crate::mark::MarkKind;
+use crate::marker::MarkerKind;
 use crate::record::CutPoint;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{OwnKind, Role, TurnChange, View};
+use crate::wire::view::{InjectedKind, Role, TurnChange, View};
 
 /// What a transcript is without them.
 #[derive(Debug, Clone)]
@@ -90,20 +90,23 @@ fn removed(
     look: NoteSearch<'_>,
     points: &[&CutPoint],
 ) -> Option<(Vec<TurnChange>, UndoneHandoffs)> {
-    let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
+    let noted = reading
+        .marks
+        .iter()
+        .any(|m| matches!(m.kind, MarkerKind::Note(_)));
     let view = &reading.view;
     let unanswered = unanswered(view, look);
     if !noted && unanswered.is_empty() {
         return None;
     }
-    let marks = ChatMark::in_reading(reading);
+    let marks = ChatMarker::in_reading(reading);
     let last_user = last_users(view);
     let mut gone = answered_commands(view, &marks, &last_user, look);
     for turn in unanswered {
         gone.command(view, turn, look);
     }
     let dropped = dropped::places(reading, &gone, points);
-    let undone = UndoneHandoffs::of(view, &marks, &dropped);
+    let undone = UndoneHandoffs::find(view, &marks, &dropped);
     let is_gone = |id: Uuid| match state {
         SentinelState::Now => undone.is_undone(id),
         SentinelState::EverUndone => undone.ever.contains(&id),
@@ -128,7 +131,7 @@ fn removed(
 /// Commands with their answers.
 fn answered_commands(
     view: &View,
-    marks: &ChatMark,
+    marks: &ChatMarker,
     last_user: &[Option<usize>],
     look: NoteSearch<'_>,
 ) -> RemovedTexts {
@@ -160,14 +163,20 @@ pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) ->
     let mut gone = RemovedTexts::default();
     let is_meant = |id: &Uuid, at: usize| at >= from && asides.contains(id);
     for mark in &reading.marks {
-        let MarkKind::Aside(id) = mark.kind else { continue };
+        let MarkerKind::Aside(id) = mark.kind else {
+            continue;
+        };
         if is_meant(&id, mark.span.start)
             && let Some((turn, part, _)) = texts.at(mark.span.start, &[Role::Assistant])
         {
             gone.text(turn, part, mark.span);
         }
     }
-    for item in reading.items.iter().filter(|item| item.kind == OwnKind::Aside) {
+    for item in reading
+        .items
+        .iter()
+        .filter(|item| item.kind == InjectedKind::Aside)
+    {
         if is_meant(&item.id, view.turns[item.turn].span.start) {
             gone.whole(item.turn);
         }
@@ -178,7 +187,7 @@ pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) ->
 /// The transcript without the sentinels of this turn. `None` where it has none, or nothing else.
 pub fn without_sentinel(reading: &RequestReading, turn: usize) -> Option<RequestReading> {
     let mut gone = RemovedTexts::default();
-    let opens = ChatMark::in_reading(reading).opens.into_iter();
+    let opens = ChatMarker::in_reading(reading).opens.into_iter();
     for open in opens.filter(|open| open.turn == turn) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
@@ -191,7 +200,7 @@ pub fn without_sentinel(reading: &RequestReading, turn: usize) -> Option<Request
 /// Placeholder for a command that a side call quotes.
 const QUOTED: &str = "(a command)";
 
-/// A side call that quotes the person's last text, with a placeholder for the command. A placeholder
+/// A side call that quotes the user's last text, with a placeholder for the command. A placeholder
 /// is needed, since such a request has no other content. `None` where its last user's turn has none.
 pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<RequestReading> {
     let view = &reading.view;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::commands;
-use crate::mark::gap;
+use crate::marker::gap;
 use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -13,7 +13,7 @@ use super::undone::UndoneHandoffs;
 use crate::rewrite::users_words::{NoteSearch, own_text};
 use crate::rewrite::{RequestReading, elements};
 
-/// Tags of a person's own command that Claude Code expanded.
+/// Tags of a user's own command that Claude Code expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
 
 /// What goes: stretches of texts by turn and part, and whole turns.
@@ -224,7 +224,7 @@ mod tests {
     use serde_json::{Value, json};
     use uuid::Uuid;
 
-    use crate::mark::note;
+    use crate::marker::note;
     use crate::record::WireId;
     use crate::rewrite::{RequestReading, notes};
     use crate::wire::{Operation, wire};

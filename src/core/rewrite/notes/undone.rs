@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::wire::view::{Role, View};
 
-use crate::rewrite::chat_marks::{ChatMark, MarkPlace};
+use crate::rewrite::chat_markers::{ChatMarker, MarkerPosition};
 
 /// The handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +47,7 @@ impl UndoneHandoffs {
         self.now.contains(&handoff)
     }
 
-    /// Whether a call that was queued at this offset is void: what the model saw was changed by a person since.
+    /// Whether a call that was queued at this offset is void: what the model saw was changed by a user since.
     pub(super) fn is_void(&self, offset: usize) -> bool {
         self.toggled.is_some_and(|toggled| offset < toggled)
     }
@@ -66,9 +66,9 @@ impl UndoneHandoffs {
     }
 
     /// What the notes say of the handoffs. `dropped`: where those begin whose sentinels the transcript lacks.
-    pub(super) fn of(view: &View, found: &ChatMark, dropped: &[(usize, Uuid)]) -> Self {
+    pub(super) fn find(view: &View, found: &ChatMarker, dropped: &[(usize, Uuid)]) -> Self {
         let turns_of_users = last_asking(view);
-        let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
+        let start = |at: &MarkerPosition| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
         // Each with the turn of the note; `None`: a sentinel.
         let mut all: Vec<(usize, Option<usize>, Uuid)> =
             found.opens.iter().map(|at| (start(at), None, at.id)).collect();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::undone::UndoneHandoffs;
 use super::{NoteSearch, SentinelState, turns_in};
-use crate::record::{HiddenPair, InsertionPlace, sibling_key};
+use crate::record::{HiddenPair, InsertionPoint, sibling_key};
 use crate::rewrite::RequestReading;
 use crate::wire::view::{Role, View};
 use crate::wire::{CallMemo, Operation};
@@ -86,7 +86,7 @@ fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &
         let names: Vec<&str> = distances.iter().map(String::as_str).collect();
         let here = now.find_calls(&names, 0);
         for ((n, distance), here) in lost.into_iter().zip(&distances).zip(here) {
-            if let (Some(_), InsertionPlace::Beside { sibling, .. }) = (here, &mut pairs[n].place) {
+            if let (Some(_), InsertionPoint::Beside { sibling, .. }) = (here, &mut pairs[n].place) {
                 sibling.clone_from(distance);
             }
         }
@@ -115,7 +115,7 @@ fn offsets(reading: &RequestReading, now: &View, pairs: &[HiddenPair]) -> Vec<Op
     });
     let mut places: Vec<Option<usize>> = calls.collect();
     for (place, pair) in places.iter_mut().zip(pairs) {
-        if matches!(pair.place, InsertionPlace::Aside) {
+        if matches!(pair.place, InsertionPoint::Aside) {
             *place = asides.get(&pair.id).copied();
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             call_id: format!("hid_{call}"),
             call: "{}".to_owned(),
             answer: HiddenResult::QUEUED,
-            place: InsertionPlace::Beside {
+            place: InsertionPoint::Beside {
                 sibling: call.to_owned(),
                 offset: 0,
             },

@@ -13,7 +13,7 @@ fn sse(events: &[Value]) -> Vec<u8> {
 /// A line for the name of each call and for each text.
 fn read(body: &[u8]) -> String {
     let mut lines = String::new();
-    for part in AnswerContent::of(body).parts {
+    for part in AnswerContent::from_body(body).parts {
         lines.extend(part.name.map(|name| name.get().into_owned() + "\n"));
         lines += &(part.text() + "\n");
     }
@@ -115,7 +115,7 @@ fn the_golden_replies_say_what_their_streams_say() {
             concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
         );
         let body = std::fs::read(path).unwrap();
-        let answered = AnswerContent::of(&body);
+        let answered = AnswerContent::from_body(&body);
         answered
             .parts
             .iter()

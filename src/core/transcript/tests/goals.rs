@@ -26,7 +26,7 @@ fn feedback() -> Value {
 
 fn claude(messages: &[Value]) -> SessionGoal {
     let read = view("anthropic", json!({"messages": messages}).to_string());
-    Transcript::of(&read).goal(&[])
+    Transcript::from_view(&read).goal(&[])
 }
 
 fn active(goal: &str) -> SessionGoal {
@@ -34,7 +34,7 @@ fn active(goal: &str) -> SessionGoal {
 }
 
 #[test]
-fn claude_codes_goal_lasts_until_a_person_speaks_after_a_finished_answer() {
+fn claude_codes_goal_lasts_until_a_user_speaks_after_a_finished_answer() {
     let start = [set(), says("assistant", "I will start.")];
     let with = |more: &[Value]| claude(&[&start[..], more].concat());
     assert_eq!(with(&[]), active(GOAL));
@@ -82,7 +82,7 @@ fn claude_codes_goal_is_replaced_and_cleared() {
 
 fn codex(items: &[Value]) -> SessionGoal {
     let read = view("openai_responses", json!({"input": items}).to_string());
-    Transcript::of(&read).goal(&[])
+    Transcript::from_view(&read).goal(&[])
 }
 
 fn called(id: &str, name: &str, arguments: &Value) -> Value {

@@ -21,7 +21,7 @@ at_sizes! {
 
 /// Every question about a request.
 fn read_all(view: &View) -> usize {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let mut read = 0;
     for turn in transcript.turns() {
         for part in turn.parts() {
@@ -120,7 +120,7 @@ fn answer(sizes: &[usize], line: &str) {
     costs("an answer", sizes, |size| {
         let body = format!("{line}\n").repeat(size / line.len());
         let read = || {
-            let parts = AnswerContent::of(body.as_bytes()).parts;
+            let parts = AnswerContent::from_body(body.as_bytes()).parts;
             parts.iter().map(|part| part.text().len()).sum::<usize>()
         };
         (cost::of(read).0 + body.len() as u64, body.len())

@@ -9,10 +9,10 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::agents::may_run_commands;
-use crate::mark::{self, MarkKind, RawMark};
+use crate::marker::{self, MarkerKind, RawMarker};
 use crate::rewrite::preamble::{self, Preamble};
 
-/// What Claude Code, Codex, Gemini CLI and Qwen Code put before a person's words.
+/// What Claude Code, Codex, Gemini CLI and Qwen Code put before a user's words.
 const TAGS: [&str; 3] = ["<system-reminder>", "<environment_context>", "<session_context>"];
 
 fn golden(name: &str) -> PathBuf {
@@ -22,8 +22,8 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn short(text: &str) -> String {
-    const MOST: usize = 60;
-    let cut: String = text.chars().take(MOST).collect();
+    const MAX_CHARS: usize = 60;
+    let cut: String = text.chars().take(MAX_CHARS).collect();
     match cut.len() == text.len() {
         true => format!("{text:?}"),
         false => format!("{cut:?}…"),
@@ -67,7 +67,7 @@ fn line(part: &TranscriptPart<'_>) -> String {
 }
 
 fn outline(view: &View) -> String {
-    let transcript = Transcript::of(view);
+    let transcript = Transcript::from_view(view);
     let mut out = String::new();
     let agent = transcript.agent();
     let _ = writeln!(out, "agent: {}", agent.map_or("-", AgentKind::name));
@@ -87,12 +87,12 @@ fn outline(view: &View) -> String {
             let _ = writeln!(out, "  {}", line(&part).trim_end());
         }
     }
-    for RawMark { span, kind } in mark::marks_in(&view.body, view.list, &mark::stems(&view.body)).0 {
+    for RawMarker { span, kind } in marker::marks_in(&view.body, view.list, &marker::stems(&view.body)).0 {
         let shown = match kind {
-            MarkKind::Open(id) => format!("Handoff({id})"),
-            MarkKind::Close(_) => "HandoffEnd".to_owned(),
-            MarkKind::Aside(id) => format!("Aside({id})"),
-            MarkKind::Note(_) | MarkKind::Broken(_) => continue,
+            MarkerKind::Open(id) => format!("Handoff({id})"),
+            MarkerKind::Close(_) => "HandoffEnd".to_owned(),
+            MarkerKind::Aside(id) => format!("Aside({id})"),
+            MarkerKind::Note(_) | MarkerKind::Broken(_) => continue,
         };
         let _ = writeln!(out, "mark in {}: {shown}", view.turn_at(span.start).unwrap());
     }
@@ -128,8 +128,8 @@ fn check(wire: &str, request: &Path, expected: &Path) {
 /// All files of a wire: the recorded ones, one with every kind of part, and the golden ones of the rewrite.
 fn check_all(wire: &str) {
     let mut count = 0;
-    let folder = golden("transcripts");
-    for file in fs::read_dir(&folder).unwrap() {
+    let directory = golden("transcripts");
+    for file in fs::read_dir(&directory).unwrap() {
         let file = file.unwrap().path();
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         if file.extension().is_some_and(|end| end == "json") && name.contains(wire) {
@@ -139,7 +139,7 @@ fn check_all(wire: &str) {
     }
     assert!(count > 0, "no request of {wire}");
     for name in ["07_next_request_agent", "23_mixed_next_upstream"] {
-        let expected = folder.join(format!("{wire}_{name}.txt"));
+        let expected = directory.join(format!("{wire}_{name}.txt"));
         check(wire, &golden(wire).join(name).with_extension("json"), &expected);
     }
 }
@@ -160,7 +160,7 @@ outlines!(anthropic openai_chat openai_responses gemini ollama);
 fn recorded_commands_tell_how_they_ended() {
     let ended = |file: &str, wire: &str| -> Vec<Option<i32>> {
         let view = view(wire, fs::read(golden("transcripts").join(file)).unwrap());
-        let transcript = Transcript::of(&view);
+        let transcript = Transcript::from_view(&view);
         let agent = transcript.agent();
         assert!(agent.is_some(), "{file}");
         let uses = transcript.tool_uses();

@@ -117,7 +117,7 @@ fn read(body: &[u8]) {
             let _ = format!("{part:?}");
         }
     }
-    let around = Surroundings::of(body);
+    let around = Surroundings::from_body(body);
     around
         .system
         .iter()
@@ -128,7 +128,7 @@ fn read(body: &[u8]) {
         let texts = [tool.name(), tool.description()];
         texts.into_iter().flatten().for_each(|text| inside(text.span));
     }
-    for part in AnswerContent::of(body).parts {
+    for part in AnswerContent::from_body(body).parts {
         part.pieces.iter().copied().for_each(inside);
         let _ = part.text();
     }
@@ -140,7 +140,7 @@ fn read(body: &[u8]) {
         let Ok(view) = wire.read(&Bytes::copy_from_slice(body), Operation::Generate) else {
             continue;
         };
-        let transcript = Transcript::of(&view);
+        let transcript = Transcript::from_view(&view);
         let agent = transcript.agent();
         for tool in transcript.tool_uses() {
             let _ = (tool.end(agent), tool.end(None));

@@ -39,8 +39,8 @@ fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
         calls,
         any::<bool>(),
     )
-        .prop_map(|(person_words, thought, spoken_text, calls, image)| {
-            let mut question: Vec<_> = person_words.into_iter().map(SpokenPart::Text).collect();
+        .prop_map(|(user_words, thought, spoken_text, calls, image)| {
+            let mut question: Vec<_> = user_words.into_iter().map(SpokenPart::Text).collect();
             question.extend(image.then_some(SpokenPart::Image));
             let mut answer: Vec<_> = thought.map(SpokenPart::Thinking).into_iter().collect();
             answer.push(SpokenPart::Text(spoken_text));
@@ -240,7 +240,7 @@ fn heard(part: &TranscriptPart<'_>) -> SpokenPart {
 fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
     let (body, spoken_text) = spoken(wire.id(), rounds);
     let view = view(wire.id().name(), body.to_string());
-    let transcript = Transcript::of(&view);
+    let transcript = Transcript::from_view(&view);
     let mut all = Vec::new();
     let mut places = Vec::new();
     for turn in transcript.turns() {
@@ -272,7 +272,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
 
 /// Texts, calls and results are the same to a rewrite.
 fn agrees(view: &View) {
-    for (at, turn) in Transcript::of(view).turns().enumerate() {
+    for (at, turn) in Transcript::from_view(view).turns().enumerate() {
         let parts = turn.parts();
         let read = parts.iter().filter_map(|part| match part.kind {
             TranscriptPartKind::Text(text) => Some((TurnPartKind::Text, Some(text.span), None)),

@@ -7,10 +7,10 @@ use super::usage::counted;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, own_text, sse};
+use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, own_text, sse};
 
 impl Compose for Anthropic {
-    fn compose(&self, _view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+    fn compose(&self, _view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
         match shape {
             AnswerShape::Whole => {
                 let content = own_text::block(answer.text);
@@ -29,12 +29,17 @@ impl Compose for Anthropic {
         }
     }
 
-    fn stream_opening(&self, _view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(
+        &self,
+        _view: &View,
+        answer: &SyntheticResponse<'_>,
+        _framing: Framing,
+    ) -> StreamOpening {
         StreamOpening::shown(start(answer, answer.output()))
     }
 }
 
-fn message(answer: &LocalAnswer<'_>, content: &str, stop: &str, output: u64) -> String {
+fn message(answer: &SyntheticResponse<'_>, content: &str, stop: &str, output: u64) -> String {
     format!(
         r#"{{"id":"{}","type":"message","role":"assistant","model":{},"content":[{content}],"stop_reason":{stop},"stop_sequence":null,"usage":{}}}"#,
         answer.id("msg_"),
@@ -47,7 +52,7 @@ fn event(name: &str, members: &str) -> Bytes {
     sse::named(name, &format!(r#"{{"type":"{name}",{members}}}"#))
 }
 
-fn start(answer: &LocalAnswer<'_>, output: u64) -> Bytes {
+fn start(answer: &SyntheticResponse<'_>, output: u64) -> Bytes {
     let message = message(answer, "", "null", output);
     event("message_start", &format!(r#""message":{message}"#))
 }

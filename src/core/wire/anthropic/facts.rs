@@ -5,7 +5,7 @@ use serde_json::json;
 use super::answer::AnthropicDialect;
 use super::{Anthropic, turns};
 use crate::record::WireId;
-use crate::wire::error::{KeyHeader, OwnError};
+use crate::wire::error::{KeyHeader, ProxyError};
 use crate::wire::facts::{TurnRules, WireFacts, Wordings};
 use crate::wire::members::TextRules;
 use crate::wire::view::ToolShape;
@@ -41,7 +41,7 @@ static FACTS: WireFacts = WireFacts {
         choice: Some((&["tool_choice"], [r#"{"type":"none"}"#, r#"{"type":"auto"}"#])),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::of(WireId::Anthropic, "anthropic", |_| {
+    ..WireFacts::new(WireId::Anthropic, "anthropic", |_| {
         Box::new(AnthropicDialect::default())
     })
 };
@@ -52,7 +52,7 @@ impl Wire for Anthropic {
     }
 }
 
-fn error_body(error: OwnError<'_>) -> String {
+fn error_body(error: ProxyError<'_>) -> String {
     let kind = match error.status {
         401 => "authentication_error",
         403 => "permission_error",

@@ -6,7 +6,7 @@ use super::Anthropic;
 use crate::record::HiddenPair;
 use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
+use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
 use crate::wire::view::{self, Role, TurnChange, TurnContent, View};
 use crate::wire::{HiddenCall, Pairs, SiblingPair};
 
@@ -37,9 +37,9 @@ impl Pairs for Anthropic {
 
     /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
-        split.around(&pair.call, MadeTurn::new(Role::User, answer), &LONE)
+        split.around(&pair.call, SyntheticTurn::new(Role::User, answer), &LONE)
     }
 }
 

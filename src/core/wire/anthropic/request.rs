@@ -38,7 +38,7 @@ const KEYS: [&str; 10] = [
 
 impl Requests for Anthropic {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let view = View::unread(WireId::Anthropic, body, RequestFacts::of(operation));
+        let view = View::unread(WireId::Anthropic, body, RequestFacts::for_operation(operation));
         walk::view(view, &KEYS, role, read_member)
     }
 

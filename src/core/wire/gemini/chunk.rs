@@ -4,7 +4,7 @@ use super::part::{self, PartMembers};
 use super::request::in_envelope;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::LocalAnswer;
+use crate::wire::SyntheticResponse;
 use crate::wire::leg::StopReason;
 use crate::wire::view::{self, View};
 
@@ -149,7 +149,7 @@ pub(super) struct GeminiIdentity {
 
 impl GeminiIdentity {
     /// That of an answer of our own.
-    pub(super) fn of(view: &View, answer: &LocalAnswer<'_>) -> Self {
+    pub(super) fn from_view(view: &View, answer: &SyntheticResponse<'_>) -> Self {
         Self {
             known: true,
             id: Some(json::quote(&answer.id(""))),

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use super::chunk::GeminiIdentity;
 use super::request::text_part;
 use super::usage::counted;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
+use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View};
 
 impl Compose for Gemini {
-    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+    fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
         let usage = counted(answer.input(), answer.output(), None);
         let usage = format!(r#","usageMetadata":{usage}"#);
         let parts = format!("[{}]", text_part(answer.text));
-        let json = GeminiIdentity::of(view, answer).chunk(&parts, r#","finishReason":"STOP""#, &usage);
+        let json = GeminiIdentity::from_view(view, answer).chunk(&parts, r#","finishReason":"STOP""#, &usage);
         match shape {
             AnswerShape::Whole => json.into(),
             AnswerShape::Stream(Framing::JsonArray) => format!("[{json}]").into(),
@@ -22,8 +22,8 @@ impl Compose for Gemini {
     }
 
     /// Agents take a chunk without text for a broken one.
-    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening {
-        let json = GeminiIdentity::of(view, answer).chunk("[]", "", "");
+    fn stream_opening(&self, view: &View, answer: &SyntheticResponse<'_>, framing: Framing) -> StreamOpening {
+        let json = GeminiIdentity::from_view(view, answer).chunk("[]", "", "");
         StreamOpening {
             frames: match framing {
                 Framing::JsonArray => format!("[{json}").into(),

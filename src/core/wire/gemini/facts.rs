@@ -10,7 +10,7 @@ use super::{Gemini, pairs, turns};
 use crate::record::WireId;
 use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::error::{KeyHeader, OwnError};
+use crate::wire::error::{KeyHeader, ProxyError};
 use crate::wire::facts::{TurnRules, WireFacts};
 use crate::wire::members::TextRules;
 use crate::wire::view::{ToolList, ToolShape, View};
@@ -51,7 +51,7 @@ static FACTS: WireFacts = WireFacts {
         )),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::of(WireId::Gemini, "gcp.gemini", |view| {
+    ..WireFacts::new(WireId::Gemini, "gcp.gemini", |view| {
         Box::new(GeminiDialect::new(view))
     })
 };
@@ -62,7 +62,7 @@ impl Wire for Gemini {
     }
 }
 
-fn error_body(error: OwnError<'_>) -> String {
+fn error_body(error: ProxyError<'_>) -> String {
     // The status as Google's APIs name it.
     let name = match error.status {
         401 => "UNAUTHENTICATED",

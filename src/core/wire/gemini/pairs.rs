@@ -2,7 +2,7 @@
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
-use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
+use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
 use crate::wire::{CallAt, Pairs};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use memchr::memmem;
 
 use super::part::{LOST_SIGNATURE, PartMembers};
 use super::turns::pieces;
-use crate::mark::{self, MarkKind};
+use crate::marker::{self, MarkerKind};
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -206,8 +206,8 @@ fn marked(view: &View, p: &PlacedPart) -> bool {
         return false;
     };
     let literal = Span::new(inside.start - 1, inside.end + 1);
-    let marks = mark::marks(literal.of(view.text_of(p.turn)));
-    marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
+    let marks = marker::marks(literal.of(view.text_of(p.turn)));
+    marks.iter().any(|m| !matches!(m.kind, MarkerKind::Broken(_)))
 }
 
 /// Where the current turn begins at the earliest: after the user's last text without results next to it. Whether text
@@ -260,9 +260,9 @@ impl Pairs for Gemini {
 
     /// The content is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
-        split.around(&pair.call, MadeTurn::new(Role::User, answer), &LONE)
+        split.around(&pair.call, SyntheticTurn::new(Role::User, answer), &LONE)
     }
 }
 

@@ -45,7 +45,7 @@ impl Requests for Gemini {
         }
         let facts = RequestFacts {
             model: model.map(|m| m.into_owned()),
-            ..RequestFacts::of(operation)
+            ..RequestFacts::for_operation(operation)
         };
         let mut view = View::unread(WireId::Gemini, body, facts);
         for (key, value) in &around {

@@ -1,7 +1,7 @@
 //! Ollama's answers: one response to the agent, however many legs it has. Events:
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
-use crate::mark::escape;
+use crate::marker::escape;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
@@ -121,7 +121,7 @@ impl Dialect for OllamaDialect {
         if let Some(text) = state.opening.take() {
             self.say(state, &text);
         }
-        let mut edits = self.broken_up(state, data, &line);
+        let mut edits = self.escaped_sentinels(state, data, &line);
         let (calls, lost) = self.calls(state, data, &line);
         edits.extend(calls_edits(data, &line, &calls, &lost));
         let hid = lost.contains(&true);
@@ -152,7 +152,7 @@ impl Dialect for OllamaDialect {
         let data: &[u8] = body;
         let line = LineMembers::read(data)?;
         line.message?;
-        self.broken_up(state, data, &line);
+        self.escaped_sentinels(state, data, &line);
         let (calls, lost) = self.calls(state, data, &line);
         let stop = line.stop(data, &state.report);
         self.ends(state, data, &line, stop);
@@ -241,7 +241,7 @@ impl OllamaDialect {
         self.identity = members.concat();
     }
 
-    fn broken_up(&mut self, state: &mut LegState, data: &[u8], line: &LineMembers) -> Vec<Edit> {
+    fn escaped_sentinels(&mut self, state: &mut LegState, data: &[u8], line: &LineMembers) -> Vec<Edit> {
         let Some(inside) = line.content.map(Span::inner) else {
             return Vec::new();
         };

@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 use crate::text::date::rfc3339;
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
+use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View};
 
 impl Compose for Ollama {
-    fn compose(&self, _view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+    fn compose(&self, _view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
         let line = |text: &str, rest: &str| line(answer, text, rest);
         let end = format!(
             r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
@@ -23,13 +23,18 @@ impl Compose for Ollama {
             }
         }
     }
-    fn stream_opening(&self, _view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(
+        &self,
+        _view: &View,
+        answer: &SyntheticResponse<'_>,
+        _framing: Framing,
+    ) -> StreamOpening {
         let line = line(answer, r#""""#, r#""done":false"#);
         StreamOpening::shown(format!("{line}\n"))
     }
 }
 
-fn line(answer: &LocalAnswer<'_>, text: &str, rest: &str) -> String {
+fn line(answer: &SyntheticResponse<'_>, text: &str, rest: &str) -> String {
     format!(
         r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
         json::quote(answer.model),

@@ -23,7 +23,7 @@ static FACTS: WireFacts = WireFacts {
         bounds: &[&["options", "num_predict"]],
         ..TextRules::DEFAULT
     },
-    ..WireFacts::of(WireId::Ollama, "ollama", |view| {
+    ..WireFacts::new(WireId::Ollama, "ollama", |view| {
         Box::new(OllamaDialect::new(view))
     })
 };

@@ -5,7 +5,7 @@ use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::Pairs;
-use crate::wire::aside::{MadeTurn, SplitTurn};
+use crate::wire::aside::{SplitTurn, SyntheticTurn};
 use crate::wire::own_text::id_member;
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
@@ -28,20 +28,20 @@ impl Pairs for Ollama {
 
     /// The message is split at the aside's line: what was written before it with the call, the result, the message
     /// with what was written after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let first = format!(
             r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}}"#,
             split.str(split.before),
             pair.call,
         );
         let mut made = vec![
-            MadeTurn::new(Role::Assistant, first),
-            MadeTurn::new(Role::Tool, result(pair)),
+            SyntheticTurn::new(Role::Assistant, first),
+            SyntheticTurn::new(Role::Tool, result(pair)),
         ];
         if !split.is_blank(split.after) || split.content.parts.len() > 1 {
             let open = split.str(Span::new(split.whole.start, split.inside.start));
             let rest = open + split.str(Span::new(split.after.start, split.whole.end));
-            made.push(MadeTurn::new(Role::Assistant, rest.into_owned()));
+            made.push(SyntheticTurn::new(Role::Assistant, rest.into_owned()));
         }
         made
     }

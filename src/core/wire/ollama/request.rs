@@ -19,7 +19,7 @@ impl Requests for Ollama {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let facts = RequestFacts {
             stream: true,
-            ..RequestFacts::of(operation)
+            ..RequestFacts::for_operation(operation)
         };
         walk::view(
             View::unread(WireId::Ollama, body, facts),

@@ -1,13 +1,13 @@
-//! Unit tests of the whole wire: what the golden folder does not show.
+//! Unit tests of the whole wire: what the golden directory does not show.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Ollama;
-use crate::course::{StreamMerge, Verdict, VerdictInput, judge};
-use crate::mark::aside;
+use crate::marker::aside;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
+use crate::response::{StreamMerge, Verdict, VerdictInput, judge};
 use crate::rewrite::untooled;
 use crate::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use crate::text::splice;
@@ -30,7 +30,7 @@ fn reading(body: &str) -> RequestReading {
     .unwrap()
 }
 
-fn pair(place: InsertionPlace) -> HiddenPair {
+fn pair(place: InsertionPoint) -> HiddenPair {
     HiddenPair {
         id: ID,
         principal: "local".into(),
@@ -116,7 +116,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     assert_eq!(keys.len(), 2);
     let upstream = rewritten(
         &body,
-        pair(InsertionPlace::Beside {
+        pair(InsertionPoint::Beside {
             sibling: keys[1].clone(),
             offset: -1,
         }),
@@ -148,7 +148,7 @@ fn an_aside_splits_its_message() {
         ),
     ] {
         let body = format!(r#"{{"messages":[{{"role":"assistant","content":"{content}"{more}}}]}}"#);
-        let upstream = rewritten(&body, pair(InsertionPlace::Aside));
+        let upstream = rewritten(&body, pair(InsertionPoint::Aside));
         let all = upstream["messages"].as_array().unwrap();
         assert_eq!(
             all[0],
@@ -221,7 +221,7 @@ fn errors_go_by_and_a_models_sentinel_is_broken_up() {
     assert_eq!(out.concat(), error.as_bytes());
     let stream = [line(r#""content":"[[handoff-re""#), line(r#""content":"sume:x""#)].concat();
     let (merge, out) = fed(&stream, 0);
-    assert_eq!(merge.report().broken_up, 1);
+    assert_eq!(merge.report().escaped_sentinels, 1);
     assert_eq!(values(&out)[1]["message"]["content"], r"sume\:x");
 }
 
@@ -237,7 +237,7 @@ fn the_follow_up_repeats_the_models_output() {
     let more = Ollama
         .ask_again(
             &merge.spoken().unwrap(),
-            &[pair(InsertionPlace::Aside)],
+            &[pair(InsertionPoint::Aside)],
             crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();

@@ -13,7 +13,7 @@ impl Turns for Ollama {
         let literal = found.get(b"content").filter(|value| text[value.start] == b'"');
         if is_result {
             let result = |span| {
-                TurnContent::of(TurnPart {
+                TurnContent::from_part(TurnPart {
                     span,
                     ..found.result()
                 })

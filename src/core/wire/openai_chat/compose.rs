@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::text::json;
 use crate::wire::openai::chat_usage;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, sse};
 
 impl Compose for OpenaiChat {
-    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+    fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
         let text = json::quote(answer.text);
         match shape {
             AnswerShape::Whole => {
@@ -23,12 +23,17 @@ impl Compose for OpenaiChat {
         }
     }
 
-    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(
+        &self,
+        view: &View,
+        answer: &SyntheticResponse<'_>,
+        _framing: Framing,
+    ) -> StreamOpening {
         StreamOpening::shown(chunk(view.facts.wants_usage, answer, ROLE, "null"))
     }
 }
 
-fn object(answer: &LocalAnswer<'_>, kind: &str, choice: &str, usage: &str) -> String {
+fn object(answer: &SyntheticResponse<'_>, kind: &str, choice: &str, usage: &str) -> String {
     format!(
         r#"{{"id":"{}","object":"{kind}","created":{},"model":{},"choices":[{choice}]{usage}}}"#,
         answer.id("chatcmpl-"),
@@ -41,13 +46,13 @@ fn object(answer: &LocalAnswer<'_>, kind: &str, choice: &str, usage: &str) -> St
 const ROLE: &str = r#""role":"assistant","content":"","refusal":null"#;
 
 /// Where the agent requests usage, every chunk has the member, and one more chunk has the numbers.
-fn chunk(wants_usage: bool, answer: &LocalAnswer<'_>, delta: &str, finish: &str) -> Bytes {
+fn chunk(wants_usage: bool, answer: &SyntheticResponse<'_>, delta: &str, finish: &str) -> Bytes {
     let none = if wants_usage { r#","usage":null"# } else { "" };
     let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);
     sse::unnamed(&object(answer, "chat.completion.chunk", &choice, none))
 }
 
-fn stream(wants_usage: bool, answer: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
+fn stream(wants_usage: bool, answer: &SyntheticResponse<'_>, text: &str) -> Vec<Bytes> {
     let chunk = |delta: &str, finish: &str| chunk(wants_usage, answer, delta, finish);
     let mut all = vec![
         chunk(ROLE, "null"),

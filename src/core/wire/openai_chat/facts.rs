@@ -28,7 +28,7 @@ static FACTS: WireFacts = WireFacts {
         choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::of(WireId::OpenaiChat, "openai", |view| {
+    ..WireFacts::new(WireId::OpenaiChat, "openai", |view| {
         Box::new(ChatDialect::new(view))
     })
 };

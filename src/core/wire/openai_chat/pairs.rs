@@ -3,7 +3,7 @@
 use super::OpenaiChat;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::wire::aside::{MadeTurn, SplitTurn};
+use crate::wire::aside::{SplitTurn, SyntheticTurn};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
 use crate::wire::{HiddenCall, Pairs};
@@ -68,7 +68,7 @@ impl Pairs for OpenaiChat {
 
     /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
     /// the later text, if any.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
             text_before(split),
@@ -76,11 +76,11 @@ impl Pairs for OpenaiChat {
         );
         let rest = split.rest().map(|rest| {
             let own = split.str(Span::new(rest.from, split.whole.end));
-            MadeTurn::new(Role::Assistant, rest.prefix + &own)
+            SyntheticTurn::new(Role::Assistant, rest.prefix + &own)
         });
         let pair = [
-            MadeTurn::new(Role::Assistant, first),
-            MadeTurn::new(Role::Tool, result(pair)),
+            SyntheticTurn::new(Role::Assistant, first),
+            SyntheticTurn::new(Role::Tool, result(pair)),
         ];
         pair.into_iter().chain(rest).collect()
     }

@@ -39,7 +39,7 @@ const GRAMMARS: [&str; 7] = [
     "grammar",
 ];
 
-/// Body fields that name a session, best first. Not `user`: that is a person, who has many conversations.
+/// Body fields that name a session, best first. Not `user`: that is a user, who has many conversations.
 const SESSIONS: [&[&str]; 3] = [
     &["prompt_cache_key"],
     &["session_id"],
@@ -48,7 +48,7 @@ const SESSIONS: [&[&str]; 3] = [
 
 impl Requests for OpenaiChat {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let view = View::unread(WireId::OpenaiChat, body, RequestFacts::of(operation));
+        let view = View::unread(WireId::OpenaiChat, body, RequestFacts::for_operation(operation));
         walk::view(view, &KEYS, role, read_member)
     }
 

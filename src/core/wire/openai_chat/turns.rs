@@ -33,7 +33,7 @@ impl Turns for OpenaiChat {
         let found = ElementMembers::read(text, turn.span, turn.role != Role::Tool);
         if turn.role == Role::Tool {
             let span = turn.span;
-            return TurnContent::of(TurnPart {
+            return TurnContent::from_part(TurnPart {
                 span,
                 ..found.result()
             });

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use self::texts::PartTexts;
 use super::event::{ResponsesEvent, Sequence, broken, event, number};
-use super::own_message::OwnMessage;
+use super::own_message::InjectedMessage;
 
 use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use crate::text::json;
@@ -145,7 +145,7 @@ impl Dialect for ResponsesDialect {
 
     fn say(&mut self, state: &mut LegState, text: &str) {
         let index = self.next;
-        let message = OwnMessage::new(text, &state.report.id, index, self.phase);
+        let message = InjectedMessage::new(text, &state.report.id, index, self.phase);
         for (event, members) in message.events(index) {
             self.own_event(state, event, &format!(",{members}"));
         }
@@ -153,7 +153,12 @@ impl Dialect for ResponsesDialect {
     }
 
     fn say_whole(&mut self, state: &LegState, text: &str) {
-        self.add(&OwnMessage::new(text, &state.report.id, self.next, self.phase));
+        self.add(&InjectedMessage::new(
+            text,
+            &state.report.id,
+            self.next,
+            self.phase,
+        ));
     }
 
     /// An event, since idle timers do not see comments; before the response's own first event a comment all
@@ -281,7 +286,7 @@ impl ResponsesDialect {
         }
         let (shown, _) = self.slot(state, index);
         let (edits, unseen) = self.leg.texts.item_breaks(index, data, item);
-        state.report.broken_up += unseen;
+        state.report.escaped_sentinels += unseen;
         self.items[shown] = response_object::shown(data, item, edits.clone());
         Some(edits)
     }
@@ -324,7 +329,7 @@ impl ResponsesDialect {
         let edits = match kind {
             b"response.output_text.delta" => {
                 let edits = self.leg.texts.follow(key, data, event.delta);
-                state.report.broken_up += edits.len();
+                state.report.escaped_sentinels += edits.len();
                 edits
             }
             b"response.content_part.added" => {

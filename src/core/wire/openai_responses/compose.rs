@@ -6,10 +6,10 @@ use super::answer::shaped_for;
 use bytes::Bytes;
 
 use super::item::SENTINEL_ITEM;
-use super::own_message::OwnMessage;
+use super::own_message::InjectedMessage;
 use crate::text::json;
 use crate::wire::openai::response_usage;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, sse};
 
 /// Members of a response object that repeat the request's, and their values where the request has none
 /// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the
@@ -37,13 +37,13 @@ const ECHOED: [(&str, &str); 19] = [
 ];
 
 impl Compose for OpenaiResponses {
-    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+    fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
         // An agent may send it by its id alone.
         let id = match answer.handoff {
             Some(handoff) => format!("{SENTINEL_ITEM}{}", handoff.simple()),
             None => answer.id("msg_"),
         };
-        let message = OwnMessage::named(id, answer.text);
+        let message = InjectedMessage::named(id, answer.text);
         let usage = response_usage(answer.input(), (answer.output(), 0));
         let done = object(view, answer, "completed", (&message.done(), &usage));
         match shape {
@@ -57,13 +57,18 @@ impl Compose for OpenaiResponses {
         }
     }
 
-    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(
+        &self,
+        view: &View,
+        answer: &SyntheticResponse<'_>,
+        _framing: Framing,
+    ) -> StreamOpening {
         StreamOpening::shown(frames(&first(view, answer)))
     }
 }
 
 /// The events in front of any item: event and members each.
-fn first(view: &View, answer: &LocalAnswer<'_>) -> Vec<(&'static str, String)> {
+fn first(view: &View, answer: &SyntheticResponse<'_>) -> Vec<(&'static str, String)> {
     let begun = format!(
         r#""response":{}"#,
         object(view, answer, "in_progress", ("", "null"))
@@ -87,7 +92,12 @@ fn frames(events: &[(&'static str, String)]) -> Bytes {
 }
 
 /// The response object as the agent requested it.
-fn object(view: &View, answer: &LocalAnswer<'_>, status: &str, (output, usage): (&str, &str)) -> String {
+fn object(
+    view: &View,
+    answer: &SyntheticResponse<'_>,
+    status: &str,
+    (output, usage): (&str, &str),
+) -> String {
     let seconds = answer.seconds();
     let completed = match status {
         "completed" => seconds.to_string(),

@@ -1,6 +1,6 @@
 //! Stream events as spans.
 
-use crate::mark::escape::Escaper;
+use crate::marker::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 

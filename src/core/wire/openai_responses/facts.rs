@@ -64,7 +64,7 @@ static FACTS: WireFacts = WireFacts {
         choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::of(WireId::OpenaiResponses, "openai", |view| {
+    ..WireFacts::new(WireId::OpenaiResponses, "openai", |view| {
         Box::new(ResponsesDialect::new(view))
     })
 };

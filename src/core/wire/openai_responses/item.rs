@@ -32,7 +32,7 @@ pub(super) struct ResponsesItem {
 
 impl ResponsesItem {
     /// The item that is this turn.
-    pub(super) fn of(view: &View, turn: usize) -> Self {
+    pub(super) fn from_turn(view: &View, turn: usize) -> Self {
         Self::read(view.text_of(turn), view.turns[turn].span)
     }
 

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::mark::{self, MarkKind};
+use crate::marker::{self, MarkerKind};
 use crate::text::json;
 
 use super::item::{ASIDE_ITEM, FILLER_ITEM, SENTINEL_ITEM};
@@ -11,13 +11,13 @@ use super::item::{ASIDE_ITEM, FILLER_ITEM, SENTINEL_ITEM};
 const ID_BYTES: usize = 48;
 
 /// An item of our own, a message.
-pub(super) struct OwnMessage {
+pub(super) struct InjectedMessage {
     id: String,
     phase: bool,
     literal: String,
 }
 
-impl OwnMessage {
+impl InjectedMessage {
     /// A sentinel or aside is identified by its item's id, too. Any other text gets an id from the upstream `response` that
     /// it appears after and from its `index` in the output: the API refuses two items of one id. `phase`: the model's
     /// messages have one.
@@ -104,11 +104,11 @@ fn note_id(response: &str, index: u64) -> String {
 /// Item id prefix and id of the sentinel or aside in a text of ours.
 fn mark(text: &str) -> Option<(&'static str, Uuid)> {
     let quoted = json::quote(text);
-    mark::marks(quoted.as_bytes())
+    marker::marks(quoted.as_bytes())
         .into_iter()
         .find_map(|m| match m.kind {
-            MarkKind::Open(id) => Some((SENTINEL_ITEM, id)),
-            MarkKind::Aside(id) => Some((ASIDE_ITEM, id)),
+            MarkerKind::Open(id) => Some((SENTINEL_ITEM, id)),
+            MarkerKind::Aside(id) => Some((ASIDE_ITEM, id)),
             _ => None,
         })
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::record::{HiddenPair, HiddenResult};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
+use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
 use crate::wire::sibling_calls::WantedIds;
 use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 use crate::wire::{CallAt, HiddenCall, SiblingPair};
@@ -33,7 +33,7 @@ impl Pairs for OpenaiResponses {
         if besides.is_empty() {
             return Vec::new();
         }
-        let spoken = Neighbours::of(view, Role::may_be_models);
+        let spoken = Neighbours::from_view(view, Role::may_be_models);
         let mut named: HashMap<usize, bool> = HashMap::new();
         let changes = besides.iter().map(|SiblingPair { at, pair }| {
             let offset = pair.place.offset();
@@ -58,18 +58,18 @@ impl Pairs for OpenaiResponses {
 
     /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
     /// own.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let call = call_like(has_id(split.view, split.turn), pair);
         let made = [
-            MadeTurn::new(Role::Assistant, call),
-            MadeTurn::new(Role::Tool, result(pair)),
+            SyntheticTurn::new(Role::Assistant, call),
+            SyntheticTurn::new(Role::Tool, result(pair)),
         ];
         let lone = LonePart::default();
         // Two items of one id would be refused, and ours means nothing to upstream.
         let [first, last] = split.halves(&lone).map(|parts| {
             let message = (!parts.is_empty()).then(|| split.message(&parts, &lone))?;
             let bare = view::without(&message, "id").into_owned();
-            Some(MadeTurn::new(Role::Assistant, bare))
+            Some(SyntheticTurn::new(Role::Assistant, bare))
         });
         first.into_iter().chain(made).chain(last).collect()
     }
@@ -84,7 +84,7 @@ pub(super) fn mend_before_aside(view: &View, turn: usize) -> Vec<TurnChange> {
         if whole.role != Role::Assistant {
             return Vec::new();
         }
-        let item = ResponsesItem::of(view, before);
+        let item = ResponsesItem::from_turn(view, before);
         match item.part {
             TurnPartKind::Thinking => return changes,
             TurnPartKind::Text if item.id.is_some() => {
@@ -107,7 +107,7 @@ pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair]) -> Vec<PlacedCh
     if found.iter().all(Option::is_none) {
         return vec![None; pairs.len()];
     }
-    let results = Neighbours::of(view, |role| role == Role::Tool);
+    let results = Neighbours::from_view(view, |role| role == Role::Tool);
     let mut referred: HashMap<usize, Option<ReferencedItems>> = HashMap::new();
     let changes = pairs.iter().zip(found).map(|(pair, turn)| {
         let turn = turn?;
@@ -150,7 +150,7 @@ pub(super) fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Opt
     for turn in first..view.turns.len() {
         if view.turns[turn].role.may_be_models()
             && wanted.may_be_in(view.raw(turn))
-            && let Some(id) = ResponsesItem::of(view, turn).id
+            && let Some(id) = ResponsesItem::from_turn(view, turn).id
         {
             wanted.take(id.of(view.text_of(turn)), CallAt { turn, part: 0 });
         }
@@ -162,7 +162,7 @@ pub(super) fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Opt
 pub(super) fn bound(view: &View, turn: usize) -> Option<String> {
     let is = |turn: usize, part: TurnPartKind| {
         let here = view.turns.get(turn).filter(|here| here.role == Role::Assistant);
-        here.is_some_and(|_| ResponsesItem::of(view, turn).part == part)
+        here.is_some_and(|_| ResponsesItem::from_turn(view, turn).part == part)
     };
     let is_followed = is(turn, TurnPartKind::Thinking) && is(turn + 1, TurnPartKind::Text);
     is_followed.then(|| response_object::binds(view.text_of(turn), view.turns[turn].span))?
@@ -180,7 +180,7 @@ fn call_like(has_id: bool, pair: &HiddenPair) -> String {
 
 /// Whether the item comes with an id of its own.
 fn has_id(view: &View, turn: usize) -> bool {
-    ResponsesItem::of(view, turn).id.is_some()
+    ResponsesItem::from_turn(view, turn).id.is_some()
 }
 
 /// Of each turn, the first and the last one of the neighbours that it is among.
@@ -188,7 +188,7 @@ struct Neighbours(Vec<(usize, usize)>);
 
 impl Neighbours {
     /// Those that are of one kind; a turn of another has none.
-    fn of(view: &View, kind: fn(Role) -> bool) -> Self {
+    fn from_view(view: &View, kind: fn(Role) -> bool) -> Self {
         let mut all: Vec<(usize, usize)> = Vec::with_capacity(view.turns.len());
         let mut first = 0;
         for (n, turn) in view.turns.iter().enumerate() {
@@ -224,7 +224,7 @@ impl ReferencedItems {
             call: None,
         };
         for turn in (0..=last).rev() {
-            let item = ResponsesItem::of(view, turn);
+            let item = ResponsesItem::from_turn(view, turn);
             if !item.reference {
                 return Some(found).filter(|_| turn < last);
             }
@@ -266,7 +266,7 @@ fn results_of(view: &View, ids: &[&str]) -> Vec<Option<usize>> {
         if whole.role != Role::Tool || !wanted.may_be_in(view.raw(turn)) {
             continue;
         }
-        let item = ResponsesItem::of(view, turn);
+        let item = ResponsesItem::from_turn(view, turn);
         if let Some(id) = item.call_id.filter(|_| item.part == TurnPartKind::Result) {
             wanted.take(id.of(view.text_of(turn)), turn);
         }

@@ -71,7 +71,7 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
 pub(super) fn lone_reasoning(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
     let thought = |turn: &usize| {
         view.turns[*turn].role.may_be_models()
-            && is_reasoning(view.text_of(*turn), &ResponsesItem::of(view, *turn))
+            && is_reasoning(view.text_of(*turn), &ResponsesItem::from_turn(view, *turn))
     };
     // The turns in front of which something is put back.
     let put_back = changes.iter().filter_map(|change| match change {

@@ -60,7 +60,11 @@ impl Requests for OpenaiResponses {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut found = BodyWalk {
-            view: View::unread(WireId::OpenaiResponses, body, RequestFacts::of(operation)),
+            view: View::unread(
+                WireId::OpenaiResponses,
+                body,
+                RequestFacts::for_operation(operation),
+            ),
             additional: None,
             led: false,
             taken: false,

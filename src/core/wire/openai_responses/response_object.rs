@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 
 use super::item::BY_ITEM;
-use crate::mark::escape::Escaper;
+use crate::marker::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;

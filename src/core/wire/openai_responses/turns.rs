@@ -8,17 +8,19 @@ use uuid::Uuid;
 
 use super::OpenaiResponses;
 use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, ResponsesItem, SENTINEL_ITEM};
-use super::own_message::OwnMessage;
+use super::own_message::InjectedMessage;
 use crate::text::splice::Edit;
 use crate::wire::parts::ElementMembers;
-use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::view::{
+    self, InjectedItem, InjectedKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View,
+};
 use crate::wire::{EMPTY_TURN, Turns};
 
 impl Turns for OpenaiResponses {
     fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         let whole = turn.span;
         if text.get(whole.start) == Some(&b'"') {
-            return TurnContent::of(TurnPart::literal(whole));
+            return TurnContent::from_part(TurnPart::literal(whole));
         }
         let found = ElementMembers::read(text, whole, true);
         let item = ResponsesItem::of_members(&found);
@@ -29,7 +31,7 @@ impl Turns for OpenaiResponses {
                     None => TurnPart::new(part.span, TurnPartKind::Other),
                 };
             }),
-            kind => TurnContent::of(TurnPart::new(whole, kind).with_id(item.call_id)),
+            kind => TurnContent::from_part(TurnPart::new(whole, kind).with_id(item.call_id)),
         }
     }
 
@@ -68,16 +70,16 @@ pub(super) fn unbound_call(call: &str) -> Option<String> {
 
 /// Whether a turn is nothing but a reference, which may stand for one of the model's.
 pub(super) fn refers(view: &View, turn: usize) -> bool {
-    view.turns[turn].role == Role::Other && ResponsesItem::of(view, turn).reference
+    view.turns[turn].role == Role::Other && ResponsesItem::from_turn(view, turn).reference
 }
 
-pub(super) fn filler(view: &View, item: &OwnItem) -> Option<String> {
-    let id = ResponsesItem::of(view, item.turn).id?;
-    Some(OwnMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
+pub(super) fn filler(view: &View, item: &InjectedItem) -> Option<String> {
+    let id = ResponsesItem::from_turn(view, item.turn).id?;
+    Some(InjectedMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
 }
 
 /// Items of ours by their ids, whatever their text.
-pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
+pub(super) fn own_items(view: &View) -> Vec<InjectedItem> {
     let list = view.text(view.list);
     // An item has one id: it is read once, however often the words are in it.
     let mut read: Option<(usize, ResponsesItem)> = None;
@@ -90,7 +92,7 @@ pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
                 .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
             let turn = view.turn_at(at)?;
             if read.as_ref().is_none_or(|(of, _)| *of != turn) {
-                read = Some((turn, ResponsesItem::of(view, turn)));
+                read = Some((turn, ResponsesItem::from_turn(view, turn)));
             }
             let (_, item) = read.as_ref()?;
             own_item(view, (turn, item), at, prefix.len(), *kind)
@@ -99,11 +101,11 @@ pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
 }
 
 /// How the ids of our items begin.
-const OWN_ITEMS: [(&str, OwnKind); 4] = [
-    (SENTINEL_ITEM, OwnKind::Sentinel),
-    (ASIDE_ITEM, OwnKind::Aside),
-    (FILLER_ITEM, OwnKind::Filler),
-    (LOCAL_ANSWER_ITEM, OwnKind::LocalAnswer),
+const OWN_ITEMS: [(&str, InjectedKind); 4] = [
+    (SENTINEL_ITEM, InjectedKind::Sentinel),
+    (ASIDE_ITEM, InjectedKind::Aside),
+    (FILLER_ITEM, InjectedKind::Filler),
+    (LOCAL_ANSWER_ITEM, InjectedKind::SyntheticResponse),
 ];
 
 fn own_item(
@@ -111,21 +113,23 @@ fn own_item(
     (turn, item): (usize, &ResponsesItem),
     at: usize,
     prefix: usize,
-    kind: OwnKind,
-) -> Option<OwnItem> {
+    kind: InjectedKind,
+) -> Option<InjectedItem> {
     let id = item.id.filter(|i| i.start == at)?;
     let whole = view.turns[turn].role == Role::Assistant && item.part == TurnPartKind::Text;
     let id = match kind {
-        OwnKind::Sentinel | OwnKind::Aside => {
+        InjectedKind::Sentinel | InjectedKind::Aside => {
             let rest = id.of(&view.body).get(prefix..)?;
             Uuid::try_parse_ascii(rest)
                 .ok()
                 .filter(|_| item.reference || whole)?
         }
         // As a whole item it is a message like another.
-        OwnKind::Filler | OwnKind::LocalAnswer => Some(Uuid::nil()).filter(|_| item.reference)?,
+        InjectedKind::Filler | InjectedKind::SyntheticResponse => {
+            Some(Uuid::nil()).filter(|_| item.reference)?
+        }
     };
-    Some(OwnItem {
+    Some(InjectedItem {
         turn,
         id,
         kind,

@@ -256,9 +256,9 @@ export function tags(row, number = new Map()) {
   if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
   const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
-  if (row.lacked) tag(`${row.lacked} carried`, "", "What the carry-over prompt lacked of the person's rules, open to-dos and evidence");
+  if (row.missing_items) tag(`${row.missing_items} carried`, "", "What the carry-over prompt lacked of the person's rules, open to-dos and evidence");
   if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent from its active handoff on");
-  if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
+  if (row.lost_sentinel) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));
   if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was restored at its place");
   if (row.recalls?.length) tag(plural(row.recalls.length, "recall"), "", `The model searched what was cut: ${row.recalls.join(", ").replaceAll("_", " ")}`);
@@ -272,7 +272,7 @@ export function tags(row, number = new Map()) {
   if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from what the model saw");
   if (row.served?.some((leg) => leg?.cache_miss)) tag("cache missed", "", "The provider says why its cache did not serve the request: open it to read the reason");
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
-  if (row.broken_up) tag("marker escaped", "", "The model wrote something that looks like a marker");
+  if (row.escaped_sentinels) tag("marker escaped", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not store all of it");
   if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
   return out;

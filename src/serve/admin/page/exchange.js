@@ -183,7 +183,7 @@ function sentence(said, row, prefix) {
   if (row.fired?.length) return `The model handed over: baton stored the handoff, cut the history, and let the model continue from the carry-over prompt within the same response${retried}.`;
   if (row.undo === "undone") return `A handoff was undone: the model saw the history before it again${retried}.`;
   if (row.pinned) return `The history was cut at its handoff: ${plural(gone, "message")} were replaced by the carry-over prompt${retried}.`;
-  if (row.unpinned) return `The conversation has a handoff, but this transcript has lost its sentinel: it was sent whole${retried}.`;
+  if (row.lost_sentinel) return `The conversation has a handoff, but this transcript has lost its sentinel: it was sent whole${retried}.`;
   if (whys.has("draft")) return `The model was requested to write the document of a handoff${retried}.`;
   if (whys.has("tool")) return `The request was passed on with baton's tools added${retried}.`;
   return `The request was passed on as it came${retried}.`;

@@ -179,7 +179,7 @@ export async function handoffs(ctx) {
   const omitted = h("section", { class: "omissions" });
   const none = { key: "none", is: "", make: () => h("p", { class: "dim" }, "No model has handed over yet.") };
   const draw = ({ handoffs: all = [], omissions = {} }) => {
-    const each = ([model, { handoffs, lacked }]) => h("li", null, `${line(model)}: ${count(lacked)} in ${plural(handoffs, "handoff")}`);
+    const each = ([model, { handoffs, missing_items }]) => h("li", null, `${line(model)}: ${count(missing_items)} in ${plural(handoffs, "handoff")}`);
     const models = Object.entries(omissions);
     set(omitted, models.length ? [h("h2", null, "Rules and to-dos that models left out of their prompts"), h("ul", { class: "plain" }, models.map(each)), h("p", { class: "dim small" }, "baton adds what fits to the prompt; the page of each handoff lists it.")] : null);
     patch(list, all.length ? cards(all, ctx) : [none]);

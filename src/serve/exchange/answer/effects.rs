@@ -1,4 +1,4 @@
-//! Performs the effects of an answer's course: writes to the store, later legs to upstream.
+//! Performs the effects of an answer's response machine: writes to the store, later legs to upstream.
 
 use http::response::Parts;
 
@@ -7,10 +7,10 @@ use crate::heavy;
 use crate::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnsweredCall, Course, CourseEvent, Effect, ResponseEnd};
-use baton_core::mark::aside;
+use baton_core::marker::aside;
 use baton_core::plan::NextLeg;
-use baton_core::record::InsertionPlace;
+use baton_core::record::InsertionPoint;
+use baton_core::response::{AnsweredCall, LegEvent, ResponseEffect, ResponseEnd, ResponseMachine};
 use baton_core::text::splice;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
@@ -21,14 +21,14 @@ pub(super) struct Answered {
     pub(super) parts: Parts,
     pub(super) body: UpstreamBody,
     /// Its first leg is about to be read.
-    pub(super) course: Course,
+    pub(super) machine: ResponseMachine,
     /// What the answer begins with: the sentinel of the handoff that it continues, or a notice.
     pub(super) opening: Option<String>,
 }
 
 /// The outcome of an effect.
 pub(in crate::exchange) enum EffectResult {
-    Event(CourseEvent),
+    Event(LegEvent),
     /// A later leg is being answered.
     Leg(UpstreamBody),
 }
@@ -38,7 +38,7 @@ impl Exchange {
     /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
     pub(in crate::exchange) async fn perform(
         &mut self,
-        effect: Effect,
+        effect: ResponseEffect,
         spoken: Option<LegOutput>,
         streamed: bool,
     ) -> EffectResult {
@@ -49,28 +49,28 @@ impl Exchange {
             return EffectResult::Event(effect.not_done());
         }
         let (what, done) = match effect {
-            Effect::WriteHandoff(new) => {
+            ResponseEffect::WriteHandoff(new) => {
                 let written = record_writer::write_handoff(self, new).await;
-                let event = written.map(|handoff| CourseEvent::HandoffWritten {
+                let event = written.map(|handoff| LegEvent::HandoffWritten {
                     sentinel: self.sentinel(&handoff),
                     next: NextLeg::after(handoff.id, handoff.head, handoff.routed),
                 });
                 ("handoff", event)
             }
-            Effect::WritePairs(all) => {
+            ResponseEffect::WritePairs(all) => {
                 let written = record_writer::write_beside(self, all).await;
-                ("hidden call", written.map(|()| CourseEvent::Written))
+                ("hidden call", written.map(|()| LegEvent::Written))
             }
-            Effect::AnswerCall(call) => ("answered call", self.answer_call(call, spoken).await),
+            ResponseEffect::AnswerCall(call) => ("answered call", self.answer_call(call, spoken).await),
             // A request that continues by an id that was not written fails upstream, with an error.
-            Effect::WriteId { shown, origin } => {
+            ResponseEffect::WriteId { shown, origin } => {
                 let store = self.app.sessions.store();
                 let written = store
                     .put_response_id(&self.ctx.principal, &shown, &origin.written())
                     .await;
-                ("response id", written.map(|()| CourseEvent::Written))
+                ("response id", written.map(|()| LegEvent::Written))
             }
-            Effect::Send { leg, pause, failed } => {
+            ResponseEffect::Send { leg, pause, failed } => {
                 self.fresh = leg.head.is_some();
                 let sent = self.send_later(&leg, pause, failed, streamed).await;
                 return sent.map_or_else(EffectResult::Event, EffectResult::Leg);
@@ -78,7 +78,7 @@ impl Exchange {
         };
         EffectResult::Event(done.unwrap_or_else(|error| {
             tracing::error!(exchange = self.ctx.id, %error, "{what} not written");
-            CourseEvent::NotWritten
+            LegEvent::NotWritten
         }))
     }
 
@@ -87,21 +87,21 @@ impl Exchange {
         &self,
         answered: AnsweredCall,
         spoken: Option<LegOutput>,
-    ) -> Result<CourseEvent, StoreError> {
+    ) -> Result<LegEvent, StoreError> {
         // It was too large to keep.
         let Some(spoken) = spoken else {
-            return Ok(CourseEvent::NotWritten);
+            return Ok(LegEvent::NotWritten);
         };
         let wire = self.offered.wire();
-        let pair = record_writer::pair(self, answered, InsertionPlace::Aside)?;
+        let pair = record_writer::pair(self, answered, InsertionPoint::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
-            return Ok(CourseEvent::NotWritten);
+            return Ok(LegEvent::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));
         let answer = pair.answer.clone();
         record_writer::write_pairs(self, vec![pair]).await?;
-        Ok(CourseEvent::CallAnswered { mark, more, answer })
+        Ok(LegEvent::CallAnswered { mark, more, answer })
     }
 
     /// What an end of ours states. One that states a later leg's size rewrites the request for it.

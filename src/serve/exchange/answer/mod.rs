@@ -1,4 +1,4 @@
-//! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same course. What follows
+//! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same response machine. What follows
 //! when the agent has read its end.
 
 mod effects;
@@ -14,9 +14,9 @@ use super::value::Exchange;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::response_body::ResponseBody;
 use crate::proxy::{headers, relay};
-use baton_core::course::{Course, CourseTerms, StreamMerge, VerdictInput};
 use baton_core::plan::{NextLeg, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
+use baton_core::response::{ResponseMachine, ResponseOptions, StreamMerge, VerdictInput};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{LegMachine, ResponseWatch};
@@ -122,7 +122,7 @@ async fn show(
         None => exchange.opening.before_model().map(str::to_owned),
     };
     let answered = Answered {
-        course: exchange.course(first, after),
+        machine: exchange.response_machine(first, after),
         exchange,
         parts,
         body,
@@ -141,7 +141,7 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {
         live.spoken.saw(first.messages);
     }
-    VerdictInput::of(
+    VerdictInput::new(
         &exchange.plan(),
         first,
         exchange.tooled,
@@ -154,7 +154,7 @@ impl Exchange {
     pub(super) fn watch(&self, hide: ToolNames) -> ResponseWatch {
         ResponseWatch {
             hide,
-            buffered_bytes: self.app.config.limits.held_bytes,
+            buffered_bytes: self.app.config.limits.tool_arguments_bytes,
         }
     }
 
@@ -180,10 +180,10 @@ impl Exchange {
         StreamMerge::new(self.machine(hide), self.app.config.limits.frame_bytes, keep)
     }
 
-    /// The course of this answer, its first leg being read.
-    fn course(&self, first: VerdictInput, after: Option<&Handoff>) -> Course {
+    /// The response machine of this answer, its first leg being read.
+    fn response_machine(&self, first: VerdictInput, after: Option<&Handoff>) -> ResponseMachine {
         let offered = &self.offered;
-        Course::new(CourseTerms {
+        ResponseMachine::new(ResponseOptions {
             first,
             stops: self.stops(),
             goes_on_by_id: !offered.resends(),

@@ -1,4 +1,4 @@
-//! Drives the course of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
+//! Drives the response machine of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
 //! between two legs it sends keep-alives to the agent.
 
 use std::mem;
@@ -18,7 +18,7 @@ use crate::proxy::keepalive::KeepAlive;
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer};
+use baton_core::response::{Action, LegProgress, ResponseEffect, ResponseEnd, StreamMerge, StreamedAnswer};
 use baton_core::wire::StopReason;
 
 /// An effect in progress: the exchange after it, and its outcome.
@@ -61,7 +61,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
         mut exchange,
         parts,
         body,
-        course,
+        machine,
         opening,
     } = answered;
     exchange.ctx.recorder.note(|e| e.streamed = true);
@@ -74,7 +74,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
     });
     exchange.spill();
     let driver = Driver {
-        answer: StreamedAnswer::new(course, merge),
+        answer: StreamedAnswer::new(machine, merge),
         quiet: KeepAlive::new(exchange.app.config.handoff.keepalive),
         exchange,
         phase: DriverPhase::Leg(body),
@@ -88,7 +88,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 impl Driver {
     /// Does what follows from the last event.
     fn go_on(&mut self) {
-        while let Some(action) = self.answer.course.poll_action() {
+        while let Some(action) = self.answer.machine.poll_action() {
             match action {
                 Action::Say(text) => self.answer.merge.say(&text, &mut self.answer.out),
                 Action::Perform(effect) => self.perform(effect),
@@ -128,7 +128,7 @@ impl Driver {
     }
 
     /// Begins an effect.
-    fn perform(&mut self, effect: Effect) {
+    fn perform(&mut self, effect: ResponseEffect) {
         let spoken = self.answer.spoken(&effect);
         let mut exchange = Box::new(self.exchange.clone());
         let weight = exchange.offered.weight;
@@ -142,7 +142,7 @@ impl Driver {
     /// An effect is over.
     fn performed(&mut self, result: EffectResult) {
         match result {
-            EffectResult::Event(event) => self.answer.course.handle_event(event),
+            EffectResult::Event(event) => self.answer.machine.handle_event(event),
             EffectResult::Leg(body) => {
                 self.phase = DriverPhase::Leg(body);
                 self.answer.leg_begun(self.exchange.hidden());

@@ -4,9 +4,9 @@ use http::Response;
 
 use super::effects::Answered;
 use crate::exchange::recording;
-use crate::proxy::read_along::ReadAlong;
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
+use crate::proxy::tee_body::TeeBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::wire::{LegReport, StopReason};
 
@@ -20,7 +20,7 @@ pub(super) async fn answer(answered: Answered, streamed: bool) -> Response<Respo
     } = answered;
     if streamed {
         exchange.ctx.recorder.note(|e| e.streamed = true);
-        let watched = ReadAlong::new(body, exchange.merge(), move |report: &LegReport| {
+        let watched = TeeBody::new(body, exchange.merge(), move |report: &LegReport| {
             recording::count(&exchange, report);
             if report.stop != StopReason::Open {
                 let outcome = ExchangeOutcome::of_end(report.stop);

@@ -1,4 +1,4 @@
-//! Drives the course of an answer in one piece: its legs are collected, and joined into one reply.
+//! Drives the response machine of an answer in one piece: its legs are collected, and joined into one reply.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -11,7 +11,7 @@ use crate::proxy::fault::{Code, Fault};
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, CourseEvent, JoinedAnswer, ResponseEnd, writes_call};
+use baton_core::response::{Action, JoinedAnswer, LegEvent, ResponseEnd, writes_call};
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, StopReason};
 
@@ -21,7 +21,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         mut exchange,
         parts,
         body,
-        course,
+        machine,
         opening,
     } = answered;
     let body = match exchange.collect(body).await {
@@ -34,7 +34,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let Some(report) = exchange.read_reply(&body, exchange.hidden()) else {
         return relay::headed(&parts, true, ResponseBody::whole(body));
     };
-    let mut answer = JoinedAnswer::new(course);
+    let mut answer = JoinedAnswer::new(machine);
     exchange.leg_over(&mut answer, body, report);
     let close = match exchange.run(&mut answer).await {
         Ok(close) => close,
@@ -49,7 +49,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     // Upstream's own bytes, where nothing is to be changed.
     let joined = ResponseBody::whole(answer.joined(view, opening.as_deref(), ending));
     let body = match effects::outcome(&close, answer.stop()) {
-        ExchangeOutcome::Complete => joined.when_handed_over(exchange.completed()),
+        ExchangeOutcome::Complete => joined.on_sent(exchange.completed()),
         outcome => {
             exchange.ctx.recorder.decide(outcome);
             joined
@@ -99,7 +99,7 @@ impl Exchange {
             match Box::pin(self.perform(effect, spoken, false)).await {
                 EffectResult::Event(event) => answer.performed(event),
                 EffectResult::Leg(body) => {
-                    answer.performed(CourseEvent::LegBegun);
+                    answer.performed(LegEvent::LegBegun);
                     Box::pin(self.read_leg(answer, body)).await;
                 }
             }
@@ -123,7 +123,7 @@ impl Exchange {
                         recording::count(self, &report);
                     }
                     if let Some(error) = wire::quota_error(&body) {
-                        return answer.performed(CourseEvent::QuotaUsed(error));
+                        return answer.performed(LegEvent::QuotaUsed(error));
                     }
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true

@@ -13,7 +13,7 @@ use crate::state::store::StoreError;
 use baton_core::commands::CommandReply;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest, frees_little, not_made, waits_for_approval};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::mark::note;
+use baton_core::marker::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
 
@@ -28,7 +28,7 @@ pub(super) enum HandoffTrigger {
     Approval(Option<String>),
 }
 
-/// The conversation's open draft: one that waits for a person may have been written by another process.
+/// The conversation's open draft: one that waits for a user may have been written by another process.
 pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let key = offered.live()?.key();
@@ -47,7 +47,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
             Err(error) => return unanswered(&exchange, &error),
         };
         let response = exchange.reply(&reply).await;
-        response.map(|body| body.when_handed_over(exchange.completed()))
+        response.map(|body| body.on_sent(exchange.completed()))
     })
     .await
 }

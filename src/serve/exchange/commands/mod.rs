@@ -23,7 +23,7 @@ use baton_core::commands::{
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::plan::{Needs, Records, UndoQuery, handoff_to_resume, resumed_text};
+use baton_core::plan::{MissingRecords, Records, UndoQuery, handoff_to_resume, resumed_text};
 use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::rewrite::untooled::ToolOmission;
 
@@ -130,7 +130,7 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, Sto
     Ok(reply)
 }
 
-/// Continues after the handoff that a person names, which makes it active again. The model is notified of what has changed in the
+/// Continues after the handoff that a user names, which makes it active again. The model is notified of what has changed in the
 /// repository with its next request.
 async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
@@ -166,7 +166,7 @@ async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -
 /// Decides by records, which are read as far as they are lacking.
 async fn by_records<T>(
     exchange: &Exchange,
-    decide: impl Fn(&Records) -> Result<T, Needs>,
+    decide: impl Fn(&Records) -> Result<T, MissingRecords>,
 ) -> Result<T, StoreError> {
     let (app, principal) = (&exchange.app, &exchange.ctx.principal);
     let mut reader = Reader::new(&app.sessions, &app.seals, principal, app.clock.now_ms());
@@ -202,7 +202,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         let sent = exchange.conversation_tokens(exchange.view_bytes(None));
         status.sees = Some((id, about.unwrap_or_default(), sent));
         if let Some(active) = handoff {
-            status.carried = Receipt::of(&active.carried).line();
+            status.carried = Receipt::new(&active.carried).line();
             let pairs = app.sessions.pairs_of(live, app.clock.now_ms()).await?;
             let again = exchange.looked_up_again(id, &pairs);
             status.again = again.unwrap_or_default();

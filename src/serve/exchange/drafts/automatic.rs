@@ -56,15 +56,18 @@ fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     }
 }
 
-/// Keeps the prompt of an automatic handoff as a file, where the config names a folder.
+/// Keeps the prompt of an automatic handoff as a file, where the config names a directory.
 pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
     let app = &exchange.app;
-    let folder = &app.config.handoff.save_dir;
-    let Some(folder) = folder.clone().filter(|_| handoff.origin == HandoffOrigin::Auto) else {
+    let directory = &app.config.handoff.save_dir;
+    let Some(directory) = directory
+        .clone()
+        .filter(|_| handoff.origin == HandoffOrigin::Auto)
+    else {
         return;
     };
     let text = format!("{}\n", app.redactor.text(&handoff.prompt).trim_end());
-    let (place, drafting) = ((folder, handoff.created_ms), Arc::clone(&app.drafting));
+    let (place, drafting) = ((directory, handoff.created_ms), Arc::clone(&app.drafting));
     let saved = move |path| drafting.saved(draft, path);
     saved_prompts::keep(place, text, exchange.ctx.id.clone(), saved);
 }

@@ -51,7 +51,7 @@ pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -
     }
 }
 
-/// Stores the document of a job, and the handoff that it becomes. `None`: it waits for a person's approval, and nothing is cut by
+/// Stores the document of a job, and the handoff that it becomes. `None`: it waits for a user's approval, and nothing is cut by
 /// it.
 async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, Option<Handoff>), DraftEnd> {
     let request = &job.wanted.ask;
@@ -117,7 +117,7 @@ async fn document(
         let run = || exchange.ctx.recorder.read(|event| event.run.clone());
         exchange.app.journal.tell(|| LiveEvent::Draft { run: run() });
     }
-    let Some(index) = exchange.of_view(first.rope.clone(), DraftIndex::of) else {
+    let Some(index) = exchange.of_view(first.rope.clone(), DraftIndex::from_transcript) else {
         return Err(DraftEnd::Internal);
     };
     let input = DraftInput {
@@ -184,7 +184,8 @@ pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
 
 /// The index of a rewritten request; `None` where its history is too short for a draft.
 fn index_of_enough(exchange: &Exchange, first: &RewriteOutcome) -> Option<DraftIndex> {
-    draft::enough(first.messages).then(|| exchange.of_view(first.rope.clone(), DraftIndex::of))?
+    draft::enough(first.messages)
+        .then(|| exchange.of_view(first.rope.clone(), DraftIndex::from_transcript))?
 }
 
 /// One attempt by this method, counted however it ends.
@@ -212,7 +213,7 @@ async fn attempt(
     counted.event.outcome = end.as_ref().map_or_else(DraftEnd::outcome, |_| "complete");
     end.map(|text| match method {
         DraftMethod::Local => text,
-        // A model's document, with the person's goal first, and with what it lacks.
+        // A model's document, with the user's goal first, and with what it lacks.
         _ => input.index.completed(&text, &input.spec(0), &app.prompts),
     })
 }
@@ -239,7 +240,7 @@ fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
     DraftEnd::Store
 }
 
-/// The report of a handoff to the person, in front of its sentinel, so never in the model's view.
+/// The report of a handoff to the user, in front of its sentinel, so never in the model's view.
 pub(in crate::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff) -> String {
     let event = exchange
         .ctx

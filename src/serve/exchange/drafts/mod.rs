@@ -16,12 +16,12 @@ use super::answer::after_handoff;
 use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftJob;
-use baton_core::course::AnswerOpening;
 use baton_core::handoffs::draft::{DraftEnd, still_waits, waits_for_approval};
-use baton_core::mark::note;
+use baton_core::marker::note;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::OpenDraft;
 use baton_core::record::HandoffOrigin;
+use baton_core::response::AnswerOpening;
 
 pub(super) use self::automatic::{automatic_job, ready};
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
@@ -75,7 +75,7 @@ pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     exchange.app.drafting.take(live.key())
 }
 
-/// The notice that a draft of this conversation waits for a person, where the person continues without it: shown once. Its note
+/// The notice that a draft of this conversation waits for a user, where the user continues without it: shown once. Its note
 /// keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let (app, live) = (&exchange.app, exchange.offered.live.as_ref()?);

@@ -10,8 +10,8 @@ use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers;
 use crate::proxy::upstream::UpstreamResult;
 use crate::state::telemetry::ExchangeEvent;
-use baton_core::course::CourseEvent;
 use baton_core::plan::{NextLeg, is_retryable, requested_pause};
+use baton_core::response::LegEvent;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire;
 
@@ -44,7 +44,7 @@ impl Exchange {
         pause: Duration,
         failed: u32,
         streamed: bool,
-    ) -> Result<UpstreamBody, CourseEvent> {
+    ) -> Result<UpstreamBody, LegEvent> {
         if failed > 0 {
             self.ctx.recorder.note(|e| e.retries += 1);
         }
@@ -73,7 +73,7 @@ impl Exchange {
                 let pause = requested_pause(|name| headers::text(response.headers(), name));
                 if let Some(error) = quota_error(self, response).await {
                     tracing::error!(exchange, status, "leg refused: the account has no quota left");
-                    return Err(CourseEvent::QuotaUsed(error));
+                    return Err(LegEvent::QuotaUsed(error));
                 }
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
@@ -86,7 +86,7 @@ impl Exchange {
                 (true, None)
             }
         };
-        Err(CourseEvent::LegRefused { retry, pause })
+        Err(LegEvent::LegRefused { retry, pause })
     }
 }
 

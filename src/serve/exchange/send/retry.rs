@@ -8,7 +8,7 @@ use http::Response;
 use http::response::Parts;
 
 use super::sender::{self, LegKind, Sent};
-use crate::exchange::request::Offered;
+use crate::exchange::request::PlannedExchange;
 use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
@@ -89,7 +89,7 @@ async fn second_refusal(exchange: &Exchange, response: Response<UpstreamBody>) -
 
 /// Whether hidden calls of a conversation may be missing, since the store cannot be read: a refusal may be of that alone, and the
 /// agent then sends the request again.
-pub(super) fn lacks_pairs(offered: &Offered) -> bool {
+pub(super) fn lacks_pairs(offered: &PlannedExchange) -> bool {
     offered.live.is_none() && offered.view().under_way()
 }
 

@@ -81,7 +81,7 @@ pub(in crate::exchange) async fn once(
     let (raw, target, sending) = match kind {
         LegKind::First => {
             // A body without edits is sent as it came, in the same compression.
-            let raw = offered.as_it_came(&leg.rope);
+            let raw = offered.raw(&leg.rope);
             let raw = raw.filter(|_| offered.pin.taken_out.removed.is_none());
             let sending = Sending {
                 read: is_model_call(ctx.operation),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Stage, an_id, changed, claude, model, user};
 use crate::exchange::{commands, value::Exchange};
 use crate::proxy::response_body::ResponseBody;
-use baton_core::mark::note;
+use baton_core::marker::note;
 
 const COMMANDS: [&str; 6] = [
     "::handoff help",

@@ -5,7 +5,7 @@ use crate::exchange::context;
 use crate::exchange::value::Exchange;
 use crate::state::config::Config;
 use baton_core::nudge::NudgeWording;
-use baton_core::plan::{AnsweredBy, DueStep};
+use baton_core::plan::{DueStep, Responder};
 use baton_core::wire::{LegReport, Usage};
 
 /// Notices from 1,000 tokens on, automatic handoffs from 2,000 on: the model's window has a million.
@@ -131,7 +131,7 @@ async fn a_notice_in_plain_words_names_no_number() {
 /// The model answers, with a notice where one is due.
 async fn follow(exchange: &mut Exchange) {
     let decision = exchange.decide();
-    assert_eq!(decision.by, AnsweredBy::Model);
+    assert_eq!(decision.by, Responder::Model);
     if let (Some(text), Some(thread)) = (decision.nudge, exchange.thread.clone()) {
         context::nudge(&thread, exchange, &text).await;
     }

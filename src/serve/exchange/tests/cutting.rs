@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
 use crate::exchange::{drafts, resumed, send, value::Exchange};
 use crate::state::config::TranscriptDetail;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::plan::Unresolved;
 use baton_core::record::{CachedHistory, Handoff, HandoffId, ReadyDraft, RecordChange};
 use baton_core::rewrite::positions;

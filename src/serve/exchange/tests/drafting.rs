@@ -10,8 +10,8 @@ use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
 use crate::state::journal::short;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::handoffs::draft::{DraftEnd, DraftMethod, DraftRequest, Prompts, ReviewPolicy};
-use baton_core::mark::seal::SealKey;
-use baton_core::plan::{AnsweredBy, DueHandoff};
+use baton_core::marker::seal::SealKey;
+use baton_core::plan::{DueHandoff, Responder};
 use baton_core::record::{Handoff, HandoffOrigin};
 
 fn work() -> Vec<serde_json::Value> {
@@ -53,21 +53,21 @@ async fn made(stage: &Stage, order: DraftOrder) -> Result<Handoff, DraftEnd> {
 
 #[test]
 fn a_prompt_that_cannot_be_read_is_reported_and_one_that_is_not_there_is_the_built_in_one() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let read = || {
         let mut config = testing::config("http://127.0.0.1:1");
-        config.draft.prompts_dir = Some(folder.path().to_owned());
+        config.draft.prompts_dir = Some(directory.path().to_owned());
         let store = Arc::new(SqliteStore::in_memory().unwrap());
         let app = App::new(config, store, SealKey::new(*b"test"));
         app.map(|app| app.prompts).map_err(|error| error.to_string())
     };
-    std::fs::write(folder.path().join("document.md"), "Write.").unwrap();
+    std::fs::write(directory.path().join("document.md"), "Write.").unwrap();
     let prompts = Prompts {
         document: "Write.".to_owned(),
         ..Prompts::default()
     };
     assert_eq!(read(), Ok(prompts));
-    std::fs::create_dir(folder.path().join("oneshot.md")).unwrap();
+    std::fs::create_dir(directory.path().join("oneshot.md")).unwrap();
     assert!(read().unwrap_err().contains("oneshot.md"));
 }
 
@@ -93,7 +93,7 @@ async fn a_given_document_is_carried_word_for_word() {
         ..local().into()
     };
     let handoff = made(&stage, order).await.unwrap();
-    assert_eq!(handoff.origin, HandoffOrigin::Person);
+    assert_eq!(handoff.origin, HandoffOrigin::User);
     assert!(
         handoff.prompt.starts_with("Go on with the docs."),
         "{}",
@@ -156,7 +156,7 @@ async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
     for (body, taken) in rows {
         let exchange = stage.request(body).exchange().await;
         let mut exchange = exchange;
-        assert_eq!(exchange.decide().by == AnsweredBy::WaitingDraft, taken);
+        assert_eq!(exchange.decide().by == Responder::WaitingDraft, taken);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, TestRequest, claude, model, sent, user};
 use crate::exchange::record_writer;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::plan::NewHandoff;
 
 const BEFORE: &str = "Mend the importer.";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, changed, claude, model, sent, user};
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::Handoff;
 
 const GOAL: &str = "The parser tests pass.";

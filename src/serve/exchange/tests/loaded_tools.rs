@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, claude, model, sent, user};
 use crate::exchange::record_writer;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::plan::NewHandoff;
 
 fn search(id: &str, names: &[&str]) -> [Value; 2] {

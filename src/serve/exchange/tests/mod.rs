@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::planned;
-use super::read::{self, Received};
+use super::read::{self, ParsedRequest};
 use super::record_writer;
-use super::request::Offered;
+use super::request::PlannedExchange;
 use super::value::Exchange;
 use crate::proxy::body::RequestBody;
 use crate::proxy::exchange_recorder::ExchangeRecorder;
@@ -36,7 +36,7 @@ use crate::state::journal::Recorder;
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::handoffs::carry::CarryScope;
-use baton_core::mark::seal::SealKey;
+use baton_core::marker::seal::SealKey;
 use baton_core::plan::NewHandoff;
 use baton_core::record::{Handoff, HandoffId, WireId};
 use baton_core::wire::Operation;
@@ -64,7 +64,7 @@ impl Stage {
         config.handoff.inject = InjectPolicy::Always;
         config.commands.prefix = "::".to_owned();
         // What follows a prompt has tests of its own.
-        config.handoff.carry = CarryScope::Rules;
+        config.handoff.append_missing = CarryScope::Rules;
         change(&mut config);
         Self {
             upstreams: Upstreams::new(&config).unwrap(),
@@ -124,17 +124,17 @@ impl TestRequest<'_> {
         self
     }
 
-    fn received(&self) -> Option<Received> {
+    fn received(&self) -> Option<ParsedRequest> {
         let body = RequestBody::Plain(self.body.clone().into());
-        read::receive(&self.stage.app, &self.ctx, &read::SearchedBody::new(body))
+        read::receive(&self.stage.app, &self.ctx, &read::ScannedBody::new(body))
     }
 
-    async fn planned(&self) -> Result<Offered, Fault> {
+    async fn planned(&self) -> Result<PlannedExchange, Fault> {
         let received = self.received().expect("a request that is read");
         planned::plan(&self.stage.app, &self.ctx, received).await
     }
 
-    async fn offered(&self) -> Offered {
+    async fn offered(&self) -> PlannedExchange {
         self.planned().await.unwrap_or_else(|_| panic!("not planned"))
     }
 
@@ -192,7 +192,7 @@ struct SentView {
     tools: Vec<String>,
 }
 
-fn sent(stage: &Stage, offered: &Offered) -> SentView {
+fn sent(stage: &Stage, offered: &PlannedExchange) -> SentView {
     let rope = offered.plan(&stage.app).first(offered.offer.tooled).rope;
     let body: Value = serde_json::from_slice(&rope.concat()).unwrap();
     let tools = body["tools"].as_array().cloned().unwrap_or_default();

@@ -51,5 +51,5 @@ async fn where_nothing_changes_the_bytes_are_the_agents() {
     let offered = request.offered().await;
     let rope = offered.plan(&stage.app).first(false).rope;
     assert_eq!(rope.concat(), body.to_string().as_bytes());
-    assert!(offered.as_it_came(&rope).is_some());
+    assert!(offered.raw(&rope).is_some());
 }

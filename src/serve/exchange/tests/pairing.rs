@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, calls, claude, result, sent, user};
 use crate::exchange::{record_writer, value::Exchange};
-use baton_core::course::AnsweredCall;
-use baton_core::record::{HiddenResult, InsertionPlace};
+use baton_core::record::{HiddenResult, InsertionPoint};
+use baton_core::response::AnsweredCall;
 use baton_core::tools::{RECALL_NAME, TOOL_NAME};
 use baton_core::wire::HiddenCall;
 
@@ -22,8 +22,8 @@ fn hidden(tool: &'static str, arguments: Value) -> HiddenCall {
     }
 }
 
-fn beside(sibling: &str) -> Option<InsertionPlace> {
-    Some(InsertionPlace::Beside {
+fn beside(sibling: &str) -> Option<InsertionPoint> {
+    Some(InsertionPoint::Beside {
         sibling: sibling.to_owned(),
         offset: 0,
     })
@@ -117,9 +117,9 @@ async fn refused_calls_and_searches_are_counted_apart() {
         answer: None,
         pending: None,
     };
-    let pair = record_writer::pair(&first, refused, InsertionPlace::Aside).unwrap();
+    let pair = record_writer::pair(&first, refused, InsertionPoint::Aside).unwrap();
     assert!(pair.answer.is_error());
-    let pair = record_writer::pair(&first, search, InsertionPlace::Aside).unwrap();
+    let pair = record_writer::pair(&first, search, InsertionPoint::Aside).unwrap();
     assert_eq!(pair.tool, RECALL_NAME);
     let counts = first.ctx.recorder.read(|e| (e.refused_calls, e.recalls.len()));
     assert_eq!(counts, (1, 1));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{PROMPT, Stage, claude, model, sent, user};
 use crate::state::config::TranscriptDetail;
 use crate::state::store::sqlite::SqliteStore;
-use baton_core::mark::sentinel;
+use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffId};
 
 const BEFORE: &str = "Mend the importer.";
@@ -37,7 +37,7 @@ async fn a_known_sentinel_cuts_everything_before_it() {
     let request = stage.request(claude(&after(&short(&handoff))));
     let offered = request.offered().await;
     assert_eq!(offered.active_id(), Some(handoff.id));
-    assert!(!offered.pin.unpinned && !offered.pin.resumed);
+    assert!(!offered.pin.lost_sentinel && !offered.pin.resumed);
     let messages = json!(sent(&stage, &offered).messages).to_string();
     assert!(messages.contains(PROMPT), "{messages}");
     assert!(

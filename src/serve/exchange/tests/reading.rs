@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{Stage, calls, changed, claude, model, result, user};
 use crate::state::config::InjectPolicy;
-use baton_core::mark::note;
+use baton_core::marker::note;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::Operation;
 

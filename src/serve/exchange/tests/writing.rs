@@ -9,9 +9,9 @@ use crate::exchange::answer::EffectResult;
 use crate::exchange::record_writer;
 use crate::exchange::value::Exchange;
 use crate::state::config::HandoffMode;
-use baton_core::course::{CourseEvent, Effect};
 use baton_core::plan::NewHandoff;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
+use baton_core::response::{LegEvent, ResponseEffect};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -180,12 +180,12 @@ async fn a_response_id_is_stored_for_its_client() {
     let stage = Stage::new();
     let mut exchange = stage.request(claude(&[user("x")])).exchange().await;
     let origin = ResponseOrigin::read("resp_upstream");
-    let effect = Effect::WriteId {
+    let effect = ResponseEffect::WriteId {
         shown: "resp_shown".to_owned(),
         origin: origin.clone(),
     };
     let result = exchange.perform(effect, None, false).await;
-    assert!(matches!(result, EffectResult::Event(CourseEvent::Written)));
+    assert!(matches!(result, EffectResult::Event(LegEvent::Written)));
     let store = stage.app.sessions.store();
     let found = store.response_id("local", "resp_shown").await.unwrap();
     assert_eq!(found.as_deref(), Some(&*origin.written()));

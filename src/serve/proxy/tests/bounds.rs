@@ -40,7 +40,7 @@ async fn bombs_together_take_no_more_than_the_bound() {
     let mut config = config(&upstream.url);
     config.limits.body_bytes = 16 << 20;
     config.limits.bodies_bytes = 64 << 20;
-    config.limits.exchanges = 64;
+    config.limits.max_concurrent_requests = 64;
     let proxy = Proxy::start(config);
     let free = proxy.app.bodies.free();
     let bomb = packed!(BrotliEncoder, &vec![b' '; 15 << 20]);
@@ -102,7 +102,7 @@ async fn a_body_for_which_there_is_no_room_is_a_503_with_a_time() {
     let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
     let mut config = config(&upstream.url);
     config.limits.bodies_bytes = 4 << 20;
-    config.limits.shelf_bytes = 64 << 20;
+    config.limits.request_buffer_bytes = 64 << 20;
     for place in config.upstreams.values_mut() {
         place.idle = Duration::from_secs(60);
     }

@@ -118,7 +118,7 @@ async fn shutdown_lets_open_streams_end_within_the_drain_time() {
 async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
     let upstream = Script::start(vec![Act::Answer(crate::proxy::testing::ok("{}"))]).await;
     let mut config = config(&upstream.url);
-    config.limits.connections = 4;
+    config.limits.max_connections = 4;
     let proxy = Proxy::start(config);
     let request = b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut piece = [0; 1024];

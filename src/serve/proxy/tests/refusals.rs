@@ -204,7 +204,7 @@ async fn hanging(proxy: &Proxy, upstream: &Script) -> TcpStream {
 async fn too_many_at_once_is_a_503_with_a_time() {
     let upstream = Script::start(vec![Act::Hang("".into())]).await;
     let mut config = config(&upstream.url);
-    config.limits.exchanges = 1;
+    config.limits.max_concurrent_requests = 1;
     let proxy = Proxy::start(config);
     let first = hanging(&proxy, &upstream).await;
     let got = proxy.post("/v1/messages", "", b"{}").await;
@@ -222,7 +222,7 @@ async fn too_many_at_once_is_a_503_with_a_time() {
 async fn a_request_beyond_the_limit_is_held_until_there_is_a_place() {
     let upstream = Script::start(vec![Act::Hang("".into()), Act::Answer(ok("{}"))]).await;
     let mut config = config(&upstream.url);
-    config.limits.exchanges = 1;
+    config.limits.max_concurrent_requests = 1;
     config.limits.waits.place = Duration::from_secs(60);
     let proxy = Proxy::start(config);
     let first = hanging(&proxy, &upstream).await;

@@ -46,7 +46,7 @@ async fn slow_bodies_give_their_places_back() {
     small_steps();
     let upstream = Script::start(vec![Act::Answer(ok("{}"))]).await;
     let mut config = config(&upstream.url);
-    config.limits.exchanges = 2;
+    config.limits.max_concurrent_requests = 2;
     let proxy = Proxy::start(config);
     for path in ["/v1/messages", "/v1/files"] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n{{");
@@ -96,7 +96,7 @@ async fn slow_heads_are_closed() {
     small_steps();
     let mut config = config("http://127.0.0.1:9");
     // With so few, every connection is closed after its answer, and its head has little time.
-    config.limits.connections = 1;
+    config.limits.max_connections = 1;
     let proxy = Proxy::start(config);
     let table: &[(&str, &[u8], &[u8])] = &[
         ("a byte of a line now and then", b"GET / HTTP/1.1\r\nx: ", b"x"),
@@ -135,7 +135,7 @@ async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
     small_steps();
     let upstream = Script::start(vec![Act::Answer(ok(&"x".repeat(64 << 20)))]).await;
     let mut config = config(&upstream.url);
-    config.limits.exchanges = 1;
+    config.limits.max_concurrent_requests = 1;
     let proxy = Proxy::start(config);
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
     agent

@@ -49,7 +49,7 @@ async fn a_request_is_spilled_until_the_agent_leaves() {
     for budget in [1 << 20, 0] {
         let upstream = Script::start(vec![Act::Hang(STREAM.into())]).await;
         let mut config = config(&upstream.url);
-        config.limits.shelf_bytes = budget;
+        config.limits.request_buffer_bytes = budget;
         config.state_dir = dir.path().to_owned();
         let proxy = Proxy::start(config);
         let agent = streaming(&proxy, &body).await;

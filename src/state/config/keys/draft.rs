@@ -68,9 +68,9 @@ pub struct DraftPolicy {
     pub max_tokens: u64,
     /// Longest time to make one.
     pub timeout: Duration,
-    /// Folder with texts in place of the built-in prompts.
+    /// Directory with texts in place of the built-in prompts.
     pub prompts_dir: Option<PathBuf>,
-    /// How long one waits for a person's approval.
+    /// How long one waits for a user's approval.
     pub expires: Duration,
     /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
     pub secret_files: Vec<String>,

@@ -18,7 +18,7 @@ const MOST_KEYS: usize = 16;
 /// Minimum length of a seal key: the output size of HMAC-SHA256.
 const SEAL_KEY_CHARS: usize = 32;
 
-/// Minimum length of a preamble tag: one or two letters would match a person's own words.
+/// Minimum length of a preamble tag: one or two letters would match a user's own words.
 const TAG_CHARS: usize = 3;
 
 /// More tokens than any model takes.
@@ -61,10 +61,10 @@ pub(super) const HANDOFF: KeySection = KeySection {
         &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share().map(Some)).optional(),
         &key("save_dir", |c| &mut c.handoff.save_dir, |v, e| v.path(e).map(Some)).optional(),
         &key("windows", |c| &mut c.handoff.windows, |v, _| v.windows(TOKENS).map(Windows::with)),
-        &key("carry", |c| &mut c.handoff.carry, |v, _| v.choice(CarryScope::ALL, CarryScope::name)),
-        &key("carry_tokens", |c| &mut c.handoff.carry_tokens, |v, _| v.count(0, 10_000)),
+        &key("append_missing", |c| &mut c.handoff.append_missing, |v, _| v.choice(CarryScope::ALL, CarryScope::name)),
+        &key("append_tokens", |c| &mut c.handoff.append_tokens, |v, _| v.count(0, 10_000)),
         &key("review", |c| &mut c.handoff.review, |v, _| v.choice(ReviewPolicy::ALL, ReviewPolicy::name)),
-        &key("free", |c| &mut c.handoff.free, |v, _| v.choice(FreeCutPolicy::ALL, FreeCutPolicy::name)),
+        &key("when_cache_cold", |c| &mut c.handoff.when_cache_cold, |v, _| v.choice(FreeCutPolicy::ALL, FreeCutPolicy::name)),
         &key("routes", |c| &mut c.handoff.routes, |v, _| v.routes()).optional(),
         &key("cache_lifetime_secs", |c| &mut c.handoff.cache_lifetime, |v, _| v.secs(1.0, 86_400.0).map(Some)).optional(),
         &key("documents", |c| &mut c.documents.enabled, |v, _| v.flag()).restart(),
@@ -136,7 +136,7 @@ pub struct HandoffPolicy {
     /// `seal_key`: the seal keys shared by replicas, the one that makes seals first; none: generated at first start in the
     /// state directory.
     pub seal_keys: Vec<Secret>,
-    /// `seal_key_dir`: the folder with the files of the seal keys; `None`: the state directory.
+    /// `seal_key_dir`: the directory with the files of the seal keys; `None`: the state directory.
     pub seal_key_dir: Option<PathBuf>,
     /// Time without output after which a keep-alive is sent.
     pub keepalive: Duration,
@@ -152,16 +152,16 @@ pub struct HandoffPolicy {
     pub subagents: SubagentThresholds,
     /// Windows of models.
     pub windows: Windows,
-    /// The folder for the prompts of automatic handoffs.
+    /// The directory for the prompts of automatic handoffs.
     pub save_dir: Option<PathBuf>,
     /// What is put behind a carry-over prompt where the prompt lacks it.
-    pub carry: CarryScope,
+    pub append_missing: CarryScope,
     /// Tokens of it.
-    pub carry_tokens: usize,
-    /// Which drafts wait for a person's approval.
+    pub append_tokens: usize,
+    /// Which drafts wait for a user's approval.
     pub review: ReviewPolicy,
     /// Whether a conversation is cut where that costs nothing.
-    pub free: FreeCutPolicy,
+    pub when_cache_cold: FreeCutPolicy,
     /// The models that requests go to after a handoff; the first that matches counts.
     pub routes: Vec<HandoffRoute>,
     /// How long the provider's cache lives; `None`: as the provider's rules say.
@@ -287,9 +287,9 @@ pub struct DocumentPolicy {
     pub enabled: bool,
     /// Whether a session of `baton run` leaves a handoff when its agent exits.
     pub at_exit: bool,
-    /// The folder; `None`: `handoffs` in the state directory.
+    /// The directory; `None`: `handoffs` in the state directory.
     pub dir: Option<PathBuf>,
-    /// The repository of sessions that name no folder: a document states its branch, commit and uncommitted files.
+    /// The repository of sessions that name no directory: a document states its branch, commit and uncommitted files.
     pub git_dir: Option<PathBuf>,
     /// The topic of documents; `None`: the session.
     pub topic: Option<String>,
@@ -297,7 +297,7 @@ pub struct DocumentPolicy {
     pub verdict_paths: Vec<String>,
     /// Age from which a superseded document is archived; `None`: never.
     pub archive_after: Option<Duration>,
-    /// Handoff files in a session's folder; the oldest beyond them are archived.
+    /// Handoff files in a session's directory; the oldest beyond them are archived.
     pub keep_files: usize,
     /// Words by which a sentence of the model's is an assumption.
     pub assumption_words: Vec<String>,

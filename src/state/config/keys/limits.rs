@@ -13,11 +13,11 @@ pub(super) const LIMITS: KeySection = KeySection {
         &key("body_rate", |c| &mut c.limits.body_rate, |v, _| v.count(0, 1 << 20)),
         &key("header_bytes", |c| &mut c.limits.header_bytes, |v, _| v.count(8 << 10, 1 << 20)),
         &key("frame_bytes", |c| &mut c.limits.frame_bytes, |v, _| v.count(64 << 10, 256 << 20)),
-        &key("held_bytes", |c| &mut c.limits.held_bytes, |v, _| v.count(4 << 10, 64 << 20)),
-        &key("shelf_bytes", |c| &mut c.limits.shelf_bytes, |v, _| v.count(0, 1 << 40)).restart(),
+        &key("tool_arguments_bytes", |c| &mut c.limits.tool_arguments_bytes, |v, _| v.count(4 << 10, 64 << 20)),
+        &key("request_buffer_bytes", |c| &mut c.limits.request_buffer_bytes, |v, _| v.count(0, 1 << 40)).restart(),
         &key("cache_bytes", |c| &mut c.limits.cache_bytes, |v, _| v.count(1 << 20, 1 << 40)).restart(),
-        &key("exchanges", |c| &mut c.limits.exchanges, |v, _| v.count(1, 1_000_000)).restart(),
-        &key("connections", |c| &mut c.limits.connections, |v, _| v.count(1, 1_000_000)).restart(),
+        &key("max_concurrent_requests", |c| &mut c.limits.max_concurrent_requests, |v, _| v.count(1, 1_000_000)).restart(),
+        &key("max_connections", |c| &mut c.limits.max_connections, |v, _| v.count(1, 1_000_000)).restart(),
     ],
 };
 
@@ -38,15 +38,15 @@ pub struct LimitConfig {
     /// Maximum bytes of one stream event.
     pub frame_bytes: usize,
     /// Maximum bytes of a hidden call's arguments.
-    pub held_bytes: usize,
+    pub tool_arguments_bytes: usize,
     /// Maximum bytes of request bodies kept in memory while responses stream; more are spilled to disk.
-    pub shelf_bytes: usize,
+    pub request_buffer_bytes: usize,
     /// Maximum bytes cached in front of the databases: half of it prompts, a quarter conversations, a quarter the journal's hashes.
     pub cache_bytes: usize,
     /// Maximum concurrent exchanges.
-    pub exchanges: usize,
+    pub max_concurrent_requests: usize,
     /// Maximum concurrent connections of agents.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
     pub upstream_idle: usize,
     /// Waits for agents that no key sets.
@@ -56,7 +56,7 @@ pub struct LimitConfig {
 /// How long the listener waits for agents.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentWaits {
-    /// Time in which a request gets a place among `exchanges`. It is held for as long as agents wait for a slow provider: one that is
+    /// Time in which a request gets a place among `max_concurrent_requests`. It is held for as long as agents wait for a slow provider: one that is
     /// refused comes again at once.
     pub place: Duration,
     /// Time in which a body gets room under `bodies_bytes`: agents wait for minutes, but one that is refused can say so.
@@ -67,7 +67,7 @@ pub struct AgentWaits {
     /// request is a repeated one: agents retry within seconds. Zero: at once.
     pub unread: Duration,
     /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
-    /// ever. A person may have suspended it for a while.
+    /// ever. A user may have suspended it for a while.
     pub stalled: Duration,
 }
 

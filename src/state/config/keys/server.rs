@@ -1,4 +1,4 @@
-//! Where agents, people and the files are: the listeners and the state folder.
+//! Where agents, people and the files are: the listeners and the state directory.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ pub(super) const STORE: KeySection = KeySection {
         &key("ca_file", |c| &mut c.store.ca_file, |v, e| v.file(e).map(Some)).optional().restart(),
         &key("keep_conversations_days", |c| &mut c.store.keep.conversations, |v, _| v.days(1.0, 36_500.0)).restart(),
         &key("keep_pairs_days", |c| &mut c.store.keep.pairs, |v, _| v.days(1.0, 36_500.0)).restart(),
-        &key("keep_places_days", |c| &mut c.store.keep.places, |v, _| v.days(1.0, 36_500.0)).restart(),
+        &key("keep_cut_points_days", |c| &mut c.store.keep.places, |v, _| v.days(1.0, 36_500.0)).restart(),
         &key("keep_response_ids_days", |c| &mut c.store.keep.response_ids, |v, _| v.days(1.0, 36_500.0)).restart(),
         &key("keep_handoffs_days", |c| &mut c.store.keep.handoffs, |v, _| v.days_or_never(36_500.0)).restart(),
     ],

@@ -74,7 +74,7 @@ fn the_default_holds_with_its_optional_keys_too() {
 }
 
 #[test]
-fn every_file_of_the_folder_loads() {
+fn every_file_of_the_directory_loads() {
     let keys = [
         "ADMIN_TOKEN",
         "ANTHROPIC_API_KEY",
@@ -88,10 +88,10 @@ fn every_file_of_the_folder_loads() {
         .chain([("STORE_URL", "redis://valkey:6379".to_owned())])
         .collect();
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let folders =
-        ["config", "examples/compose"].map(|folder| std::fs::read_dir(root.join(folder)).expect("folder"));
+    let directories = ["config", "examples/compose"]
+        .map(|directory| std::fs::read_dir(root.join(directory)).expect("folder"));
     let mut seen = 0;
-    for file in folders.into_iter().flatten() {
+    for file in directories.into_iter().flatten() {
         let path = file.expect("entry").path();
         let is_config = path
             .file_name()
@@ -125,10 +125,10 @@ fn all_problems_come_at_once_with_their_places() {
 #[test]
 fn a_slip_in_a_word_among_numbers_is_guessed() {
     for key in ["nudge_at", "nudge_tokens"] {
-        let found = problems(&format!("[handoff]\n{key} = \"pay\"\n"));
+        let found = problems(&format!("[handoff]\n{key} = \"break_even\"\n"));
         assert_eq!(found.len(), 1, "{found:#?}");
         assert!(
-            found[0].contains("did you mean \"pays\"? (or a number"),
+            found[0].contains("did you mean \"break-even\"? (or a number"),
             "{found:#?}"
         );
     }

@@ -14,7 +14,7 @@ use baton_core::wire::{self, Operation};
 /// Where the work of a session was.
 #[derive(Default)]
 struct WorkPlace {
-    folder: Option<String>,
+    directory: Option<String>,
     /// Its repository as git has it.
     checkout: Option<Checkout>,
     /// Whether there is more to be seen than was looked at.
@@ -31,17 +31,17 @@ fn work_place(
     let read = |dir: &Path| {
         let checkout = repository::checkout(dir);
         WorkPlace {
-            folder: Some(dir.to_string_lossy().into_owned()),
+            directory: Some(dir.to_string_lossy().into_owned()),
             is_unread: checkout.is_err(),
             checkout: checkout.ok().flatten(),
         }
     };
-    if let Some(folder) = &whereabouts.folder {
-        let folder = Some(folder.clone()).filter(|_| whereabouts.is_stated);
+    if let Some(directory) = &whereabouts.directory {
+        let directory = Some(directory.clone()).filter(|_| whereabouts.is_stated);
         // A client's directory is on the client's machine.
         if stored.handoff.principal != LOCAL {
             return WorkPlace {
-                folder,
+                directory,
                 ..WorkPlace::default()
             };
         }
@@ -52,8 +52,10 @@ fn work_place(
         return match repository::of_session(whereabouts, root.as_deref()) {
             Some(dir) => read(&dir),
             None => WorkPlace {
-                is_unread: folder.as_deref().is_none_or(|folder| Path::new(folder).is_dir()),
-                folder,
+                is_unread: directory
+                    .as_deref()
+                    .is_none_or(|directory| Path::new(directory).is_dir()),
+                directory,
                 checkout: None,
             },
         };
@@ -95,9 +97,9 @@ pub fn compose(settings: &DocumentSettings, mut stored: StoredHandoff) -> Handof
     let view = body.and_then(|body| wire::wire(handoff.wire).read(&body, Operation::Generate).ok());
     let (index, seen, whereabouts) = match &view {
         Some(view) => {
-            let transcript = Transcript::of(view);
-            let index = DraftIndex::of(reading, &transcript);
-            let whereabouts = Whereabouts::of(&transcript).or_of_calls(&index);
+            let transcript = Transcript::from_view(view);
+            let index = DraftIndex::from_transcript(reading, &transcript);
+            let whereabouts = Whereabouts::from_transcript(&transcript).or_of_calls(&index);
             let seen = index.seen(&whereabouts);
             (index, seen, whereabouts)
         }
@@ -108,10 +110,10 @@ pub fn compose(settings: &DocumentSettings, mut stored: StoredHandoff) -> Handof
         ),
     };
     let place = work_place(settings, &stored, &whereabouts, &seen);
-    HandoffDocument::of(&HandoffSource {
+    HandoffDocument::from_source(&HandoffSource {
         handoff,
         seen: &seen,
-        folder: place.folder.as_deref(),
+        directory: place.directory.as_deref(),
         checkout: place.checkout.as_ref(),
         is_unread: place.is_unread,
         topic: stored.topic.as_deref().or(settings.topic.as_deref()),

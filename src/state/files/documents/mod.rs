@@ -1,4 +1,4 @@
-//! Documents as files: `handoff.json` and `handoff.md` in a folder for each handoff, and a row in the store.
+//! Documents as files: `handoff.json` and `handoff.md` in a directory for each handoff, and a row in the store.
 //!
 //! ```text
 //! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► document ─► row, superseding ─► files,

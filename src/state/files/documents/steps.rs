@@ -9,13 +9,13 @@ use std::{fs, io};
 use super::make;
 use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
 use crate::disk::{self, FileAccess};
-use crate::files::yaml_files::{HandoffFolder, gather};
+use crate::files::yaml_files::{HandoffDirectory, gather};
 use crate::store::{DocumentFilter, SharedStore, StoreResult, make_dir};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, LOCAL};
 
-/// Makes the document of a handoff, stores it, and writes its files. Returns its folder.
+/// Makes the document of a handoff, stores it, and writes its files. Returns its directory.
 ///
 /// # Errors
 /// The document cannot be stored or written. If it is stored, the next start writes the files.
@@ -28,7 +28,7 @@ pub async fn write(
     let made = Arc::clone(settings);
     let document = tokio::task::spawn_blocking(move || make::compose(&made, stored)).await;
     let document = document.map_err(|error| document_error("the document was not made", error))?;
-    let folder = settings.dir.join(document.id.to_string());
+    let directory = settings.dir.join(document.id.to_string());
     let record = DocumentRecord {
         handoff: document.id,
         principal,
@@ -37,7 +37,7 @@ pub async fn write(
         topic: document.topic.clone(),
         status: HandoffStatus::Active,
         created_ms,
-        folder: folder.to_string_lossy().into_owned(),
+        directory: directory.to_string_lossy().into_owned(),
         document: document.json(),
     };
     let superseded = store.put_document(&record).await;
@@ -48,10 +48,10 @@ pub async fn write(
     write_files(record.clone()).await?;
     rewrite_files(store, &record.principal, &superseded).await;
     disk::reached("superseded");
-    Ok(folder)
+    Ok(directory)
 }
 
-/// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is
+/// Writes the handoff file of a document into the directory of its session, once. A failure is logged: the document is
 /// there.
 pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
     let id = record.handoff;
@@ -59,11 +59,11 @@ pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
         let Some(document) = document_of(&record) else {
             return Ok(());
         };
-        // Next to the document's own folder.
-        let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
-        let folder = HandoffFolder::new(dir)?.keeping(keep_files);
+        // Next to the document's own directory.
+        let dir = Path::new(&record.directory).parent().unwrap_or(Path::new("."));
+        let directory = HandoffDirectory::new(dir)?.keeping(keep_files);
         let client = Some(record.principal.as_str()).filter(|name| *name != LOCAL);
-        folder.write_document(&document, client).map(|_| ())
+        directory.write_document(&document, client).map(|_| ())
     });
     let error = match written.await {
         Ok(Ok(())) => return,
@@ -121,7 +121,7 @@ pub async fn find(
     principal: &str,
     id: HandoffId,
 ) -> Result<Option<DocumentRecord>, DocumentError> {
-    let filter = DocumentFilter::of(principal, id);
+    let filter = DocumentFilter::for_handoff(principal, id);
     let found = store.documents(&filter).await;
     Ok(found
         .map_err(|error| document_error("the documents were not read", error))?
@@ -144,8 +144,8 @@ pub async fn by_handoff(
     Ok(records.map(|record| (record.handoff, record)).collect())
 }
 
-/// Compares the document of a handoff with the repository of its folder where that is here, else with the configured one.
-/// Any other folder may be another project's. `None` where there is no document.
+/// Compares the document of a handoff with the repository of its directory where that is here, else with the configured one.
+/// Any other directory may be another project's. `None` where there is no document.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -181,12 +181,12 @@ pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
     Some(document.with_status(record.status))
 }
 
-/// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may
+/// Writes the files of these documents again, with their status, where they are in this machine's directories: a store may
 /// be shared. A failure is logged.
 async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
     for id in ids {
         let written = match find(store, principal, *id).await {
-            Ok(Some(record)) if Path::new(&record.folder).is_dir() => write_files(record).await,
+            Ok(Some(record)) if Path::new(&record.directory).is_dir() => write_files(record).await,
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
@@ -221,12 +221,12 @@ pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentEr
     let done = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
             return Err(document_error(
-                &record.folder,
+                &record.directory,
                 "another version wrote this document",
             ));
         };
-        let written = write_both(record.folder.as_ref(), &document);
-        written.map_err(|error| document_error(&record.folder, error))
+        let written = write_both(record.directory.as_ref(), &document);
+        written.map_err(|error| document_error(&record.directory, error))
     });
     done.await
         .map_err(|error| document_error("the document was not written", error))?
@@ -241,29 +241,29 @@ pub const JSON: &str = "handoff.json";
 /// The document as Markdown.
 pub const MARKDOWN: &str = "handoff.md";
 
-/// Writes both files into a folder, which is made as needed: only its owner can read what the agent saw.
-fn write_both(folder: &Path, document: &HandoffDocument) -> io::Result<()> {
-    make_dir(folder).map_err(|error| io::Error::other(error.message))?;
-    disk::sweep(folder, TEMP.0, TEMP.1);
-    replace(folder, JSON, &document.json())?;
-    replace(folder, MARKDOWN, &document.markdown())?;
-    folder.parent().map_or(Ok(()), disk::sync_dir)
+/// Writes both files into a directory, which is made as needed: only its owner can read what the agent saw.
+fn write_both(directory: &Path, document: &HandoffDocument) -> io::Result<()> {
+    make_dir(directory).map_err(|error| io::Error::other(error.message))?;
+    disk::sweep(directory, TEMP.0, TEMP.1);
+    replace(directory, JSON, &document.json())?;
+    replace(directory, MARKDOWN, &document.markdown())?;
+    directory.parent().map_or(Ok(()), disk::sync_dir)
 }
 
 /// Whether both files are there and say what the document says.
-pub(super) fn are_current(folder: &Path, document: &HandoffDocument) -> bool {
+pub(super) fn are_current(directory: &Path, document: &HandoffDocument) -> bool {
     let says =
-        |name: &str, text: String| fs::read(folder.join(name)).is_ok_and(|found| found == text.as_bytes());
+        |name: &str, text: String| fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes());
     says(JSON, document.json()) && says(MARKDOWN, document.markdown())
 }
 
 /// Writes a file under a name of its own, flushes it, and gives it its name.
-fn replace(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+fn replace(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut named = tempfile::Builder::new();
     let named = named.prefix(TEMP.0).suffix(TEMP.1);
     disk::put(
-        disk::fill(named, folder, text.as_bytes(), FileAccess::Owner)?,
-        &folder.join(name),
+        disk::fill(named, directory, text.as_bytes(), FileAccess::Owner)?,
+        &directory.join(name),
     )?;
     disk::reached("named");
     Ok(())

@@ -20,7 +20,7 @@ const MAX_DOCUMENT_TIME: Duration = Duration::from_secs(45);
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
     pub(super) dir: PathBuf,
-    /// The folder of the journal.
+    /// The directory of the journal.
     pub(super) state_dir: PathBuf,
     pub(super) windows: Windows,
     pub(super) git_dir: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct DocumentSettings {
 
 impl DocumentSettings {
     /// The settings of a config; `None` where documents are off.
-    pub fn of(config: &Config) -> Option<Self> {
+    pub fn from_config(config: &Config) -> Option<Self> {
         config.documents.enabled.then(|| Self::even_if_off(config))
     }
 

@@ -81,7 +81,7 @@ impl DocumentWriter {
         }
     }
 
-    /// A person resumed a handoff by its line: its document is active again.
+    /// A user resumed a handoff by its line: its document is active again.
     pub fn resumed(&self, principal: &str, id: HandoffId) {
         // Where the queue is full, only a status stays as it was.
         let _ = self.enqueue(DocumentJob::Resumed(principal.to_owned(), id));
@@ -178,7 +178,7 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
 }
 
 /// Writes the files that are missing, or say something else, of documents that are stored: of a process that was
-/// killed, or a folder that was not writable then. Those in another folder are another process's, or of a state
+/// killed, or a directory that was not writable then. Those in another directory are another process's, or of a state
 /// directory that was moved.
 async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
     let newest = DocumentFilter {
@@ -189,18 +189,18 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
         return;
     };
     for record in documents {
-        let folder = PathBuf::from(&record.folder);
+        let directory = PathBuf::from(&record.directory);
         // One of another version is left as it is.
         let Some(document) = document_of(&record) else {
             continue;
         };
-        if folder.parent() != Some(&settings.dir) {
+        if directory.parent() != Some(&settings.dir) {
             continue;
         }
         let limit = settings.limit;
         let state = tokio::task::spawn_blocking(move || {
-            let is_there = folder.join(JSON).is_file() && folder.join(MARKDOWN).is_file();
-            (is_there, is_there && steps::are_current(&folder, &document))
+            let is_there = directory.join(JSON).is_file() && directory.join(MARKDOWN).is_file();
+            (is_there, is_there && steps::are_current(&directory, &document))
         });
         let (is_there, is_current) = state.await.unwrap_or((true, true));
         if is_current {

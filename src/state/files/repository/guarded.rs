@@ -83,11 +83,11 @@ impl GuardedRepository {
         let Some(work_tree) = dir.ancestors().find(has_one) else {
             return Ok(None);
         };
-        Self::of(&dir, work_tree).map(Some).ok_or(NotLookedAt)
+        Self::new(&dir, work_tree).map(Some).ok_or(NotLookedAt)
     }
 
-    fn of(dir: &Path, work_tree: &Path) -> Option<Self> {
-        let layout = Layout::of(work_tree)?;
+    fn new(dir: &Path, work_tree: &Path) -> Option<Self> {
+        let layout = Layout::from_work_tree(work_tree)?;
         let (branch, head) = head(&layout)?;
         let objects = layout.common.join("objects");
         // Objects elsewhere, as alternates or by a link, are another repository's.
@@ -155,7 +155,7 @@ impl GuardedRepository {
 impl Layout {
     /// The directories of a work tree, which has a `.git`. A directory that merely looks like a repository is not one: a
     /// bare one may be among the files of a clone.
-    fn of(work_tree: &Path) -> Option<Self> {
+    fn from_work_tree(work_tree: &Path) -> Option<Self> {
         let named = work_tree.join(".git");
         let kind = fs::symlink_metadata(&named).ok()?;
         if kind.is_dir() {

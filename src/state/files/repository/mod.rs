@@ -38,12 +38,12 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The directory of a session, if it may be looked at. It must lie below the one in which its `baton run` was started. If that
 /// is unknown, a known agent must have stated it.
 pub fn of_session(whereabouts: &Whereabouts, root: Option<&Path>) -> Option<PathBuf> {
-    let folder = Path::new(whereabouts.folder.as_deref()?);
+    let directory = Path::new(whereabouts.directory.as_deref()?);
     let may_be_read = match root {
-        Some(root) => is_below(folder, root),
+        Some(root) => is_below(directory, root),
         None => whereabouts.is_stated,
     };
-    (may_be_read && folder.is_absolute() && folder.is_dir()).then(|| folder.to_owned())
+    (may_be_read && directory.is_absolute() && directory.is_dir()).then(|| directory.to_owned())
 }
 
 fn is_below(dir: &Path, root: &Path) -> bool {
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_repository_is_described_and_without_one_there_is_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path();
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path();
         assert_eq!(state(dir), "");
         assert_eq!(checkout(dir), Ok(None));
         assert_eq!(run("no-such-program-here", dir, &["status"], LIMIT), None);
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn changed_paths_are_the_names_of_the_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path();
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path();
         let git = |arguments: &[&str]| {
             let who = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
             run("git", dir, &[&who[..], arguments].concat(), LIMIT)
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn a_program_gets_nothing_of_the_proxys_environment() {
-        let folder = tempfile::tempdir().unwrap();
-        let received = run("env", folder.path(), &[], LIMIT).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let received = run("env", directory.path(), &[], LIMIT).unwrap();
         let names: Vec<_> = received.lines().filter_map(|line| line.split_once('=')).collect();
         assert!(names.iter().any(|(name, _)| *name == "PATH"), "{received}");
         assert!(
@@ -202,11 +202,11 @@ mod tests {
 
     #[test]
     fn what_a_program_started_ends_with_it() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let script = "sleep 300 & echo $! > pid; wait";
         let limit = Duration::from_millis(500);
-        assert_eq!(run("sh", folder.path(), &["-c", script], limit), None);
-        let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+        assert_eq!(run("sh", directory.path(), &["-c", script], limit), None);
+        let pid = std::fs::read_to_string(directory.path().join("pid")).unwrap();
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         let began = Instant::now();
         // A zombie is left until somebody waits for it.
@@ -225,14 +225,14 @@ mod tests {
     fn what_takes_too_long_is_stopped() {
         use std::os::unix::fs::PermissionsExt;
 
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("slow");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("slow");
         std::fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let began = Instant::now();
         let received = run(
             program.to_str().unwrap(),
-            folder.path(),
+            directory.path(),
             &[],
             Duration::from_millis(100),
         );

@@ -18,9 +18,9 @@ pub enum FileError {
     Refused(PathBuf, &'static str),
     /// The file does not exist.
     Missing(PathBuf),
-    /// A folder cannot be created.
-    Folder(PathBuf, io::Error),
-    /// Another process holds the folder.
+    /// A directory cannot be created.
+    Directory(PathBuf, io::Error),
+    /// Another process holds the directory.
     Busy(PathBuf),
     /// Reading or writing failed.
     Io(PathBuf, io::Error),
@@ -46,8 +46,10 @@ impl fmt::Display for FileError {
             Self::Malformed(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Refused(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Missing(path) => write!(f, "{}: there is no such file", path.display()),
-            Self::Folder(path, error) => write!(f, "cannot create the folder {}: {error}", path.display()),
-            Self::Busy(path) => write!(f, "{}: another process has locked the folder", path.display()),
+            Self::Directory(path, error) => {
+                write!(f, "cannot create the directory {}: {error}", path.display())
+            }
+            Self::Busy(path) => write!(f, "{}: another process has locked the directory", path.display()),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }

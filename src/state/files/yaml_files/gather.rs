@@ -1,4 +1,4 @@
-//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is missing,
+//! Queries git and beads about a directory. Each query has a time limit and all together have one; a tool that is missing,
 //! fails or takes too long adds nothing, which is not an error.
 
 use std::collections::HashSet;
@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::directory::HandoffDirectory;
 use super::error::FileError;
-use super::folder::HandoffFolder;
 use super::newest::time_of;
 use super::read::read_file;
 use super::write::{FileNaming, WrittenFile};
@@ -18,7 +18,7 @@ use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{self, Drift, HandoffFile, names};
 
 /// Time for a query to git.
-const LONG: Duration = Duration::from_secs(10);
+const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for beads.
 const BEADS: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const FILES: usize = 50;
 /// Files that git is asked about by name: they are in its command line.
 const COMPARED: usize = 1000;
 
-/// The Git state of a folder.
+/// The Git state of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitState {
     /// The branch that is checked out; empty where none is.
@@ -50,7 +50,7 @@ pub struct GitState {
 /// Queries programs until a deadline.
 #[derive(Debug, Clone, Copy)]
 pub struct GitRunner<'d> {
-    /// The folder that they run in.
+    /// The directory that they run in.
     pub dir: &'d Path,
     /// When all of it has to be done.
     pub until: Instant,
@@ -84,7 +84,7 @@ impl GitRunner<'_> {
             "--relative",
             "HEAD",
         ];
-        let diff = git.run(&diff, LONG).unwrap_or_default();
+        let diff = git.run(&diff, GIT_TIMEOUT).unwrap_or_default();
         let mut fields = diff.split('\0');
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
             let list = match status {
@@ -94,12 +94,12 @@ impl GitRunner<'_> {
             };
             list.push(path.to_owned());
         }
-        let new = git.run(&["ls-files", "--others", "--exclude-standard", "-z"], LONG);
+        let new = git.run(&["ls-files", "--others", "--exclude-standard", "-z"], GIT_TIMEOUT);
         let new = new.unwrap_or_default();
         state
             .created
             .extend(new.split('\0').filter(|path| !path.is_empty()).map(str::to_owned));
-        let log = git.run(&["log", COMMITS, "--oneline", "--no-decorate"], LONG);
+        let log = git.run(&["log", COMMITS, "--oneline", "--no-decorate"], GIT_TIMEOUT);
         state.commits = log.unwrap_or_default().lines().map(str::to_owned).collect();
         Some(state)
     }
@@ -119,13 +119,13 @@ impl GitRunner<'_> {
     pub fn since(&self, file: &HandoffFile) -> Drift {
         let git = self.repository();
         let branch = git.as_ref().map(|git| git.repository.branch.as_str());
-        let mut drift = Drift::of(file, branch, now());
+        let mut drift = Drift::new(file, branch, now());
         let written = file.written_at().filter(|_| drift.compared);
         let (Some(written), Some(git)) = (written, git) else {
             return drift;
         };
         let since = format!("--since=@{}", written.seconds.saturating_add(1));
-        let count = git.run(&["rev-list", "--count", &since, "HEAD"], LONG);
+        let count = git.run(&["rev-list", "--count", &since, "HEAD"], GIT_TIMEOUT);
         drift.commits = count
             .and_then(|count| count.trim().parse().ok())
             .unwrap_or_default();
@@ -194,9 +194,9 @@ impl RepositoryRunner {
         let mut new = vec!["ls-files", "--others", "-z", "--"];
         new.extend(paths);
         let answers = [
-            self.run(&log, LONG),
-            self.run(&status, LONG),
-            self.run(&new, LONG),
+            self.run(&log, GIT_TIMEOUT),
+            self.run(&status, GIT_TIMEOUT),
+            self.run(&new, GIT_TIMEOUT),
         ];
         answers
             .iter()
@@ -240,21 +240,21 @@ impl GitState {
     }
 }
 
-/// The drift of a file: compared with the repository in a folder, within a time.
+/// The drift of a file: compared with the repository in a directory, within a time.
 pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
     let until = Instant::now() + limit;
     dir.map_or_else(
-        || Drift::of(file, None, now()),
+        || Drift::new(file, None, now()),
         |dir| GitRunner { dir, until }.since(file),
     )
 }
 
-impl HandoffFolder {
+impl HandoffDirectory {
     /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by
     /// when the handoff was made. Each client's files are by themselves.
     ///
     /// # Errors
-    /// As [`HandoffFolder::write`].
+    /// As [`HandoffDirectory::write`].
     pub fn write_document(
         &self,
         document: &HandoffDocument,

@@ -1,25 +1,25 @@
-//! Archives files and deletes them. Only regular files of ours inside the folder are ever touched.
+//! Archives files and deletes them. Only regular files of ours inside the directory are ever touched.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::directory::DirectoryLock;
+use super::directory::{ARCHIVE, HandoffDirectory, files_in};
+use super::directory::{absolute, is_regular, no_links};
 use super::error::FileError;
-use super::folder::FolderLock;
-use super::folder::{ARCHIVE, HandoffFolder, files_in};
-use super::folder::{absolute, is_regular, no_links};
 use super::newest;
 use super::write::{archive_file, move_file};
 use baton_core::handoffs::yaml::names;
 
 /// A file that may be moved or deleted.
 struct ManagedFile {
-    /// The folder of its session.
+    /// The directory of its session.
     dir: PathBuf,
     name: String,
     archived: bool,
 }
 
-impl HandoffFolder {
+impl HandoffDirectory {
     /// Puts a file into the archive of its session; returns where it is now.
     ///
     /// # Errors
@@ -32,11 +32,11 @@ impl HandoffFolder {
                 "it is in the archive already",
             ));
         }
-        let _lock = FolderLock::of(&managed.dir)?;
+        let _lock = DirectoryLock::new(&managed.dir)?;
         archive_file(&managed.dir, &managed.name)
     }
 
-    /// The archived file that had this path before: a path, or `SESSION/NAME.yaml` in this folder.
+    /// The archived file that had this path before: a path, or `SESSION/NAME.yaml` in this directory.
     pub fn archived(&self, path: &Path) -> Option<PathBuf> {
         let inside = self.dir().join(path);
         let places = [absolute(path).ok()?, inside];
@@ -58,7 +58,7 @@ impl HandoffFolder {
         if !managed.archived {
             return Err(FileError::Refused(path.to_owned(), "it is not in the archive"));
         }
-        let _lock = FolderLock::of(&managed.dir)?;
+        let _lock = DirectoryLock::new(&managed.dir)?;
         move_file(&managed.path(), &managed.dir, &managed.name)
     }
 
@@ -68,7 +68,7 @@ impl HandoffFolder {
     /// It is not one of our files, or cannot be deleted.
     pub fn delete(&self, path: &Path) -> Result<(), FileError> {
         let managed = self.managed(path)?;
-        let _lock = FolderLock::of(&managed.dir)?;
+        let _lock = DirectoryLock::new(&managed.dir)?;
         let path = managed.path();
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
@@ -77,11 +77,11 @@ impl HandoffFolder {
     /// file of a session stays, however old it is. With `dry_run` none is deleted.
     ///
     /// # Errors
-    /// A folder cannot be read or a file not be deleted.
+    /// A directory cannot be read or a file not be deleted.
     pub fn clean(&self, before: i64, archived: bool, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
         let mut deleted = Vec::new();
         for dir in self.session_dirs()? {
-            let _lock = FolderLock::of(&dir)?;
+            let _lock = DirectoryLock::new(&dir)?;
             let mut newest = None;
             for (dir, is_archive) in [(dir.clone(), false), (dir.join(ARCHIVE), true)] {
                 no_links(&dir)?;
@@ -104,11 +104,11 @@ impl HandoffFolder {
         Ok(deleted)
     }
 
-    /// The folders of all sessions, also those that have files in the archive alone.
+    /// The directories of all sessions, also those that have files in the archive alone.
     pub(super) fn session_dirs(&self) -> Result<Vec<PathBuf>, FileError> {
         no_links(self.dir())?;
         let some = |dir: &Path| files_in(dir).is_ok_and(|files| !files.is_empty());
-        let sessions = self.folders(|dir| some(dir) || some(&dir.join(ARCHIVE)))?;
+        let sessions = self.directories(|dir| some(dir) || some(&dir.join(ARCHIVE)))?;
         Ok(sessions.iter().map(|session| self.dir().join(session)).collect())
     }
 
@@ -117,7 +117,7 @@ impl HandoffFolder {
         let refused = |why| Err(FileError::Refused(path.to_owned(), why));
         let whole = absolute(path)?;
         let Ok(inside) = whole.strip_prefix(self.dir()) else {
-            return refused("outside of the folder of handoff files");
+            return refused("outside of the directory of handoff files");
         };
         let parts: Option<Vec<&str>> = inside
             .components()

@@ -1,10 +1,10 @@
 //! Handoffs as YAML files on disk: `DIR/SESSION/NAME.yaml`. `baton_core::handoffs::yaml` parses and writes their
-//! content; this module has the folders, the lock, the clock, and the queried tools: git, beads.
+//! content; this module has the directories, the lock, the clock, and the queried tools: git, beads.
 //!
 //! Everything here is for people and agents; no exchange depends on it.
 
+mod directory;
 mod error;
-mod folder;
 pub mod gather;
 mod manage;
 mod newest;
@@ -14,8 +14,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use directory::HandoffDirectory;
 pub use error::FileError;
-pub use folder::HandoffFolder;
 pub use read::{FileSearch, FileSummary, HandoffYaml, read_file};
 pub use write::{FileNaming, WrittenFile, write_text, write_to};
 

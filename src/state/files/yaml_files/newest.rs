@@ -40,7 +40,7 @@ pub(super) fn age(dir: &Path, name: &str) -> FileStamp {
     })
 }
 
-/// Sorts files of a folder, newest first.
+/// Sorts files of a directory, newest first.
 pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
     let mut aged: Vec<_> = files.into_iter().map(|name| (age(dir, &name), name)).collect();
     let mut of_minute: HashMap<i64, usize> = HashMap::new();

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::directory::{ARCHIVE, HandoffDirectory, files_in};
+use super::directory::{is_regular, no_links};
 use super::error::FileError;
-use super::folder::{ARCHIVE, HandoffFolder, files_in};
-use super::folder::{is_regular, no_links};
 use super::newest;
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::time::Time;
@@ -48,7 +48,7 @@ pub struct FileSummary {
     pub status: String,
     /// Its goal.
     pub goal: String,
-    /// Whether it was written without a person.
+    /// Whether it was written without a user.
     pub is_auto: bool,
     /// Whether it is in the archive of its session.
     pub archived: bool,
@@ -83,11 +83,11 @@ fn text_of(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8".to_owned()))
 }
 
-impl HandoffFolder {
+impl HandoffDirectory {
     /// The newest file of a session that can be read, or of all sessions: there the one that was created last.
     ///
     /// # Errors
-    /// The folder cannot be read. That there is no file is none.
+    /// The directory cannot be read. That there is no file is none.
     pub fn latest(&self, session: Option<&str>) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
         match session {
             Some(session) => self.latest_of(session),
@@ -134,7 +134,7 @@ impl HandoffFolder {
     /// ask every second.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     pub fn line(&self, session: Option<&str>) -> Result<Option<GoalAndNow>, FileError> {
         let sessions = match session {
             Some(session) => vec![session.to_owned()],
@@ -158,7 +158,7 @@ impl HandoffFolder {
     /// The files of a session, or of all, newest first; with `archived` also those in archives. A limit of 0 is none.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     pub fn list(
         &self,
         session: Option<&str>,
@@ -201,7 +201,7 @@ impl HandoffFolder {
         Ok(listing)
     }
 
-    /// The file that a person names: a path, or `SESSION/NAME.yaml` in this folder.
+    /// The file that a user names: a path, or `SESSION/NAME.yaml` in this directory.
     pub fn named(&self, name: &Path) -> PathBuf {
         let inside = self.dir().join(name);
         if !is_regular(name) && is_regular(&inside) {

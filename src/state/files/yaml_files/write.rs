@@ -1,4 +1,4 @@
-//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed. If a session's folder is full, its oldest files of the
+//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed. If a session's directory is full, its oldest files of the
 //! same kind go into the archive.
 
 use std::fs::{self, OpenOptions};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use super::directory::{ARCHIVE, DirectoryLock, HandoffDirectory, absolute, files_in, make_dir, no_links};
 use super::error::FileError;
-use super::folder::{ARCHIVE, FolderLock, HandoffFolder, absolute, files_in, make_dir, no_links};
 use super::newest;
 use crate::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::time::Time;
@@ -38,12 +38,12 @@ pub struct WrittenFile {
     pub warnings: Vec<FileError>,
 }
 
-impl HandoffFolder {
-    /// Writes a file into the folder of its session, makes room for it first, and appends to the ledger. `updated_at`
+impl HandoffDirectory {
+    /// Writes a file into the directory of its session, makes room for it first, and appends to the ledger. `updated_at`
     /// is renewed; what is empty gets its default.
     ///
     /// # Errors
-    /// The file breaks a rule of the format, the folder may not be written, or writing failed. Nothing is left then.
+    /// The file breaks a rule of the format, the directory may not be written, or writing failed. Nothing is left then.
     pub fn write(
         &self,
         file: &mut HandoffFile,
@@ -53,7 +53,7 @@ impl HandoffFolder {
         let text = ready(file, now)?;
         let dir = self.session_dir(&file.session)?;
         make_dir(&dir)?;
-        let _lock = FolderLock::of(&dir)?;
+        let _lock = DirectoryLock::new(&dir)?;
         disk::reached("locked");
         disk::sweep(&dir, TEMP.0, TEMP.1);
         let automatic = *naming == FileNaming::Automatic;
@@ -70,7 +70,7 @@ impl HandoffFolder {
         Ok(WrittenFile { path, warnings })
     }
 
-    /// Appends to the ledger of the file's session, whose folder the caller has locked.
+    /// Appends to the ledger of the file's session, whose directory the caller has locked.
     fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> Result<(), FileError> {
         let ledger = self.ledger(&file.session);
         if let Some(dir) = ledger.parent() {
@@ -93,7 +93,7 @@ impl HandoffFolder {
 /// Writes a file to any path, in place of what is there. Neither rotation nor ledger.
 ///
 /// # Errors
-/// As [`HandoffFolder::write`].
+/// As [`HandoffDirectory::write`].
 pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), FileError> {
     let text = ready(file, now)?;
     put(path, &text)
@@ -102,7 +102,7 @@ pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), Fi
 /// Writes a rendering of a file to any path, if the file is valid.
 ///
 /// # Errors
-/// As [`HandoffFolder::write`].
+/// As [`HandoffDirectory::write`].
 pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), FileError> {
     match file.errors() {
         errors if errors.is_empty() => put(path, text),
@@ -136,7 +136,7 @@ fn filled(dir: &Path, text: &str) -> Result<NamedTempFile, FileError> {
     disk::fill(named, dir, text.as_bytes(), FileAccess::Everybody).map_err(FileError::at(dir))
 }
 
-/// Gives a text the first free name: neither the folder nor its archive has a file of it.
+/// Gives a text the first free name: neither the directory nor its archive has a file of it.
 fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
     let mut temp = filled(dir, text)?;
     let archive = dir.join(ARCHIVE);
@@ -150,7 +150,7 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
         match disk::name_new(temp, &path).map_err(FileError::at(&path))? {
             Some(unnamed) => temp = unnamed,
             None => {
-                // Systems that cannot flush a folder are left alone.
+                // Systems that cannot flush a directory are left alone.
                 let _ = disk::sync_dir(dir);
                 return Ok(path);
             }
@@ -159,8 +159,8 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
 }
 
-/// Archives the oldest automatic files of a folder, or the oldest that a user wrote, until one more fits among `kept`: automatic
-/// files never displace a user's. The caller holds the folder's lock.
+/// Archives the oldest automatic files of a directory, or the oldest that a user wrote, until one more fits among `kept`: automatic
+/// files never displace a user's. The caller holds the directory's lock.
 fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> {
     let mut files = files_in(dir)?;
     files.retain(|name| names::is_automatic(name) == automatic);
@@ -176,14 +176,14 @@ fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> 
     Ok(old.len())
 }
 
-/// Moves a file into the archive of its folder, under its name or, where that is taken, with a number.
+/// Moves a file into the archive of its directory, under its name or, where that is taken, with a number.
 pub(super) fn archive_file(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
     let archive = dir.join(ARCHIVE);
     make_dir(&archive)?;
     move_file(&dir.join(name), &archive, name)
 }
 
-/// Moves a file into another folder, under this name or, where that is taken, with a number. The caller holds the lock
+/// Moves a file into another directory, under this name or, where that is taken, with a number. The caller holds the lock
 /// of its session.
 pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);

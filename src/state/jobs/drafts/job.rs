@@ -17,14 +17,14 @@ pub struct DraftJob {
     pub id: Uuid,
     /// The request for it.
     pub wanted: DraftOrder,
-    /// The document, where it is written already and a person accepted it.
+    /// The document, where it is written already and a user accepted it.
     pub accepted: Option<AcceptedDraft>,
     pub(super) cancelled: watch::Receiver<bool>,
     pub(super) over: bool,
 }
 
 impl DraftJob {
-    /// Marks the draft as written: it is stored under its id and waits for a person.
+    /// Marks the draft as written: it is stored under its id and waits for a user.
     pub fn review(self, document: AcceptedDraft) {
         let id = self.id;
         self.made(DraftState::Review, document, id);

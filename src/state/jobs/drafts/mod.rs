@@ -59,7 +59,7 @@ impl fmt::Display for OpenDraft {
 #[derive(Debug)]
 pub struct DraftQueue {
     all: Mutex<DraftTable>,
-    /// How long one waits for a person.
+    /// How long one waits for a user.
     expires: Duration,
 }
 
@@ -75,12 +75,12 @@ struct DraftEntry {
     draft: DraftRecord,
     /// Signals its writer to stop.
     cancel: watch::Sender<bool>,
-    /// Whether a person was notified that it waits.
+    /// Whether a user was notified that it waits.
     notified: bool,
 }
 
 impl DraftQueue {
-    /// None yet. One that waits for a person for so long is expired.
+    /// None yet. One that waits for a user for so long is expired.
     pub fn expiring_after(expires: Duration) -> Self {
         Self {
             all: Mutex::default(),
@@ -242,7 +242,7 @@ impl DraftQueue {
         }
     }
 
-    /// A person accepts a draft, with another document in place of its own where there is one. It takes effect with the
+    /// A user accepts a draft, with another document in place of its own where there is one. It takes effect with the
     /// conversation's next request.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl DraftQueue {
     pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<DraftRecord, CancelRefusal> {
         self.decide(id, |draft| {
             draft.state = DraftState::Accepted;
-            // The person has seen what it says.
+            // The user has seen what it says.
             draft.wanted.ask.force = true;
             if let Some(edited) = edited {
                 draft.document = Some(edited);
@@ -258,7 +258,7 @@ impl DraftQueue {
         })
     }
 
-    /// A person accepts the draft that waits in this conversation, as [`accept`](Self::accept), and it is being written now.
+    /// A user accepts the draft that waits in this conversation, as [`accept`](Self::accept), and it is being written now.
     /// `None`: none waits.
     pub fn approve(self: &Arc<Self>, conversation: &str, edited: Option<String>) -> Option<DraftJob> {
         let open = self.open_in(conversation)?;
@@ -266,7 +266,7 @@ impl DraftQueue {
         self.take(conversation)
     }
 
-    /// A person rejects a draft.
+    /// A user rejects a draft.
     ///
     /// # Errors
     /// There is no such draft, or it is not in review.
@@ -288,7 +288,7 @@ impl DraftQueue {
         Ok(entry.draft.clone())
     }
 
-    /// Takes in a draft that waited for a person when the process ended: its handoff is in the store.
+    /// Takes in a draft that waited for a user when the process ended: its handoff is in the store.
     ///
     /// # Errors
     /// Another one of the conversation is open.
@@ -297,7 +297,7 @@ impl DraftQueue {
         self.insert(&mut self.lock(), draft).map(drop)
     }
 
-    /// The draft that waits for a person in this conversation, on the first call only.
+    /// The draft that waits for a user in this conversation, on the first call only.
     pub fn pending_once(&self, conversation: &str) -> Option<Uuid> {
         let mut all = self.lock();
         self.expire(&mut all);

@@ -31,9 +31,9 @@ baton_core::named! {
         Requested = "asked",
         /// It is being written.
         Writing = "writing",
-        /// It is written, and waits for a person's approval.
+        /// It is written, and waits for a user's approval.
         Review = "review",
-        /// A person accepted it: it takes effect with the conversation's next request.
+        /// A user accepted it: it takes effect with the conversation's next request.
         Accepted = "accepted",
         /// The draft became a handoff.
         Done = "done",
@@ -43,9 +43,9 @@ baton_core::named! {
         Cancelled = "cancelled",
         /// It failed.
         Failed = "failed",
-        /// A person rejected it.
+        /// A user rejected it.
         Rejected = "rejected",
-        /// No person answered in time.
+        /// No user answered in time.
         Expired = "expired",
         /// Another handoff took effect before.
         Dropped = "dropped",
@@ -61,7 +61,7 @@ impl DraftState {
         )
     }
 
-    /// How far an open draft is, for a person.
+    /// How far an open draft is, for a user.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Requested => "A handoff was requested; it is made with the next request",
@@ -94,7 +94,7 @@ pub struct DraftRecord {
     pub method: Option<DraftMethod>,
     /// The document, once it is written.
     pub document: Option<String>,
-    /// Where in the transcript it was made, once it waits for a person.
+    /// Where in the transcript it was made, once it waits for a user.
     pub made_at: Option<Position>,
     /// The handoff that it became; in review the stored one, which has the draft's id and is active nowhere.
     pub handoff: Option<HandoffId>,
@@ -113,14 +113,14 @@ pub struct DraftRecord {
 }
 
 impl DraftRecord {
-    /// A draft whose handoff is stored and waits for a person's approval; `None` where the model made the handoff itself.
+    /// A draft whose handoff is stored and waits for a user's approval; `None` where the model made the handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
             HandoffOrigin::Model => return None,
-            HandoffOrigin::Oneshot => (HandoffOrigin::Person, Some(DraftMethod::Oneshot)),
-            HandoffOrigin::Bundle => (HandoffOrigin::Person, Some(DraftMethod::Bundle)),
-            HandoffOrigin::Local => (HandoffOrigin::Person, Some(DraftMethod::Local)),
-            HandoffOrigin::Person => (HandoffOrigin::Person, None),
+            HandoffOrigin::Oneshot => (HandoffOrigin::User, Some(DraftMethod::Oneshot)),
+            HandoffOrigin::Bundle => (HandoffOrigin::User, Some(DraftMethod::Bundle)),
+            HandoffOrigin::Local => (HandoffOrigin::User, Some(DraftMethod::Local)),
+            HandoffOrigin::User => (HandoffOrigin::User, None),
             origin @ (HandoffOrigin::Auto | HandoffOrigin::Api) => (origin, Some(DraftMethod::Oneshot)),
         };
         let ask = DraftRequest {

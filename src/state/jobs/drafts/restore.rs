@@ -1,4 +1,4 @@
-//! Drafts that wait for a person, as the store has them: an earlier process wrote them, or another replica.
+//! Drafts that wait for a user, as the store has them: an earlier process wrote them, or another replica.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use baton_core::record::{CutPoint, Handoff, HandoffOrigin};
 const RANDOM_BITS: u32 = 80;
 
 impl DraftQueue {
-    /// The open draft of a conversation; where none is known here, the one that waits for a person by the store.
+    /// The open draft of a conversation; where none is known here, the one that waits for a user by the store.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -37,17 +37,17 @@ impl DraftQueue {
         Ok(self.open_in(conversation))
     }
 
-    /// Rejects a draft that waits for a person, and archives its handoff.
+    /// Rejects a draft that waits for a user, and archives its handoff.
     ///
     /// # Errors
-    /// It does not wait for a person, or the store cannot be written.
+    /// It does not wait for a user, or the store cannot be written.
     pub async fn reject_in(&self, store: &SharedStore, id: Uuid) -> Result<DraftRecord, DecisionFailure> {
         let draft = self.reject(id)?;
         store.archive(&draft.principal, id, true).await?;
         Ok(draft)
     }
 
-    /// Cancels an open draft. One that waits for a person is in the store, and would be restored: it is archived.
+    /// Cancels an open draft. One that waits for a user is in the store, and would be restored: it is archived.
     ///
     /// # Errors
     /// It has ended, or the store cannot be written.
@@ -60,7 +60,7 @@ impl DraftQueue {
         Ok(())
     }
 
-    /// The newest handoff of a conversation, where it was stored for a person's approval and has taken effect nowhere. An older one was
+    /// The newest handoff of a conversation, where it was stored for a user's approval and has taken effect nowhere. An older one was
     /// dropped when a later one took effect.
     async fn waiting(&self, store: &SharedStore, conversation: &str) -> StoreResult<Option<Handoff>> {
         let filter = HandoffFilter {
@@ -113,7 +113,7 @@ fn is_of_the_chat(handoff: &Handoff) -> bool {
 }
 
 impl DraftRecord {
-    /// Whether a person can decide on it.
+    /// Whether a user can decide on it.
     pub fn is_for_review(&self) -> bool {
         matches!(self.state, DraftState::Review | DraftState::Accepted)
     }

@@ -135,7 +135,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
 }
 
 #[test]
-fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
+fn a_draft_waits_for_a_user_and_takes_effect_as_it_was_accepted() {
     let drafting = drafting();
     let job = drafting.begin("a", "local", wanted(), None).unwrap();
     let id = job.id;
@@ -168,7 +168,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
 }
 
 #[test]
-fn a_person_says_no_or_nothing_for_too_long() {
+fn a_user_says_no_or_nothing_for_too_long() {
     let review = |drafting: &Arc<DraftQueue>| {
         let job = drafting.begin("a", "local", wanted(), None).unwrap();
         let id = job.id;

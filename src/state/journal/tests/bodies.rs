@@ -25,7 +25,7 @@ fn what_went_by_is_read_back_byte_for_byte() {
     };
     let answer = Bytes::from_static(br#"{"content":[{"type":"text","text":"ok"}]}"#);
     let id = note(&recorder, 1, &received, &sent, &[cut], &answer);
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), received);
     assert_eq!(
@@ -117,11 +117,11 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
             n += 2;
             let sent = [&front[..], from_ref(&tool), &ends[..]].concat();
             let id = note(&recorder, n, &received, &sent, &[], &Bytes::from_static(b"{}"));
-            assert!(recorder.flush(LONG));
+            assert!(recorder.flush(TIMEOUT));
             let flat: Bytes = sent.concat().into();
             let before = nodes();
             let relayed = note_relayed(&recorder, n + 1, &flat);
-            assert!(recorder.flush(LONG));
+            assert!(recorder.flush(TIMEOUT));
             assert_eq!(nodes(), before, "{first}: the same rows");
             let query = query(dir.path());
             assert_eq!(query.body(&id, BodySide::Sent(0)).unwrap().unwrap(), flat);
@@ -150,7 +150,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
         .zip(&bodies)
         .map(|(n, body)| arrive(&recorder, n, body))
         .collect();
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     for (id, body) in ids.iter().zip(&bodies) {
         let kept = query.body(id, BodySide::Received).unwrap().unwrap();
@@ -184,7 +184,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
         naive += received.len() + sent.iter().map(Bytes::len).sum::<usize>() + 2 * answer.len();
         text = received.len() + answer.len();
         let id = note(&recorder, turn as u32, &received, &sent, &[], &answer);
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
         checked.push((id, received));
         if turn + 1 == turns / 2 {
             half = query(dir.path()).totals().unwrap().bytes as usize;
@@ -224,13 +224,13 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
         };
         recording.counted(usage, StopReason::Done);
     }
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let open = query(dir.path()).row(&id).unwrap().unwrap();
     let outputs = open.event.tokens.iter().map(|leg| leg.map(|t| t.output));
     assert_eq!(outputs.collect::<Vec<_>>(), [Some(7), Some(8), Some(9)]);
     drop(recording);
     recorder.end(&over(&id, "c", received.len(), &[received.len(); 3]));
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
     let usage: String = writer
         .query_row("SELECT usage FROM legs WHERE n = 1", [], |row| row.get(0))

@@ -22,7 +22,7 @@ fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
         &[],
         &Bytes::from_static(b"{}"),
     );
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     assert_eq!(recorder.dropped(), 1);
     let query = query(dir.path());
     let row = query.row(&id).unwrap().unwrap();
@@ -48,7 +48,7 @@ fn a_long_answer_is_cut_off_and_says_so() {
         &[],
         &Bytes::from_static(b"0123456789abcdef"),
     );
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), b"0123456789");
     let exchange = query.exchange(&id).unwrap().unwrap();
@@ -85,7 +85,7 @@ fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
         &[],
         &Bytes::from_static(b"{}"),
     );
-    assert!(recorder.flush(LONG), "nobody waits for it");
+    assert!(recorder.flush(TIMEOUT), "nobody waits for it");
     assert!(recorder.dropped() > 0);
 }
 
@@ -103,7 +103,7 @@ fn starts_at_once_make_one_file() {
             &[],
             &Bytes::from_static(b"{}"),
         );
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
     }
     assert_eq!(
         query(dir.path()).list(&ExchangeFilter::default()).unwrap().len(),

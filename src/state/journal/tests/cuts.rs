@@ -60,7 +60,7 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
         recorder.end(&over(&id, "c", received.len(), &[1]));
         sent.push((id, received, rope.concat()));
     }
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     for (id, received, sent) in &sent {
         assert!(

@@ -20,7 +20,7 @@ use baton_core::record::WireId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::{self, LocatedBody, Operation, Requests, StopReason, Usage};
 
-const LONG: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn settings() -> Settings {
     Settings {

@@ -32,7 +32,7 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
             let received = body(&all[..=2 * turn]);
             note_relayed(&recorder, turn as u32, &received);
         }
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
     }
     let before = query(dir.path()).totals().unwrap();
     let tight = Settings {
@@ -65,7 +65,7 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
             .body(&id, BodySide::Received)
             .unwrap()
     };
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     assert_eq!(read().unwrap_or_else(|| received.to_vec()), received);
 }
 
@@ -80,7 +80,7 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
             note_relayed(&recorder, turn as u32, &received)
         })
         .collect();
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     drop(recorder);
     let conn = schema::open(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
@@ -134,11 +134,11 @@ fn the_bound_holds_under_a_flood_log_included() {
         note_relayed(&recorder, n, &received);
         most = most.max(on_disk(dir.path()));
         if n % 500 == 499 {
-            assert!(recorder.flush(LONG));
+            assert!(recorder.flush(TIMEOUT));
             most = most.max(on_disk(dir.path()));
         }
     }
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     most = most.max(on_disk(dir.path()));
     println!(
         "{bytes} bytes written, at most {most} on the disk, {} copies dropped",
@@ -194,7 +194,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         next: None,
     };
     let thread = std::thread::spawn(move || writer.run());
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     for n in 0..40 {
         let row = query(dir.path()).row(&id(n)).unwrap().unwrap();
         assert!(!row.open && row.partial, "{row:?}");
@@ -260,17 +260,17 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
                 recording.begin(|| begun(&id(under_way), "c", &received));
                 under_way += 1;
             }
-            assert!(recorder.flush(LONG));
+            assert!(recorder.flush(TIMEOUT));
         }
     }
     for n in 0..under_way {
         recorder.end(&over(&id(n), "c", 1, &[]));
     }
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     for n in 10_000..10_100 {
         let received = noise(n, 300);
         note_relayed(&recorder, n, &received);
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
     }
     let query = query(dir.path());
     let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
@@ -291,7 +291,7 @@ fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
     let recorder = start(&small, dir.path(), &[]).unwrap();
     let received = noise(1, 600_000);
     let id = note_relayed(&recorder, 1, &received);
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     assert!(
         query
@@ -380,7 +380,7 @@ fn an_odd_body_costs_its_own_copy_and_nothing_else() {
         &[],
         &Bytes::from_static(b"{}"),
     );
-    assert!(recorder.flush(LONG), "the thread goes on");
+    assert!(recorder.flush(TIMEOUT), "the thread goes on");
     let query = query(dir.path());
     assert!(query.row(&id(1)).unwrap().unwrap().partial);
     assert!(!query.row(&other).unwrap().unwrap().partial);
@@ -396,12 +396,12 @@ fn what_a_killed_process_left_is_read_and_marked() {
         let recorder = started(dir.path());
         let recording = recorder.exchange(&id(1));
         recording.begin(|| begun(&id(1), "c", &one));
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
         assert!(query(dir.path()).row(&id(1)).unwrap().unwrap().open);
     }
     // Another process, later.
     let recorder = started(dir.path());
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let row = query(dir.path()).row(&id(1)).unwrap().unwrap();
     assert!(!row.open && row.partial);
     assert_eq!(

@@ -16,7 +16,7 @@ fn a_title_is_of_the_first_request_with_tools() {
             .into()
     };
     let titles = || {
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
         query(dir.path()).conversations(None, 10).unwrap().remove(0).title
     };
     note_relayed(&recorder, 1, &side("<session>\nMend it.\n</session>"));
@@ -42,7 +42,7 @@ fn what_was_not_sent_on_counts_nowhere() {
         .exchange(&command)
         .begin(|| begun(&command, "c", &received));
     recorder.end(&over(&command, "c", received.len(), &[]));
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let (totals, all) = (query.totals().unwrap(), query.conversations(None, 1).unwrap());
     let sent = (received.len() as u64, received.len() as u64, 0);
@@ -72,7 +72,7 @@ fn conversations_are_counted_titled_and_searched() {
         &[],
         &Bytes::from_static(b"{\"t\":\"Needle here\"}"),
     );
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let all = query.conversations(None, 10).unwrap();
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
     let nothing = Bytes::from_static(b"{}");
     let gone = note(&recorder, 1, &first, from_ref(&first), &[], &nothing);
     let there = note(&recorder, 2, &second, from_ref(&second), &[], &nothing);
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let find = || query.search("the \"golden\" needle", 10).unwrap().hits;
     assert_eq!(find()[0].exchange, gone);

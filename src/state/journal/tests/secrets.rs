@@ -29,7 +29,7 @@ fn a_legs_address_is_kept_without_what_its_path_and_query_hold() {
             ..leg_of(from_ref(&received), &[])
         });
         recorder.end(&over(&id, "c", received.len(), &[received.len()]));
-        assert!(recorder.flush(LONG));
+        assert!(recorder.flush(TIMEOUT));
         let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
         assert_eq!(exchange.legs[0].sent.url, format!("{host}{wanted}"));
         let har = query(dir.path()).har(&id).unwrap().unwrap().to_string();
@@ -69,7 +69,7 @@ fn no_secret_is_in_the_file_in_any_form() {
         ));
     }
     let id = note(&recorder, 1, &received, from_ref(&received), &[], &stream.into());
-    assert!(recorder.flush(LONG));
+    assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let mut ask = query
         .conn
@@ -132,7 +132,7 @@ fn no_streamed_secret_is_in_the_file_whatever_the_framing() {
             let stream = [before, &pieces.join(between), after].concat();
             let n = size as u32 + 20 * framing.len() as u32;
             let id = note(&recorder, n, &received, from_ref(&received), &[], &stream.into());
-            assert!(recorder.flush(LONG));
+            assert!(recorder.flush(TIMEOUT));
             let query = query(dir.path());
             for side in [BodySide::Response(0), BodySide::Shown] {
                 let kept = String::from_utf8(query.body(&id, side).unwrap().unwrap()).unwrap();

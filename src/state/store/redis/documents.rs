@@ -31,7 +31,7 @@ impl RedisStore {
         };
         let what = "write records";
         let ScriptResult::Written(status, _) = self
-            .write_document(what, &DocumentWrite::of(document, true))
+            .write_document(what, &DocumentWrite::new(document, true))
             .await?
         else {
             return Err(foreign_record(what));
@@ -68,7 +68,7 @@ impl RedisStore {
 }
 
 impl<'a> DocumentWrite<'a> {
-    pub(super) fn of(document: &'a DocumentRecord, is_copy: bool) -> Self {
+    pub(super) fn new(document: &'a DocumentRecord, is_copy: bool) -> Self {
         Self {
             handoff: document.handoff,
             principal: &document.principal,

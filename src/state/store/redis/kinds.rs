@@ -146,7 +146,7 @@ impl RedisRecord {
     }
 
     /// `over`: the version of the conversation that this one replaces.
-    pub(super) fn of(record: &StoredRecord, over: u64) -> StoreResult<Self> {
+    pub(super) fn from_record(record: &StoredRecord, over: u64) -> StoreResult<Self> {
         match record {
             StoredRecord::Handoff(handoff) => Self::handoff(handoff),
             StoredRecord::Placed { record, used_ms } => Self::placed(record, *used_ms),

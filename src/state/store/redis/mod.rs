@@ -198,7 +198,7 @@ impl Store for RedisStore {
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         let what = "write a document";
         match self
-            .write_document(what, &DocumentWrite::of(document, false))
+            .write_document(what, &DocumentWrite::new(document, false))
             .await?
         {
             ScriptResult::Written(_, superseded) => Ok(superseded),
@@ -342,7 +342,7 @@ impl Store for RedisStore {
                     Some(StoredRecord::Conversation(stored)) => stored.version,
                     _ => 0,
                 };
-                let mut copy = RedisRecord::of(record, over)?;
+                let mut copy = RedisRecord::from_record(record, over)?;
                 if let StoredRecord::Handoff(handoff) = record {
                     copy = copy.archived(handoff.archived);
                 }

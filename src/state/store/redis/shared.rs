@@ -34,7 +34,10 @@ pub struct RedisStore {
 
 /// The records as the server stores them.
 pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRecord>> {
-    records.iter().map(|record| RedisRecord::of(record, 0)).collect()
+    records
+        .iter()
+        .map(|record| RedisRecord::from_record(record, 0))
+        .collect()
 }
 
 impl RedisStore {
@@ -42,7 +45,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub fn of(settings: &StoreConfig) -> StoreResult<Self> {
+    pub fn new(settings: &StoreConfig) -> StoreResult<Self> {
         let address = settings.address.clone();
         let address = address.ok_or_else(|| StoreError::new("store.url is missing"))?;
         // Braces: a cluster places keys by what is in them.

@@ -72,7 +72,7 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
         RecordKind::Handoff => ("handoffs", "id"),
         RecordKind::Placed(kind) => {
-            let table = PlacedTable::of(kind);
+            let table = PlacedTable::for_kind(kind);
             (table.name, table.id)
         }
         RecordKind::ResponseId => ("response_ids", "shown"),

@@ -42,7 +42,7 @@ pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Res
         document.topic,
         document.status.name(),
         int(document.created_ms),
-        document.folder,
+        document.directory,
         document.document,
     ])?;
     owned(changed, "write a document")?;
@@ -148,7 +148,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
         topic: row.get(4)?,
         status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
         created_ms: uint(row.get(6)?),
-        folder: row.get(7)?,
+        directory: row.get(7)?,
         document: row.get(8)?,
     })
 }

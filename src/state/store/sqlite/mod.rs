@@ -89,8 +89,8 @@ impl SqliteStore {
     pub fn in_memory() -> StoreResult<Self> {
         let (conn, file) = (schema::open_in_memory()?, Path::new(schema::IN_MEMORY));
         let explained = |err| schema::explain(file, &err);
-        let siblings = PlaceSet::of(PlacedKind::Pair, &conn).map_err(explained)?;
-        let places = PlaceSet::of(PlacedKind::Insertion, &conn).map_err(explained)?;
+        let siblings = PlaceSet::new(PlacedKind::Pair, &conn).map_err(explained)?;
+        let places = PlaceSet::new(PlacedKind::Insertion, &conn).map_err(explained)?;
         let worker = Arc::new(DbWorker::in_memory(conn, file)?);
         Ok(Self {
             kind: "memory",
@@ -105,8 +105,8 @@ impl SqliteStore {
     fn start(writer: Connection, file: PathBuf, flush: Flush) -> StoreResult<Self> {
         let reader = schema::open_reader(&file)?;
         let explained = |err| schema::explain(&file, &err);
-        let siblings = PlaceSet::of(PlacedKind::Pair, &reader).map_err(explained)?;
-        let places = PlaceSet::of(PlacedKind::Insertion, &reader).map_err(explained)?;
+        let siblings = PlaceSet::new(PlacedKind::Pair, &reader).map_err(explained)?;
+        let places = PlaceSet::new(PlacedKind::Insertion, &reader).map_err(explained)?;
         let commits = Arc::new(AtomicU64::new(0));
         let writer = SqliteWriter::new(writer, &file, Arc::clone(&commits), flush);
         Ok(Self {

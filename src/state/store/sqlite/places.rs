@@ -21,7 +21,7 @@ impl PlaceSet {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(super) fn of(kind: PlacedKind, conn: &Connection) -> rusqlite::Result<Self> {
+    pub(super) fn new(kind: PlacedKind, conn: &Connection) -> rusqlite::Result<Self> {
         let hasher = RandomState::new();
         let mut known = HashSet::new();
         rows::places(conn, kind, |principal, place| {

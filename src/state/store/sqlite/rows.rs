@@ -18,7 +18,7 @@ use baton_core::record::{
 pub(super) const WHOLE_HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
     history_bytes, reason, prompt, origin, spelled_out, routed, carried, head, recall";
 
-/// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
+/// Writes a handoff. A second write leaves `archived` unchanged: a user sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
             prompt, head, spelled_out, recall, routed, carried)
@@ -41,7 +41,7 @@ enum CarriedColumn {
 }
 
 impl CarriedColumn {
-    fn of(handoff: &Handoff) -> Self {
+    fn new(handoff: &Handoff) -> Self {
         let items = handoff.carried.clone();
         match handoff.kept.clone() {
             Some(kept) => Self::WithTurns { items, kept },
@@ -75,7 +75,7 @@ pub(super) struct PlacedTable {
 }
 
 impl PlacedTable {
-    pub(super) fn of(kind: PlacedKind) -> Self {
+    pub(super) fn for_kind(kind: PlacedKind) -> Self {
         let (name, id, place) = match kind {
             PlacedKind::Pair => ("pairs", "id", "sibling"),
             PlacedKind::CutPoint => ("cut_points", "handoff", "digest"),
@@ -154,7 +154,7 @@ fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
         h.spelled_out,
         h.recall,
         h.routed,
-        to_json(&CarriedColumn::of(h))?,
+        to_json(&CarriedColumn::new(h))?,
     ])?;
     owned(changed, "write a handoff")
 }
@@ -209,7 +209,7 @@ pub(super) fn archive(
 
 fn put_placed(conn: &Connection, record: &PlacedRecord, used_ms: u64) -> rusqlite::Result<()> {
     let columns = record.columns();
-    let sql = PlacedTable::of(columns.kind).put();
+    let sql = PlacedTable::for_kind(columns.kind).put();
     let changed = conn.prepare_cached(&sql)?.execute(params![
         columns.id.as_bytes(),
         columns.principal,
@@ -228,7 +228,7 @@ pub(super) fn placed(
     principal: &str,
     keys: &RowKeys,
 ) -> rusqlite::Result<Vec<TouchedRecord>> {
-    let PlacedTable { name, id, place } = PlacedTable::of(kind);
+    let PlacedTable { name, id, place } = PlacedTable::for_kind(kind);
     let by = |column: &str| {
         format!("SELECT record, touched_ms FROM {name} WHERE {column} = ?1 AND principal = ?2")
     };
@@ -256,7 +256,7 @@ pub(super) fn placed(
 }
 
 pub(super) fn touch(conn: &Connection, kind: PlacedKind, id: Uuid, now_ms: u64) -> rusqlite::Result<()> {
-    let PlacedTable { name, id: column, .. } = PlacedTable::of(kind);
+    let PlacedTable { name, id: column, .. } = PlacedTable::for_kind(kind);
     let sql = format!("UPDATE {name} SET touched_ms = max(touched_ms, ?2) WHERE {column} = ?1");
     let mut statement = conn.prepare_cached(&sql)?;
     statement.execute(params![id.as_bytes(), int(now_ms)]).map(drop)
@@ -268,7 +268,7 @@ pub(super) fn places(
     kind: PlacedKind,
     mut each: impl FnMut(&str, &str),
 ) -> rusqlite::Result<()> {
-    let PlacedTable { name, place, .. } = PlacedTable::of(kind);
+    let PlacedTable { name, place, .. } = PlacedTable::for_kind(kind);
     let sql = format!("SELECT principal, {place} FROM {name} WHERE {place} IS NOT NULL");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
@@ -322,7 +322,7 @@ pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
     // Makes SQLite reread the schema: preparing a statement trusts its cached copy.
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let placed = [PlacedKind::Pair, PlacedKind::CutPoint, PlacedKind::Insertion];
-    let placed = placed.map(|kind| PlacedTable::of(kind).put());
+    let placed = placed.map(|kind| PlacedTable::for_kind(kind).put());
     let placed = placed.iter().map(String::as_str);
     for sql in placed.chain([PUT_HANDOFF, PUT_CONVERSATION, PUT_RESPONSE_ID]) {
         // Prepared, not run.
@@ -342,7 +342,7 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
         (PlacedKind::CutPoint, retention.places),
         (PlacedKind::Insertion, retention.places),
     ] {
-        let table = PlacedTable::of(kind).name;
+        let table = PlacedTable::for_kind(kind).name;
         let sql = format!(
             "DELETE FROM {table} WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)"
         );

@@ -77,7 +77,7 @@ impl SqliteWriter {
     pub(super) fn new(conn: Connection, file: &Path, commits: Arc<AtomicU64>, flush: Flush) -> Self {
         Self {
             conn,
-            opened: OpenedFiles::of(file),
+            opened: OpenedFiles::new(file),
             file: file.to_owned(),
             log: None,
             flush,
@@ -281,7 +281,7 @@ struct OpenedFiles {
 type FileIdentity = (u64, u64);
 
 impl OpenedFiles {
-    fn of(file: &Path) -> Self {
+    fn new(file: &Path) -> Self {
         Self {
             file: identity(file),
             log: identity(&schema::log_of(file)),

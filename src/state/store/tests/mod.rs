@@ -12,7 +12,7 @@ use super::sqlite::SqliteStore;
 use super::*;
 use baton_core::record::WireId;
 use baton_core::record::{
-    self, CutPoint, HandoffOrigin, HiddenPair, Insertion, InsertionContent, InsertionPlace, Position,
+    self, CutPoint, HandoffOrigin, HiddenPair, Insertion, InsertionContent, InsertionPoint, Position,
     RecordChange,
 };
 
@@ -110,11 +110,11 @@ pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -
         call: r#"{"type": "tool_use"}"#.into(),
         answer: record::HiddenResult::QUEUED,
         place: match sibling {
-            Some(sibling) => InsertionPlace::Beside {
+            Some(sibling) => InsertionPoint::Beside {
                 sibling: sibling.into(),
                 offset: -1,
             },
-            None => InsertionPlace::Aside,
+            None => InsertionPoint::Aside,
         },
         pending: Some(("prompt".into(), None)),
         created_ms: 7,
@@ -134,7 +134,7 @@ pub(crate) fn insertion(principal: &str, conversation: &str, digest: &str) -> In
         principal: principal.into(),
         conversation: conversation.into(),
         wire: WireId::Gemini,
-        place: InsertionPlace::After(position(digest)),
+        place: InsertionPoint::After(position(digest)),
         content: InsertionContent::Text("Mind the \"window\".\n".into()),
         created_ms: 7,
     }
@@ -166,7 +166,7 @@ pub(crate) fn document(principal: &str, branch: &str, created_ms: u64) -> Docume
         topic: "c".into(),
         status: HandoffStatus::Active,
         created_ms,
-        folder: "/p".into(),
+        directory: "/p".into(),
         document: "{}".into(),
     }
 }

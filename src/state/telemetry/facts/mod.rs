@@ -35,12 +35,12 @@ pub struct ExchangeFacts {
     /// The handoff the request was pinned to.
     pub pinned: Option<String>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
-    pub unpinned: bool,
+    pub lost_sentinel: bool,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
     /// How many rules, to-dos and contradicted claims the prompts of its handoffs lacked.
     #[serde(skip_serializing_if = "is_none")]
-    pub lacked: u32,
+    pub missing_items: u32,
     /// Files read again and commands run again after the handoffs before those that fired in it.
     #[serde(skip_serializing_if = "is_zero")]
     pub relookups: u64,
@@ -52,7 +52,7 @@ pub struct ExchangeFacts {
     pub refused_calls: u32,
     /// Answers in which the model wrote a call of our tool as text.
     #[serde(skip_serializing_if = "is_none")]
-    pub written_calls: u32,
+    pub text_tool_calls: u32,
     /// Hidden pairs whose position in the transcript was not found any more.
     #[serde(skip_serializing_if = "is_none")]
     pub lost_pairs: u32,
@@ -60,7 +60,7 @@ pub struct ExchangeFacts {
     #[serde(skip_serializing_if = "is_none")]
     pub lost_insertions: u32,
     /// Sentinel-like texts of the model that were escaped.
-    pub broken_up: u32,
+    pub escaped_sentinels: u32,
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     #[serde(skip_serializing_if = "is_none")]
     pub dropped_thinking: u32,
@@ -106,7 +106,7 @@ pub struct ExchangeFacts {
     /// Id of the `baton run` that started the agent; none for subagents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The topic of its conversation's handoffs, where a person or the request names one.
+    /// The topic of its conversation's handoffs, where a user or the request names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// Whether the request was sent on a subscription, whose tokens have no price.
@@ -141,10 +141,10 @@ pub(crate) static FACTS: &[Fact] = &[
     fact("baton.fired", |f| joined(f.fired.iter().map(String::as_str)))
         .filtered(FilterKind::Flag, "handoff")
         .noted(|f| f.fired.last().map(|id| format!("handed off {}", brief(id))).into_iter().collect()),
-    fact("baton.lacked", |f| some(f.lacked))
-        .noted(|f| when(f.lacked > 0, || format!("{} carried beside the prompt", f.lacked)))
-        .told(|f| when(f.lacked > 0, || {
-            let things = plural(f.lacked.into(), "thing");
+    fact("baton.missing_items", |f| some(f.missing_items))
+        .noted(|f| when(f.missing_items > 0, || format!("{} carried beside the prompt", f.missing_items)))
+        .told(|f| when(f.missing_items > 0, || {
+            let things = plural(f.missing_items.into(), "thing");
             format!("The carry-over prompt lacked {things} that it should say; what fitted stands behind it.")
         })),
     fact("baton.relookups", |f| some(f.relookups))
@@ -165,11 +165,11 @@ pub(crate) static FACTS: &[Fact] = &[
         .noted(|f| when(!f.recalls.is_empty(), || format!("recalled: {}", f.recalled(","))))
         .told(|f| when(!f.recalls.is_empty(), || format!(
             "The model called session_recall, which searched what was cut ({}); the agent saw none of it.", f.recalled(", ")))),
-    fact("baton.unpinned", |f| f.unpinned.then_some(true).into())
-        .counted("baton_unpinned", "Requests without the sentinel of their conversation's handoff")
-        .filtered(FilterKind::Flag, "unpinned")
-        .noted(|f| when(f.unpinned, || "unpinned"))
-        .told_first(|f| when(f.unpinned, ||
+    fact("baton.lost_sentinel", |f| f.lost_sentinel.then_some(true).into())
+        .counted("baton_lost_sentinel", "Requests without the sentinel of their conversation's handoff")
+        .filtered(FilterKind::Flag, "lost_sentinel")
+        .noted(|f| when(f.lost_sentinel, || "lost_sentinel"))
+        .with_lead_sentence(|f| when(f.lost_sentinel, ||
             "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole.")),
     fact("baton.lost_pairs", |f| some(f.lost_pairs))
         .counted("baton_lost_pairs", "Hidden calls that could not be restored, because their place in the transcript is missing")
@@ -217,7 +217,7 @@ pub(crate) static FACTS: &[Fact] = &[
     fact("baton.untooled", |f| f.untooled.map(ToolOmission::name).into())
         .noted(|f| f.untooled.iter().filter(|why| **why != ToolOmission::NoClientTools)
             .map(|why| format!("no tool: {}", why.name())).collect())
-        .told_first(|f| f.untooled.iter()
+        .with_lead_sentence(|f| f.untooled.iter()
             .map(|why| format!("No tool was offered: {} ({}).", why.about(), why.name())).collect()),
     fact("baton.legs", |f| f.sent_bytes.len().into())
         .counted("baton_legs", "Upstream requests")
@@ -231,13 +231,13 @@ pub(crate) static FACTS: &[Fact] = &[
             let calls = plural(f.refused_calls.into(), "handoff call");
             format!("{calls} {} answered with an error; the agent saw none of it.", was(f.refused_calls))
         })),
-    fact("baton.written_calls", |f| some(f.written_calls))
+    fact("baton.text_tool_calls", |f| some(f.text_tool_calls))
         .counted("baton_written_calls", "Answers in which the model wrote a handoff call as text, which no server reads as a call"),
-    fact("baton.broken_up", |f| f.broken_up.into())
+    fact("baton.escaped_sentinels", |f| f.escaped_sentinels.into())
         .counted("baton_broken_up", "Sentinel-like texts of the model that were escaped")
-        .told(|f| when(f.broken_up > 0, || {
-            let texts = plural(f.broken_up.into(), "text");
-            format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.broken_up))
+        .told(|f| when(f.escaped_sentinels > 0, || {
+            let texts = plural(f.escaped_sentinels.into(), "text");
+            format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.escaped_sentinels))
         })),
     // OpenTelemetry includes cached tokens in the input. Unknown usage is left out: zero tokens would look like a free request.
     fact("gen_ai.usage.input_tokens", |f| f.of_agent(Usage::all_input)),

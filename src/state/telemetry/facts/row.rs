@@ -28,7 +28,7 @@ pub(crate) struct FactCounter<T> {
 
 type CountsOf<T> = fn(&T) -> Vec<(&'static str, u64)>;
 
-/// How a term of the filter language asks for a value: `unpinned`, `status:529`, `requests>1`.
+/// How a term of the filter language asks for a value: `lost_sentinel`, `status:529`, `requests>1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterKind {
     Flag,
@@ -89,7 +89,7 @@ impl<T> FactRow<T> {
         self
     }
 
-    pub(super) const fn told_first(mut self, sentences: TextsOf<T>) -> Self {
+    pub(super) const fn with_lead_sentence(mut self, sentences: TextsOf<T>) -> Self {
         self.before = sentences;
         self
     }

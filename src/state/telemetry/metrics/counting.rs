@@ -69,7 +69,7 @@ impl Metrics {
         ] {
             sizes.get_or_create(&label).observe(bytes as f64);
         }
-        for (kind, count) in &handoff.lacked {
+        for (kind, count) in &handoff.missing_items {
             let label = labels([("wire", wire), ("kind", *kind)]);
             self.handoff_lacked.get_or_create(&label).inc_by((*count).into());
         }

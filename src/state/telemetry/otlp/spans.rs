@@ -17,7 +17,7 @@ pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
 /// The span of an exchange, and one for each leg.
 pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
-    let ids = Ids::of(&event.id);
+    let ids = Ids::from_exchange(&event.id);
     let mut spans = vec![exchange(event, &ids)];
     let legs = event.leg_starts.len();
     spans.extend((0..legs).map(|index| leg(event, &ids, index)));
@@ -32,7 +32,7 @@ struct Ids {
 
 impl Ids {
     /// The trace id is the exchange's id; the span ids count up from its random half.
-    fn of(exchange: &str) -> Self {
+    fn from_exchange(exchange: &str) -> Self {
         let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
         let bytes = bytes.unwrap_or_else(|_| {
             let mut bytes = [0; 16];

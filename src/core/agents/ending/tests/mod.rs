@@ -149,7 +149,7 @@ fn what_was_cut_off_did_not_pass() {
     for text in [
         format!("{passed}\n(Command timed out after 120 s)"),
         format!("Command running in background with id 3\n{passed}"),
-        format!("{passed}\n[interrupted by the person]"),
+        format!("{passed}\n[interrupted by the user]"),
     ] {
         assert_eq!(end(&evidence("cargo test", &text)), RunEnd::Unknown, "{text}");
     }
@@ -200,19 +200,19 @@ fn a_text_that_mentions_a_run_is_none() {
 #[test]
 fn parts_and_reruns_are_distinguished() {
     let parts = "test result: FAILED. 1 passed; 1 failed; 0 ignored\n\ntest result: ok. 3 passed; 0 failed; 0 ignored";
-    assert_eq!(ReportedResult::of(parts), ReportedResult::Failed);
+    assert_eq!(ReportedResult::from_text(parts), ReportedResult::Failed);
     let again = "1 failed, 2 passed in 0.12s\n\n3 passed in 0.11s";
-    assert_eq!(ReportedResult::of(again), ReportedResult::Mixed);
+    assert_eq!(ReportedResult::from_text(again), ReportedResult::Mixed);
     assert_eq!(end(&silent("pytest", again)), RunEnd::Unknown);
     let coloured = "\u{1b}[1m\u{1b}[31mtest result: \u{1b}[0mFAILED. 1 passed; 1 failed;";
-    assert_eq!(ReportedResult::of(coloured), ReportedResult::Failed);
+    assert_eq!(ReportedResult::from_text(coloured), ReportedResult::Failed);
     assert_eq!(
-        ReportedResult::of("OK"),
+        ReportedResult::from_text("OK"),
         ReportedResult::Silent,
         "of what, nobody knows"
     );
     assert_eq!(
-        ReportedResult::of("Ran 3 tests in 0.001s\n\nOK"),
+        ReportedResult::from_text("Ran 3 tests in 0.001s\n\nOK"),
         ReportedResult::Passed(CommandPurpose::Test)
     );
 }

@@ -41,7 +41,7 @@ pub struct SeenClaim {
 const SENTENCE: usize = 200;
 
 /// Maximum claims reported; the first ones count.
-const MOST: usize = 12;
+const MAX_CLAIMS: usize = 12;
 
 /// Words that claim success. Without a purpose, any verifying run proves them.
 #[derive(Debug, Deserialize)]
@@ -67,7 +67,7 @@ impl SeenFacts {
                 continue;
             };
             let text = one_line(sentence, SENTENCE);
-            if found.len() < MOST && !found.iter().any(|claim| claim.text == text) {
+            if found.len() < MAX_CLAIMS && !found.iter().any(|claim| claim.text == text) {
                 found.push(SeenClaim { text, status, why });
             }
         }

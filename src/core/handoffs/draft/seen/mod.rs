@@ -45,8 +45,11 @@ impl SeenFacts {
             quotes: false,
             ..settings
         };
-        let index = DraftIndex::of(settings, transcript);
-        index.work(&turns::of(&index.messages), &Whereabouts::of(transcript))
+        let index = DraftIndex::from_transcript(settings, transcript);
+        index.work(
+            &turns::of(&index.messages),
+            &Whereabouts::from_transcript(transcript),
+        )
     }
 }
 
@@ -65,7 +68,7 @@ impl DraftIndex {
 
     /// What was seen in the messages of this index.
     pub fn seen(&self, whereabouts: &Whereabouts) -> SeenFacts {
-        let facts = DraftFacts::of(self);
+        let facts = DraftFacts::from_index(self);
         let mut seen = self.work(&facts.turns, whereabouts);
         let secrets = facts.secrets.iter().map(|secret| {
             let path = whereabouts.relative(&secret.file.path);
@@ -99,7 +102,7 @@ impl DraftIndex {
 fn finished(turns: &[IndexedTurn<'_>]) -> Vec<SeenStatement> {
     let mut found: Vec<SeenStatement> = Vec::new();
     for turn in turns {
-        let asked = turn.opening.iter().filter(|text| text.kind == UserText::Person);
+        let asked = turn.opening.iter().filter(|text| text.kind == UserText::User);
         for request in asked.filter(|text| text.text.len() <= SENTENCE) {
             let text = one_line(&request.text, SENTENCE);
             found.retain(|known| !known.text.eq_ignore_ascii_case(&text));

@@ -81,7 +81,7 @@ impl VerificationRuns {
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Identity of a verifying command: its purpose, its words, and its folder.
+/// Identity of a verifying command: its purpose, its words, and its directory.
 pub(super) type RunKey = (CommandPurpose, String, String);
 
 /// A command of a line with its key.
@@ -96,18 +96,18 @@ pub(super) struct Failures(Vec<OpenFailure>);
 
 struct OpenFailure {
     failed: SeenFailure,
-    /// The folder that the line began in, where it is known.
-    folder: Option<String>,
+    /// The directory that the line began in, where it is known.
+    directory: Option<String>,
     /// The command of the line that failed, or those of which one did.
     keys: Vec<RunKey>,
 }
 
 impl Failures {
-    /// Removes failures that this line settles or may settle. `folder` is where it begins.
+    /// Removes failures that this line settles or may settle. `directory` is where it begins.
     pub(super) fn settle(
         &mut self,
         command: &str,
-        folder: Option<&str>,
+        directory: Option<&str>,
         end: &LineEnd,
         runs: &[KeyedCommand<'_, '_>],
     ) {
@@ -121,8 +121,9 @@ impl Failures {
             })
         };
         self.0.retain(|failure| {
-            let maybe_there =
-                failure.folder.as_deref() == folder || failure.folder.is_none() || folder.is_none();
+            let maybe_there = failure.directory.as_deref() == directory
+                || failure.directory.is_none()
+                || directory.is_none();
             let same = failure.failed.command == command && maybe_there;
             let again = failure.keys.iter().any(all_of);
             // The newer of two failures of one command is the one to keep.
@@ -140,13 +141,18 @@ impl Failures {
         self.0.clear();
     }
 
-    pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[KeyedCommand<'_, '_>]) {
+    pub(super) fn add(
+        &mut self,
+        failed: SeenFailure,
+        directory: Option<&str>,
+        runs: &[KeyedCommand<'_, '_>],
+    ) {
         // Where the line does not tell which of its commands failed, it may have been any of them.
         let known = runs.iter().any(|keyed| keyed.run.bad_if_not);
         let failing = runs.iter().filter(|keyed| keyed.run.bad_if_not || !known);
         let failure = OpenFailure {
             failed,
-            folder: folder.map(str::to_owned),
+            directory: directory.map(str::to_owned),
             keys: failing.map(|keyed| keyed.key.clone()).collect(),
         };
         newest::push(&mut self.0, MOST_FAILURES, failure);

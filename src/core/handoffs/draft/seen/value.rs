@@ -9,7 +9,7 @@ use crate::agents::todo::{TodoItem, TodoState};
 /// Facts of a transcript, oldest first. All texts are redacted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeenFacts {
-    /// Turns of the transcript: each begins with words of the person's, or with a carry-over prompt.
+    /// Turns of the transcript: each begins with words of the user's, or with a carry-over prompt.
     pub turns: usize,
     /// The last run of each command that tests, builds or lints.
     pub verification: Vec<SeenVerification>,
@@ -23,9 +23,9 @@ pub struct SeenFacts {
     pub failed: Vec<SeenFailure>,
     /// The agent's to-do list as it was last written.
     pub todos: Vec<TodoItem>,
-    /// Requests of the person's after which the model said that all was done; none that was made again.
+    /// Requests of the user's after which the model said that all was done; none that was made again.
     pub finished: Vec<SeenStatement>,
-    /// Questions to the person without an answer.
+    /// Questions to the user without an answer.
     pub questions: Vec<SeenStatement>,
     /// Sentences about what was decided.
     pub decisions: Vec<SeenStatement>,
@@ -56,7 +56,7 @@ pub struct SeenVerification {
     /// What it is for.
     #[serde(skip)]
     pub purpose: CommandPurpose,
-    /// As typed, with the folder if the line or the call changes to one.
+    /// As typed, with the directory if the line or the call changes to one.
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
@@ -79,14 +79,14 @@ pub struct SeenCommand {
     pub exit: Option<i32>,
     /// The turn, from 1.
     pub turn: usize,
-    /// The person ran it, not the model.
+    /// The user ran it, not the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_person: bool,
+    pub by_user: bool,
     /// It changed something besides the repository's history.
     #[serde(skip)]
     pub changes: bool,
     /// The last lines of its output, where it is known to have failed; else those that name what it changed, and of the
-    /// person's a few.
+    /// user's a few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
 }
@@ -95,7 +95,7 @@ pub struct SeenCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeenChange {
-    /// Its path, from the folder that the agent works in where that is known.
+    /// Its path, from the directory that the agent works in where that is known.
     pub path: String,
     /// The net effect of all changes.
     pub change: FileChange,

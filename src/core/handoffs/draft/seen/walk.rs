@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::changed_files::ChangedFiles;
 use super::repository::RepositoryState;
 use super::runs::{Failures, KeyedCommand, RunKey, VerificationRun, VerificationRuns};
-use super::whereabouts::ShellFolder;
+use super::whereabouts::ShellDirectory;
 use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{LineEnd, RunEnd};
@@ -36,7 +36,7 @@ pub(super) struct TranscriptWalk<'w> {
     /// The last two calls that may have changed one, each with its group.
     maybe: [Option<(usize, usize)>; 2],
     runs: VerificationRuns,
-    shell_folder: ShellFolder,
+    shell_directory: ShellDirectory,
     /// The facts that are kept as they are found.
     seen: SeenFacts,
     files: ChangedFiles,
@@ -61,7 +61,7 @@ impl<'w> TranscriptWalk<'w> {
         let answers = answers(messages, 0..messages.len());
         for turn in turns {
             let mut why: Option<&str> = None;
-            // The person has written since: an earlier question may be answered.
+            // The user has written since: an earlier question may be answered.
             self.seen.questions.clear();
             for at in turn.messages.clone() {
                 let message = &messages[at];
@@ -105,7 +105,7 @@ impl<'w> TranscriptWalk<'w> {
             self.add_questions(turn, call);
             // It may have done something, or may be doing it.
             let asks = matches!(call.kind, ToolKind::Read | ToolKind::Ask);
-            return self.may_change(asks || call.only_looks);
+            return self.may_change(asks || call.is_read_only);
         };
         if outcome.not_run {
             return self.add_questions(turn, call);
@@ -207,7 +207,7 @@ impl<'w> TranscriptWalk<'w> {
             false => LineEnd::default(),
         };
         let exit = end.code;
-        self.may_change(call.only_looks);
+        self.may_change(call.is_read_only);
         for (path, change) in &call.paths {
             if let (Some(change), Some(0)) = (change, exit) {
                 self.file(self.whereabouts.relative(path), *change, why);
@@ -216,8 +216,9 @@ impl<'w> TranscriptWalk<'w> {
         if commands::may_undo(command) {
             self.files.undone(command);
         }
-        let begins = self.shell_folder.before(call, &self.whereabouts);
-        self.shell_folder.advance(call, outcome, exit, &self.whereabouts);
+        let begins = self.shell_directory.before(call, &self.whereabouts);
+        self.shell_directory
+            .advance(call, outcome, exit, &self.whereabouts);
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
@@ -237,13 +238,13 @@ impl<'w> TranscriptWalk<'w> {
                 self.committed = Some(self.group);
             }
         }
-        // A rerun of a failure in an unknown folder could not be recognised.
+        // A rerun of a failure in an unknown directory could not be recognised.
         let begins = (keyed.len() == runs.len()).then_some(begins.as_deref());
         self.note(turn, call, outcome, exit, begins, &keyed);
     }
 
-    /// The commands of a line with the folders that they ran in. Where a folder is unknown, no known run of such a
-    /// command, in any folder, is certainly its last one.
+    /// The commands of a line with the directories that they ran in. Where a directory is unknown, no known run of such a
+    /// command, in any directory, is certainly its last one.
     fn keyed<'r, 'l>(
         &mut self,
         runs: &'r [commands::ShellCommand<'l>],
@@ -252,16 +253,16 @@ impl<'w> TranscriptWalk<'w> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
             let name = commands::name_of(run.text);
-            let known = begins.or(run.folder.starts_with('/').then_some(""));
+            let known = begins.or(run.directory.starts_with('/').then_some(""));
             let Some(begins) = known else {
                 self.runs.forget(|key| key.1 == name);
                 self.failures.forget(|key| key.1.starts_with(&name));
                 continue;
             };
-            let folder = self.whereabouts.inside(&commands::joined(begins, &run.folder));
+            let directory = self.whereabouts.inside(&commands::joined(begins, &run.directory));
             keyed.push(KeyedCommand {
                 run,
-                key: (run.purpose, name, folder),
+                key: (run.purpose, name, directory),
             });
         }
         keyed
@@ -299,7 +300,7 @@ impl<'w> TranscriptWalk<'w> {
         runs: &[KeyedCommand<'_, '_>],
     ) {
         let command = call.command.as_deref().unwrap_or_default();
-        let output = match (outcome.tail.is_empty(), call.by_person) {
+        let output = match (outcome.tail.is_empty(), call.by_user) {
             (false, _) => &outcome.tail[..],
             (true, true) => outcome.shown(),
             (true, false) => &outcome.effects,
@@ -312,7 +313,7 @@ impl<'w> TranscriptWalk<'w> {
             command: command.to_owned(),
             exit,
             turn,
-            by_person: call.by_person,
+            by_user: call.by_user,
             changes: exit.is_none_or(|code| code == 0) && runs.iter().any(changes),
             output: output.to_vec(),
         });
@@ -363,11 +364,11 @@ impl<'w> TranscriptWalk<'w> {
     }
 }
 
-/// A command with the folder that it runs in.
+/// A command with the directory that it runs in.
 fn command_line(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
     let line = match &*key.2 {
         "" => run.text.to_owned(),
-        folder => format!("cd {folder} && {}", run.text),
+        directory => format!("cd {directory} && {}", run.text),
     };
     one_line(&line, WHY * 2)
 }
@@ -375,7 +376,7 @@ fn command_line(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
 /// Each command with each of its ends once, the last time.
 fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
-    let key = |ran: &SeenCommand| (ran.command.clone(), ran.exit, ran.by_person, ran.output.clone());
+    let key = |ran: &SeenCommand| (ran.command.clone(), ran.exit, ran.by_user, ran.output.clone());
     let newest = commands.into_iter().rev().filter(|ran| known.insert(key(ran)));
     let mut kept: Vec<SeenCommand> = newest.collect();
     kept.reverse();

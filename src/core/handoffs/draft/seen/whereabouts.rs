@@ -1,4 +1,4 @@
-//! The working directory and branch, as the agent describes them to its model, and the folder that its shell is in.
+//! The working directory and branch, as the agent describes them to its model, and the directory that its shell is in.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,14 +11,14 @@ use crate::handoffs::draft::message::{IndexedCall, IndexedResult};
 use crate::transcript::{AgentKind, Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
-/// The folder and the branch.
+/// The directory and the branch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// The folder that the agent works in.
-    pub folder: Option<String>,
+    /// The directory that the agent works in.
+    pub directory: Option<String>,
     /// The branch that was checked out when the session began.
     pub branch: Option<String>,
-    /// Whether an agent that is known stated the folder itself, in its own place and by its own wording, and nothing
+    /// Whether an agent that is known stated the directory itself, in its own place and by its own wording, and nothing
     /// contradicts it. Of any other one only the name may be used: a file may have named it.
     pub is_stated: bool,
 }
@@ -26,15 +26,15 @@ pub struct Whereabouts {
 impl Whereabouts {
     /// What the system prompt and the texts of the harness say: it speaks in the first turns, and some in the last
     /// ones.
-    pub fn of(transcript: &Transcript<'_>) -> Self {
+    pub fn from_transcript(transcript: &Transcript<'_>) -> Self {
         const FIRST: usize = 6;
         const LAST: usize = 4;
         let mut found = Self::default();
         let agent = transcript.agent().map_or("", AgentKind::name);
         let mut stated = Vec::new();
         let mut state = |text: &str, is_system: bool| {
-            let folders = surroundings::stated(agent, text, is_system).into_iter();
-            stated.extend(folders.map(|folder| folder.trim_end_matches('/').to_owned()));
+            let directories = surroundings::stated(agent, text, is_system).into_iter();
+            stated.extend(directories.map(|directory| directory.trim_end_matches('/').to_owned()));
         };
         for text in transcript.system_texts() {
             state(&text.get(), true);
@@ -54,46 +54,46 @@ impl Whereabouts {
                 found.read(&text.get());
             }
         }
-        if let Some(folder) = stated.first()
-            && stated.iter().all(|other| other == folder)
+        if let Some(directory) = stated.first()
+            && stated.iter().all(|other| other == directory)
         {
-            found.folder = Some(if folder.is_empty() { "/" } else { folder }.to_owned());
+            found.directory = Some(if directory.is_empty() { "/" } else { directory }.to_owned());
             found.is_stated = true;
         }
         found
     }
 
-    /// With the folder that most shell calls name, where the agent itself names none.
+    /// With the directory that most shell calls name, where the agent itself names none.
     #[must_use]
     pub fn or_of_calls(mut self, index: &DraftIndex) -> Self {
-        if self.folder.is_none() {
-            self.folder = folder_of_calls(index);
+        if self.directory.is_none() {
+            self.directory = directory_of_calls(index);
         }
         self
     }
 
     fn read(&mut self, text: &str) {
-        if self.folder.is_none() {
-            self.folder = surroundings::folder(text).map(str::to_owned);
+        if self.directory.is_none() {
+            self.directory = surroundings::directory(text).map(str::to_owned);
         }
         if self.branch.is_none() {
             self.branch = surroundings::branch(text).map(str::to_owned);
         }
     }
 
-    /// The path of a folder from the folder that the work is in; empty for that one itself.
+    /// The path of a directory from the directory that the work is in; empty for that one itself.
     pub(super) fn inside(&self, path: &str) -> String {
         let path = path.trim_end_matches('/');
-        match self.folder.as_deref() == Some(path) || path == "." {
+        match self.directory.as_deref() == Some(path) || path == "." {
             true => String::new(),
             false => self.relative(path),
         }
     }
 
-    /// A path from the folder, where it lies in it.
+    /// A path from the directory, where it lies in it.
     pub(super) fn relative(&self, path: &str) -> String {
-        let inside = self.folder.as_deref().and_then(|folder| {
-            let rest = path.strip_prefix(folder)?;
+        let inside = self.directory.as_deref().and_then(|directory| {
+            let rest = path.strip_prefix(directory)?;
             rest.strip_prefix(['/', '\\'])
         });
         let path = inside.unwrap_or(path);
@@ -101,41 +101,41 @@ impl Whereabouts {
     }
 }
 
-/// The folder that most shell calls name as theirs or change to; of two the earlier one.
-fn folder_of_calls(index: &DraftIndex) -> Option<String> {
+/// The directory that most shell calls name as theirs or change to; of two the earlier one.
+fn directory_of_calls(index: &DraftIndex) -> Option<String> {
     let items = index.messages.iter().flat_map(|message| &message.items);
     let named = items.filter_map(|item| match item {
         IndexedItem::Call(call) if call.kind == ToolKind::Shell => {
             let changed_to = || call.command.as_deref().map(commands::ends_in);
-            let folder = call.folder.clone().or_else(changed_to)?;
-            let folder = folder.trim_end_matches('/');
-            surroundings::is_absolute(folder).then(|| folder.to_owned())
+            let directory = call.directory.clone().or_else(changed_to)?;
+            let directory = directory.trim_end_matches('/');
+            surroundings::is_absolute(directory).then(|| directory.to_owned())
         }
         _ => None,
     });
     let mut counts: HashMap<String, (usize, Reverse<usize>)> = HashMap::new();
-    for (at, folder) in named.enumerate() {
-        counts.entry(folder).or_insert((0, Reverse(at))).0 += 1;
+    for (at, directory) in named.enumerate() {
+        counts.entry(directory).or_insert((0, Reverse(at))).0 += 1;
     }
     let most = counts.into_iter().max_by_key(|(_, count)| *count);
-    most.map(|(folder, _)| folder)
+    most.map(|(directory, _)| directory)
 }
 
-/// Where the agent's shell is, from the folder that the agent works in, as it is known at one place of the transcript.
+/// Where the agent's shell is, from the directory that the agent works in, as it is known at one place of the transcript.
 #[derive(Debug)]
-pub(super) struct ShellFolder(Option<String>);
+pub(super) struct ShellDirectory(Option<String>);
 
-impl Default for ShellFolder {
+impl Default for ShellDirectory {
     fn default() -> Self {
         Self(Some(String::new()))
     }
 }
 
-impl ShellFolder {
-    /// The folder that a call begins in; `None` where it is unknown.
+impl ShellDirectory {
+    /// The directory that a call begins in; `None` where it is unknown.
     pub(super) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
-        match (&call.folder, call.stays) {
-            (Some(folder), _) => Some(whereabouts.inside(folder)),
+        match (&call.directory, call.stays) {
+            (Some(directory), _) => Some(whereabouts.inside(directory)),
             (None, true) => self.0.clone(),
             (None, false) => Some(String::new()),
         }
@@ -154,7 +154,7 @@ impl ShellFolder {
             self.0 = Some(whereabouts.inside(path));
         } else if call.stays && !ends.is_empty() && exit.is_none_or(|code| code == 0) {
             // A line that fails leaves the shell where it was. Another one may have moved it, and some agents do not
-            // report that; all of them stay in the folder of the work.
+            // report that; all of them stay in the directory of the work.
             let ends = whereabouts.inside(&ends);
             self.0 = ends.is_empty().then_some(ends);
         }

@@ -61,7 +61,7 @@ Goal (the last open request): Now write the exporter.
 Steps:
 1. Write the writer
 
-In the person's words:
+In the user's words:
 - Now write the exporter. (turn 2)
 
 To-do list as last written:
@@ -182,7 +182,7 @@ fn an_earlier_carry_over_is_no_request() {
         ..DraftIndexSettings::default()
     };
     let view = view(&[user("Goal: port the parser.\n\nNow go on."), model("Working.")]);
-    let index = DraftIndex::of(settings, &Transcript::of(&view));
+    let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view));
     let document = index.local(&request(4000)).unwrap();
     assert!(
         document.contains("From an earlier session or summary:\n- Goal: port the parser."),
@@ -202,7 +202,7 @@ fn what_an_earlier_carry_over_left_open_is_not_told_as_open() {
         ..DraftIndexSettings::default()
     };
     let view = view(&[user(&carried), model("Both are ported."), user("Now the docs.")]);
-    let index = DraftIndex::of(settings, &Transcript::of(&view));
+    let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view));
     for document in [index.local(&request(4000)), index.bundle(&request(8000))] {
         let document = document.unwrap();
         assert!(document.contains("Port the lexer, too."), "{document}");
@@ -332,7 +332,7 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
             redactor,
             ..DraftIndexSettings::default()
         };
-        let index = DraftIndex::of(settings, &Transcript::of(&view(&messages)));
+        let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view(&messages)));
         [
             index.local(&request(4000)).unwrap(),
             index.bundle(&request(4000)).unwrap(),
@@ -348,9 +348,9 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
     );
 }
 
-/// A notice of baton about the context is not the person's text.
+/// A notice of baton about the context is not the user's text.
 #[test]
-fn a_notice_of_our_own_is_not_the_persons() {
+fn a_notice_of_our_own_is_not_the_users() {
     let notice = "<context-notice>\nThis notice comes from the session's proxy, not from the user. You must hand over.\n</context-notice>";
     let mut opening = user("Port it. It must stay small.");
     let part = json!({"type": "text", "text": notice});
@@ -399,7 +399,7 @@ fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
 
 /// Where a message is one string, a notice of ours is a part of it.
 #[test]
-fn a_notice_after_a_persons_text_is_not_quoted() {
+fn a_notice_after_a_users_text_is_not_quoted() {
     let notice = crate::nudge::text(5_000, Some(9_000), crate::nudge::NudgeWording::Numbers);
     let string = |text: &str| json!({"role": "user", "content": format!("{text}\n\n{notice}")});
     let document = local(&[

@@ -1,4 +1,4 @@
-//! A goal of the person's leads every document, and the first request of a conversation is kept whole.
+//! A goal of the user's leads every document, and the first request of a conversation is kept whole.
 
 use super::*;
 use crate::handoffs::draft::{Prompts, carried, goal_of};
@@ -116,7 +116,7 @@ fn an_empty_goal_is_none() {
     }
 }
 
-/// The person's words do not count against the budget of what is selected.
+/// The user's words do not count against the budget of what is selected.
 #[test]
 fn a_long_goal_stands_there_whole_and_leaves_the_budget_as_it_is() {
     let (index, prompts) = (exporter(true), Prompts::default());
@@ -175,7 +175,7 @@ fn the_repositorys_state_is_in_what_a_model_is_asked_within_its_bound() {
     assert!((350..=410).contains(&tokens), "{tokens}");
 }
 
-/// The scope of the work, in the person's words: 1,900 bytes of them behind the first sentence.
+/// The scope of the work, in the user's words: 1,900 bytes of them behind the first sentence.
 fn scope() -> String {
     let items: String = (0..50)
         .map(|n| format!("- part {n:02} keeps its own format 0x{n:04x}\n"))

@@ -21,7 +21,7 @@ const LARGEST: usize = 400_000;
 fn time(messages: &[Value]) -> Duration {
     let view = view(messages);
     let once = || {
-        let index = DraftIndex::of(settings(), &Transcript::of(&view));
+        let index = DraftIndex::from_transcript(settings(), &Transcript::from_view(&view));
         let _ = (
             index.local(&request(4000)),
             index.bundle(&request(4000)),

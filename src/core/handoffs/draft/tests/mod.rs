@@ -4,10 +4,10 @@ mod budgets;
 mod documents;
 mod goals;
 pub(crate) mod linear;
-mod person;
 mod replaced;
 mod rerun;
 mod secrets;
+mod user;
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn view(messages: &[Value]) -> View {
 }
 
 fn indexed(messages: &[Value]) -> DraftIndex {
-    DraftIndex::of(settings(), &Transcript::of(&view(messages)))
+    DraftIndex::from_transcript(settings(), &Transcript::from_view(&view(messages)))
 }
 
 fn user(text: &str) -> Value {
@@ -70,7 +70,7 @@ fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
 
 /// The document of a handoff after these messages.
 pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> HandoffDocument {
-    HandoffDocument::of(&HandoffSource {
+    HandoffDocument::from_source(&HandoffSource {
         handoff: &Handoff {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
             principal: "local".into(),
@@ -92,7 +92,7 @@ pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> Handoff
             kept: None,
         },
         seen: &index.seen(whereabouts),
-        folder: None,
+        directory: None,
         checkout: None,
         is_unread: false,
         topic: None,

@@ -130,7 +130,7 @@ fn a_rule_that_is_replaced_leaves_its_place_to_the_newer_words() {
 }
 
 #[test]
-fn the_persons_own_words_are_kept_and_marked() {
+fn the_users_own_words_are_kept_and_marked() {
     let messages = [
         user("Build the exporter. Use port 9001 for the exporter. It must keep the API."),
         model("Done."),
@@ -178,7 +178,7 @@ fn of_a_chain_the_newest_stands_and_a_value_may_come_back() {
 }
 
 #[test]
-fn a_models_words_replace_the_models_and_never_the_persons() {
+fn a_models_words_replace_the_models_and_never_the_users() {
     let talk = |first: Value, second: Value| {
         [
             user("Begin."),
@@ -205,7 +205,7 @@ fn a_models_words_replace_the_models_and_never_the_persons() {
 }
 
 #[test]
-fn a_summary_is_marked_where_the_person_corrected_it_later() {
+fn a_summary_is_marked_where_the_user_corrected_it_later() {
     let carried = super::super::carried("## Facts\nThe exporter port is 9001.");
     let settings = DraftIndexSettings {
         carry_overs: vec![carried.clone()],
@@ -217,7 +217,7 @@ fn a_summary_is_marked_where_the_person_corrected_it_later() {
         user("The exporter port is now 9002."),
         model("Noted."),
     ];
-    let index = DraftIndex::of(settings, &Transcript::of(&view(&messages)));
+    let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view(&messages)));
     let text = index.local(&request(4000)).unwrap();
     assert!(
         text.contains("The exporter port is 9001. [replaced in turn 2]"),
@@ -226,7 +226,7 @@ fn a_summary_is_marked_where_the_person_corrected_it_later() {
 }
 
 #[test]
-fn facts_that_the_person_gave_are_in_every_draft_however_much_was_done() {
+fn facts_that_the_user_gave_are_in_every_draft_however_much_was_done() {
     const FACTS: [(&str, &str); 8] = [
         ("The project codename is MIRA-114.", "MIRA-114"),
         ("The launch deadline is 2027-05-19.", "2027-05-19"),
@@ -273,10 +273,7 @@ fn facts_that_the_person_gave_are_in_every_draft_however_much_was_done() {
     ] {
         let lost: Vec<_> = FACTS.iter().filter(|(_, value)| !text.contains(value)).collect();
         assert!(lost.is_empty(), "{name}: {lost:?}\n{text}");
-        assert!(
-            !text.contains("person: The project codename"),
-            "said once: {text}"
-        );
+        assert!(!text.contains("user: The project codename"), "said once: {text}");
     }
 }
 

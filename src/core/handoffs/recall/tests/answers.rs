@@ -217,7 +217,7 @@ fn nothing_is_found_politely() {
         end: view.list.start,
         ..whole(&view)
     };
-    let found = RecallIndex::of(&nothing, &settings()).answer(&question("retention"));
+    let found = RecallIndex::new(&nothing, &settings()).answer(&question("retention"));
     assert_eq!(
         (found.excerpts, found.text.starts_with("Nothing to search")),
         (0, true)

@@ -11,7 +11,7 @@ const LARGEST: usize = 400_000;
 fn time(messages: &[Value], query: &str) -> Duration {
     let view = view(messages);
     let once = || {
-        let _ = RecallIndex::of(&whole(&view), &settings()).answer(&question(query));
+        let _ = RecallIndex::new(&whole(&view), &settings()).answer(&question(query));
     };
     (0..3).map(|_| worked(once)).min().unwrap()
 }

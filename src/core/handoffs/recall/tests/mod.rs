@@ -28,7 +28,7 @@ fn view(messages: &[Value]) -> View {
 /// All of a request.
 fn whole(view: &View) -> CutPart<'_> {
     CutPart {
-        transcript: Transcript::of(view),
+        transcript: Transcript::from_view(view),
         end: view.list.end,
     }
 }
@@ -42,7 +42,7 @@ fn question(query: &str) -> Question {
 
 fn answer_to(messages: &[Value], query: &str) -> String {
     let view = view(messages);
-    RecallIndex::of(&whole(&view), &settings())
+    RecallIndex::new(&whole(&view), &settings())
         .answer(&question(query))
         .text
 }

@@ -23,13 +23,13 @@ fn read(lines: &[Json]) -> HandoffFile {
     let mut file = HandoffFile::default();
     file.blockers.extend(reader.error);
     if let Ok(view) = wire::wire(wire).read(&body, Operation::Generate) {
-        let transcript = Transcript::of(&view);
-        let index = DraftIndex::of(DraftIndexSettings::default(), &transcript);
-        let mut words = LastWords::of(&transcript, None);
-        for words in [&mut words.model, &mut words.person] {
+        let transcript = Transcript::from_view(&view);
+        let index = DraftIndex::from_transcript(DraftIndexSettings::default(), &transcript);
+        let mut words = LastWords::from_transcript(&transcript, None);
+        for words in [&mut words.model, &mut words.user] {
             *words = Redactor::new(&[]).cleaned(words);
         }
-        let document = document(&index, &Whereabouts::of(&transcript));
+        let document = document(&index, &Whereabouts::from_transcript(&transcript));
         file.fill_from_session(&words, Some(&document));
     }
     file.infer_status();

@@ -1,4 +1,4 @@
-//! Unit tests of the whole wire: what the golden folder does not show.
+//! Unit tests of the whole wire: what the golden directory does not show.
 
 mod requests;
 mod streams;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Gemini;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
 use crate::tools::{Tool, ToolTable};
@@ -39,7 +39,7 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
         call_id: "h".into(),
         call: r#"{"functionCall":{"id":"h"}}"#.into(),
         answer: HiddenResult::QUEUED,
-        place: InsertionPlace::Beside {
+        place: InsertionPoint::Beside {
             sibling: sibling.into(),
             offset,
         },

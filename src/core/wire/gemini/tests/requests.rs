@@ -1,5 +1,5 @@
 use super::*;
-use crate::mark::{aside, sentinel};
+use crate::marker::{aside, sentinel};
 use crate::rewrite::untooled;
 use crate::text::cost;
 use crate::wire::Turns;
@@ -339,7 +339,7 @@ fn a_step_whose_signature_is_lost_says_so() {
 #[test]
 fn an_aside_splits_its_content() {
     let aside = HiddenPair {
-        place: InsertionPlace::Aside,
+        place: InsertionPoint::Aside,
         answer: HiddenResult::EMPTY_PROMPT,
         ..pair("", 0)
     };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::course::{StreamMerge, Verdict, VerdictInput, judge};
+use crate::response::{StreamMerge, Verdict, VerdictInput, judge};
 use crate::wire::AskAgain;
 use crate::wire::Pairs;
 use crate::wire::View;
@@ -213,7 +213,7 @@ fn a_models_sentinel_is_broken_up_in_text_and_left_alone_in_thought() {
         .concat();
         let (merge, out) = fed(&stream, 0);
         let values = values(&out);
-        assert_eq!(merge.report().broken_up, 1);
+        assert_eq!(merge.report().escaped_sentinels, 1);
         assert_eq!(parts(&values[0])[0]["text"], form);
         let texts = [&values[1], &values[2]].map(|v| parts(v)[0]["text"].as_str().unwrap().to_owned());
         assert_eq!(texts.concat(), r"[[handoff-resume\:0199");
@@ -283,7 +283,7 @@ fn the_follow_up_repeats_the_models_output() {
         tool: "session_handoff".into(),
         call_id: String::new(),
         answer: HiddenResult::NOTHING_TO_HAND_OFF,
-        place: InsertionPlace::Aside,
+        place: InsertionPoint::Aside,
         ..pair("", 0)
     };
     let more = Gemini

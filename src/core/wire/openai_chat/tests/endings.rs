@@ -185,7 +185,7 @@ fn model_text_like_ours_is_broken_up_across_deltas() {
         let (bytes, report) = run_at(USAGE, None, &[(leg, AfterLeg::Close(Ending::Own))], 50);
         let wanted = text.replace("resume:", "resume\\:");
         assert_eq!(message(&events(&bytes))["content"], wanted.as_str());
-        assert_eq!(report.broken_up, 1);
+        assert_eq!(report.escaped_sentinels, 1);
     }
 }
 

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::course::StreamMerge;
+use crate::response::StreamMerge;
 use crate::rewrite::untooled;
 use crate::wire::Requests;
 use crate::wire::framer::Framer;

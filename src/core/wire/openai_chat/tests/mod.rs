@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::OpenaiChat;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{RequestReading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::Pairs;
@@ -22,7 +22,7 @@ const WIRE: &dyn crate::wire::Wire = &OpenaiChat;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
-fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: InsertionPlace) -> HiddenPair {
+fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: InsertionPoint) -> HiddenPair {
     let call = HiddenCall {
         id: call_id.into(),
         arguments: r#"{"prompt":""}"#.into(),
@@ -49,12 +49,12 @@ fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
         Uuid::from_u128(1),
         call_id,
         HiddenResult::QUEUED,
-        InsertionPlace::Beside { sibling, offset },
+        InsertionPoint::Beside { sibling, offset },
     )
 }
 
 fn aside() -> HiddenPair {
-    pair(ID, "h", HiddenResult::EMPTY_PROMPT, InsertionPlace::Aside)
+    pair(ID, "h", HiddenResult::EMPTY_PROMPT, InsertionPoint::Aside)
 }
 
 /// The upstream view of a transcript: its messages.

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mark::{aside, gap};
+use crate::marker::{aside, gap};
 use crate::wire::Pairs;
 use crate::wire::Requests;
 use crate::wire::Turns;
@@ -297,7 +297,7 @@ fn two_asides_in_one_message() {
     let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
     let line = |id| gap::spaced(&aside::line(id));
     let text = format!("a{}b{}c", line(ID), line(other));
-    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, InsertionPlace::Aside);
+    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, InsertionPoint::Aside);
     let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);
     let [call, result] = split(json!("a"));
     assert_eq!(

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mark::{aside, gap};
+use crate::marker::{aside, gap};
 use crate::wire::AskAgain;
 use crate::wire::View;
 use crate::wire::{Ending, Leg, LegOutput, StopReason};
@@ -132,7 +132,7 @@ fn lists_and_lookalikes_join() {
     assert_eq!(
         WIRE.reply(&View::empty(WIRE.id()), &first, WATCH)
             .unwrap()
-            .broken_up,
+            .escaped_sentinels,
         1
     );
 }

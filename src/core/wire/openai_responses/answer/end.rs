@@ -2,7 +2,7 @@
 //! own numbers.
 
 use super::super::event::{ResponsesEvent, event, number};
-use super::super::own_message::{self, OwnMessage};
+use super::super::own_message::{self, InjectedMessage};
 use super::super::response_object::{self, ObjectOverrides};
 use super::{OutputSlot, ResponsesDialect};
 use crate::text::splice::Edit;
@@ -27,7 +27,7 @@ impl ResponsesDialect {
                     .push(finished.unwrap_or_else(|| std::mem::take(call)));
             }
         }
-        let is_changed = state.holds() || self.changed || state.report.broken_up > 0;
+        let is_changed = state.holds() || self.changed || state.report.escaped_sentinels > 0;
         // An unchanged response is passed on as it is, unless its server streams no items.
         if is_changed || self.items.len() == self.earlier {
             self.take_output(state, data, response);
@@ -62,7 +62,7 @@ impl ResponsesDialect {
             let before = before.replace(item);
             if let Some((place, index)) = streamed {
                 let (edits, unseen) = self.leg.texts.item_breaks(index, data, item);
-                state.report.broken_up += unseen;
+                state.report.escaped_sentinels += unseen;
                 self.items[place + added] = response_object::shown(data, item, edits);
                 at = place + added + 1;
                 continue;
@@ -87,7 +87,7 @@ impl ResponsesDialect {
             state.report.parts += 1;
             // All texts are one: agents join them.
             let edits = response_object::breaks(data, item, &mut state.escaper);
-            state.report.broken_up += edits.len();
+            state.report.escaped_sentinels += edits.len();
             self.changed |= !edits.is_empty();
             self.items.insert(at, response_object::shown(data, item, edits));
             (at, added, self.next) = (at + 1, added + 1, self.next + 1);
@@ -126,7 +126,7 @@ impl ResponsesDialect {
     }
 
     /// Adds an item of ours to those that the agent has seen.
-    pub(super) fn add(&mut self, message: &OwnMessage) {
+    pub(super) fn add(&mut self, message: &InjectedMessage) {
         self.items.push(message.done());
         self.next += 1;
         self.changed = true;
@@ -136,7 +136,7 @@ impl ResponsesDialect {
     pub(super) fn end_with(&mut self, state: &mut LegState, frame: Frame<'_>) {
         let (event, _) = event(frame.data);
         let hidden = !state.report.hidden.is_empty();
-        let changed = state.leg > 0 || self.changed || hidden || state.report.broken_up > 0;
+        let changed = state.leg > 0 || self.changed || hidden || state.report.escaped_sentinels > 0;
         let now = ObjectOverrides {
             identity: (state.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),

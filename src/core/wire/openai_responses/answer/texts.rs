@@ -1,7 +1,7 @@
 //! The texts of a leg's items, and where they are escaped.
 
 use super::super::response_object;
-use crate::mark::escape::Escaper;
+use crate::marker::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
 

@@ -183,7 +183,7 @@ fn broken_up_text_is_given_back() {
     ]));
     let done = rewritten(&body, &Rewrite::default());
     let why: Vec<_> = done.changes.iter().map(|c| (c.why, c.removed)).collect();
-    assert_eq!(why, [(ChangeReason::GivenBack, 2)]);
+    assert_eq!(why, [(ChangeReason::Unescaped, 2)]);
     let whole = message("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
     assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
 }

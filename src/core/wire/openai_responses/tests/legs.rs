@@ -122,7 +122,7 @@ fn an_aside_is_an_item_and_the_follow_up_continues_the_same_response() {
     );
     stream += "data: [DONE]\n\n";
     run.feed(&stream);
-    let pairs = [pair("h", InsertionPlace::Aside)];
+    let pairs = [pair("h", InsertionPoint::Aside)];
     let more = OpenaiResponses
         .ask_again(
             &run.merge.spoken().unwrap(),

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::OpenaiResponses;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
 use crate::wire::Operation;
@@ -94,7 +94,7 @@ fn hidden(id: &str, call_id: &str) -> Value {
         "name": "session_handoff", "arguments": "{\"prompt\":\"p\"}"})
 }
 
-fn pair(call_id: &str, place: InsertionPlace) -> HiddenPair {
+fn pair(call_id: &str, place: InsertionPoint) -> HiddenPair {
     HiddenPair {
         id: ID,
         principal: "local".into(),
@@ -112,7 +112,7 @@ fn pair(call_id: &str, place: InsertionPlace) -> HiddenPair {
 
 fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
     let sibling = sibling.to_owned();
-    pair(call_id, InsertionPlace::Beside { sibling, offset })
+    pair(call_id, InsertionPoint::Beside { sibling, offset })
 }
 
 fn result(call_id: &str) -> Value {

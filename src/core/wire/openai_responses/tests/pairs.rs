@@ -162,7 +162,7 @@ fn a_result_whose_call_was_cut_brings_no_pair_back() {
 
 #[test]
 fn an_asides_item_gives_way_to_the_pair() {
-    let pairs = [pair("h", InsertionPlace::Aside)];
+    let pairs = [pair("h", InsertionPoint::Aside)];
     let line = format!("[[handoff-aside:{ID}]]");
     let wanted = json!([
         message("msg_1", "one"),
@@ -183,7 +183,7 @@ fn an_asides_item_gives_way_to_the_pair() {
 
 #[test]
 fn text_glued_to_an_aside_stays_on_its_side() {
-    let pairs = [pair("h", InsertionPlace::Aside)];
+    let pairs = [pair("h", InsertionPoint::Aside)];
     let glued = format!("one\n\n[[handoff-aside:{ID}]]\n\ntwo");
     let bare = |text: &str| {
         let mut item = message("", text);

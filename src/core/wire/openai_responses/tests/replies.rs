@@ -4,7 +4,7 @@ use super::*;
 use crate::wire::AskAgain;
 use crate::wire::View;
 use crate::wire::{
-    AnswerShape, Compose, Ending, Framing, Leg, LegOutput, LocalAnswer, ResponseWatch, StopReason,
+    AnswerShape, Compose, Ending, Framing, Leg, LegOutput, ResponseWatch, StopReason, SyntheticResponse,
 };
 
 const WATCH: ResponseWatch = ResponseWatch {
@@ -108,7 +108,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
             hidden("fc_2", "other")
         ]),
     );
-    let pairs = [pair("h", InsertionPlace::Aside)];
+    let pairs = [pair("h", InsertionPoint::Aside)];
     let more = OpenaiResponses
         .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::ToolNames::HANDOFF)
         .unwrap();
@@ -134,7 +134,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
 /// The answer of ours to a request, as a reply and as the events of a stream.
 fn composed(body: &Value) -> Vec<Value> {
     let reading = reading(body);
-    let local = LocalAnswer {
+    let local = SyntheticResponse {
         id: ID,
         model: "m",
         text: "baton: nothing is pinned.",

@@ -273,7 +273,7 @@ fn a_string_is_one_user_message() {
 }
 
 #[test]
-fn a_person_resumes_in_a_string() {
+fn a_user_resumes_in_a_string() {
     let body =
         json!({"input": format!("[[handoff-resume:{ID}]]\nand be quick"), "previous_response_id": "r"});
     let go_on: Value = serde_json::from_str(HEAD).unwrap();

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::course::StreamMerge;
+use crate::response::StreamMerge;
 use crate::wire::{Ending, LegReport, ResponseWatch};
 
 pub(super) const WATCH: ResponseWatch = ResponseWatch {

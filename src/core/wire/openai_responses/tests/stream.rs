@@ -112,7 +112,7 @@ fn model_text_like_ours_is_broken_up_alike_everywhere() {
         ];
         let mut run = SdkRun::new(&hi());
         assert_eq!(
-            run.feed(&leg("resp_1", &items, completed(5))).broken_up,
+            run.feed(&leg("resp_1", &items, completed(5))).escaped_sentinels,
             1,
             "cut at {cut}"
         );

@@ -25,9 +25,9 @@ async fn a_superseded_document_is_archived_after_its_days() {
         let mut all = Vec::new();
         for n in 1..=4 {
             let record = find(&store, "local", id(n)).await.unwrap().unwrap();
-            let folder = std::path::PathBuf::from(&record.folder);
-            let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
-            let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+            let directory = std::path::PathBuf::from(&record.directory);
+            let json = std::fs::read_to_string(directory.join(JSON)).unwrap();
+            let markdown = std::fs::read_to_string(directory.join(MARKDOWN)).unwrap();
             let differs = validate(&json, Some(&markdown)).len();
             all.push((
                 record.status,

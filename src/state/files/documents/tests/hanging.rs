@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{id, settings, store, stored};
 use crate::files::documents::{DocumentWriter, find};
 
-const LONG: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn a_document_that_hangs_is_given_up_and_the_next_is_written() {
@@ -23,7 +23,7 @@ async fn a_document_that_hangs_is_given_up_and_the_next_is_written() {
     });
     writer.handoff(hanging);
     writer.handoff(stored(2, 2_000_000));
-    assert!(writer.flush(LONG).await);
+    assert!(writer.flush(TIMEOUT).await);
     assert_eq!(writer.counts(), [1, 1, 0]);
     assert!(find(&store, "local", id(2)).await.unwrap().is_some());
     drop(go);
@@ -44,7 +44,7 @@ async fn a_fifo_as_a_lock_holds_up_nothing() {
     for n in 1..=2 {
         writer.handoff(stored(n, u64::try_from(n).unwrap() * 1_000_000));
     }
-    assert!(writer.flush(LONG).await);
+    assert!(writer.flush(TIMEOUT).await);
     assert_eq!(
         writer.counts(),
         [2, 0, 0],

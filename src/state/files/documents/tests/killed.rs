@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{id, settings, store, stored};
 use crate::disk::AT_STAGES;
 use crate::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
-use crate::files::yaml_files::{HandoffFolder, read_file};
+use crate::files::yaml_files::{HandoffDirectory, read_file};
 use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
@@ -45,8 +45,8 @@ async fn child_that_is_killed() {
 }
 
 /// Each file of a document is as it was before the step or as it is after it: of one status, and whole.
-fn is_whole(folder: &Path) {
-    let (json, markdown) = (folder.join(JSON), folder.join(MARKDOWN));
+fn is_whole(directory: &Path) {
+    let (json, markdown) = (directory.join(JSON), directory.join(MARKDOWN));
     let content = std::fs::read_to_string(&json).ok().map(|text| {
         let document =
             HandoffDocument::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
@@ -93,9 +93,9 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
         for (n, status) in [(1, HandoffStatus::Superseded), (2, HandoffStatus::Active)] {
             let record = find(&store, "local", id(n)).await.unwrap().unwrap();
             assert_eq!(record.status, status, "step {last}");
-            let folder = PathBuf::from(&record.folder);
-            let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
-            let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+            let directory = PathBuf::from(&record.directory);
+            let json = std::fs::read_to_string(directory.join(JSON)).unwrap();
+            let markdown = std::fs::read_to_string(directory.join(MARKDOWN)).unwrap();
             assert_eq!(validate(&json, Some(&markdown)), [], "step {last}");
             assert_eq!(
                 HandoffDocument::read(&json).unwrap().status,
@@ -109,8 +109,8 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
 
 /// How many handoff files there are of a document.
 fn handoff_files(documents: &Path, n: u128) -> usize {
-    let folder = HandoffFolder::new(documents).unwrap();
-    let listed = folder.list(None, 0, false).unwrap().found;
+    let directory = HandoffDirectory::new(documents).unwrap();
+    let listed = directory.list(None, 0, false).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap().file);
     read.filter(|file| file.findings.get("handoff") == Some(&id(n).to_string()))
         .count()
@@ -122,10 +122,10 @@ async fn what_a_killed_process_left_is_deleted_when_it_is_old() {
     let dir = tempfile::tempdir().unwrap();
     let settings = Arc::new(settings(dir.path()));
     let store = store(dir.path());
-    let folder = write(&settings, &store, stored(1, 1_000_000)).await.unwrap();
+    let directory = write(&settings, &store, stored(1, 1_000_000)).await.unwrap();
     let (old, young) = (
-        folder.join(".handoff.json.a.tmp"),
-        folder.join(".handoff.md.b.tmp"),
+        directory.join(".handoff.json.a.tmp"),
+        directory.join(".handoff.md.b.tmp"),
     );
     for path in [&old, &young] {
         std::fs::write(path, "half").unwrap();

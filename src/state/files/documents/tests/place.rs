@@ -1,4 +1,4 @@
-//! Where the work of a document was: its folder, its branch, its repository as git has it.
+//! Where the work of a document was: its directory, its branch, its repository as git has it.
 
 use std::path::Path;
 use std::process::Command;
@@ -72,7 +72,7 @@ fn names(document: &HandoffDocument, file: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_folder_comes_from_the_request_then_from_its_calls_then_from_the_config() {
+async fn the_directory_comes_from_the_request_then_from_its_calls_then_from_the_config() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     if !has_git(dir) {
@@ -83,7 +83,7 @@ async fn the_folder_comes_from_the_request_then_from_its_calls_then_from_the_con
     repository(&other, "master", true);
     repository(&empty, "main", false);
     let gone = dir.join("gone");
-    let named = |folder: &Path| format!(" - Primary working directory: {}", folder.display());
+    let named = |directory: &Path| format!(" - Primary working directory: {}", directory.display());
     let in_own = format!("cd {} && make", own.display());
     let rows: [(&str, Value, &str, &Path, &str, &str); 6] = [
         (
@@ -136,11 +136,11 @@ async fn the_folder_comes_from_the_request_then_from_its_calls_then_from_the_con
             "",
         ),
     ];
-    for (at, (what, body, principal, folder, branch, changed)) in rows.into_iter().enumerate() {
+    for (at, (what, body, principal, directory, branch, changed)) in rows.into_iter().enumerate() {
         let mut settings = settings(&dir.join(at.to_string()));
         settings.git_dir = Some(other.clone());
         let made = document(settings, &dir.join(at.to_string()), principal, body).await;
-        assert_eq!(made.repository, folder.to_str().unwrap(), "{what}");
+        assert_eq!(made.repository, directory.to_str().unwrap(), "{what}");
         assert_eq!(made.branch, branch, "{what}");
         for file in ["feature-x.txt", "master.txt", "main.txt"] {
             assert_eq!(names(&made, file), file == changed, "{what}: {file}");

@@ -3,14 +3,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use super::super::{FileError, FileNaming, read_file, write_to};
-use super::{at, file, folder, names, write};
+use super::{at, directory, file, names, write};
 use baton_core::handoffs::yaml::HandoffFile;
 
 #[test]
 fn a_file_has_name_mode_and_ledger() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
-    let written = write(&folder, "api", "Login_works now!", at(0));
+    let directory = directory(dir.path());
+    let written = write(&directory, "api", "Login_works now!", at(0));
     assert_eq!(
         written.path,
         dir.path()
@@ -29,7 +29,7 @@ fn a_file_has_name_mode_and_ledger() {
             .starts_with("## 2026-11-22T18:05:48Z (manual)\n- file: 2026-11-22_18-05_login-works-now.yaml\n")
     );
     let mut automatic = file("", "x");
-    let written = folder
+    let written = directory
         .write(&mut automatic, &FileNaming::Automatic, at(1))
         .unwrap();
     assert_eq!(
@@ -37,16 +37,20 @@ fn a_file_has_name_mode_and_ledger() {
         dir.path()
             .join("handoffs/general/auto-handoff-2026-11-22T18-05-49.yaml")
     );
-    assert!(fs::read_to_string(folder.ledger("")).unwrap().contains("(auto)"));
-    assert_eq!(folder.sessions().unwrap(), ["api", "general"]);
+    assert!(
+        fs::read_to_string(directory.ledger(""))
+            .unwrap()
+            .contains("(auto)")
+    );
+    assert_eq!(directory.sessions().unwrap(), ["api", "general"]);
 }
 
 #[test]
 fn a_taken_name_gets_a_number() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
+    let directory = directory(dir.path());
     for _ in 0..3 {
-        write(&folder, "api", "same", at(0));
+        write(&directory, "api", "same", at(0));
     }
     let dir = dir.path().join("handoffs/api");
     assert_eq!(
@@ -58,17 +62,19 @@ fn a_taken_name_gets_a_number() {
         ]
     );
     // Neither does one of the archive's.
-    folder.archive(&dir.join("2026-11-22_18-05_same.yaml")).unwrap();
-    let fourth = write(&folder, "api", "same", at(0));
+    directory
+        .archive(&dir.join("2026-11-22_18-05_same.yaml"))
+        .unwrap();
+    let fourth = write(&directory, "api", "same", at(0));
     assert!(fourth.path.ends_with("2026-11-22_18-05_same-4.yaml"));
 }
 
 #[test]
 fn what_breaks_a_rule_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
+    let directory = directory(dir.path());
     let mut wrong = file("a/b", "");
-    let error = folder
+    let error = directory
         .write(&mut wrong, &FileNaming::Automatic, at(0))
         .unwrap_err();
     let FileError::Invalid(errors) = error else {
@@ -88,25 +94,33 @@ fn what_breaks_a_rule_is_not_written() {
 #[test]
 fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
+    let directory = directory(dir.path());
     let mut automatic = file("api", "automatic");
-    folder
+    directory
         .write(&mut automatic, &FileNaming::Automatic, at(0))
         .unwrap();
     // By name, the automatic one would be the newest for ever.
-    write(&folder, "api", "manual", at(120));
-    let latest = |session| folder.latest(session).unwrap().found.map(|found| found.file.goal);
+    write(&directory, "api", "manual", at(120));
+    let latest = |session| {
+        directory
+            .latest(session)
+            .unwrap()
+            .found
+            .map(|found| found.file.goal)
+    };
     assert_eq!(latest(Some("api")).as_deref(), Some("manual"));
     let mut later = file("api", "later");
-    folder.write(&mut later, &FileNaming::Automatic, at(240)).unwrap();
+    directory
+        .write(&mut later, &FileNaming::Automatic, at(240))
+        .unwrap();
     assert_eq!(latest(Some("api")).as_deref(), Some("later"));
     // Of one minute, the one that was written last.
-    write(&folder, "api", "b first", at(600));
+    write(&directory, "api", "b first", at(600));
     std::thread::sleep(Duration::from_millis(20));
-    write(&folder, "api", "a second", at(601));
+    write(&directory, "api", "a second", at(601));
     assert_eq!(latest(Some("api")).as_deref(), Some("a second"));
-    write(&folder, "api", "a second", at(602));
-    let listed = folder.list(Some("api"), 0, false).unwrap().found;
+    write(&directory, "api", "a second", at(602));
+    let listed = directory.list(Some("api"), 0, false).unwrap().found;
     let goals: Vec<_> = listed.iter().map(|one| one.goal.as_str()).collect();
     assert_eq!(
         goals,
@@ -116,18 +130,18 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     assert!(listed[5].is_auto && !listed[0].is_auto);
     assert_eq!(listed[0].date, at(602).rfc3339());
     assert_eq!(latest(None).as_deref(), Some("a second"));
-    write(&folder, "other", "elsewhere", at(9000));
+    write(&directory, "other", "elsewhere", at(9000));
     assert_eq!(latest(None).as_deref(), Some("elsewhere"));
     assert_eq!(latest(Some("nobody")), None);
-    assert_eq!(folder.list(None, 2, false).unwrap().found[0].goal, "elsewhere");
-    assert_eq!(folder.list(None, 2, false).unwrap().found.len(), 2);
+    assert_eq!(directory.list(None, 2, false).unwrap().found[0].goal, "elsewhere");
+    assert_eq!(directory.list(None, 2, false).unwrap().found.len(), 2);
 }
 
 #[test]
 fn what_cannot_be_read_is_passed_over_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
-    write(&folder, "api", "good", at(0));
+    let directory = directory(dir.path());
+    write(&directory, "api", "good", at(0));
     let api = dir.path().join("handoffs/api");
     fs::write(api.join("2026-11-23_00-00_broken.yaml"), "goal: \"open").unwrap();
     fs::write(api.join("2026-11-23_00-01_binary.yaml"), [0xff, 0xfe]).unwrap();
@@ -135,7 +149,7 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
     fs::write(api.join(".hidden.yaml"), "goal: hidden\nnow: x").unwrap();
     fs::create_dir(api.join("2026-11-23_00-03_folder.yaml")).unwrap();
     symlink("/etc/hostname", api.join("2026-11-23_00-04_link.yaml")).unwrap();
-    let listing = folder.latest(Some("api")).unwrap();
+    let listing = directory.latest(Some("api")).unwrap();
     assert_eq!(listing.found.unwrap().file.goal, "good");
     assert_eq!(listing.warnings.len(), 3);
     // Invalid, but readable.
@@ -144,15 +158,15 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
         "goal: half\nstatus: done",
     )
     .unwrap();
-    let found = folder.latest(Some("api")).unwrap().found.unwrap();
+    let found = directory.latest(Some("api")).unwrap().found.unwrap();
     assert_eq!((found.file.goal.as_str(), found.errors.len()), ("half", 2));
-    // Neither folders with a dot nor those of other programs are sessions.
+    // Neither directories with a dot nor those of other programs are sessions.
     fs::create_dir(dir.path().join("handoffs/.x")).unwrap();
     fs::write(dir.path().join("handoffs/.x/a.yaml"), "goal: x").unwrap();
     fs::create_dir(dir.path().join("handoffs/empty")).unwrap();
-    assert_eq!(folder.sessions().unwrap(), ["api"]);
+    assert_eq!(directory.sessions().unwrap(), ["api"]);
     assert!(
-        super::folder(&dir.path().join("nowhere"))
+        super::directory(&dir.path().join("nowhere"))
             .latest(None)
             .unwrap()
             .found
@@ -163,13 +177,13 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
 #[test]
 fn the_oldest_go_into_the_archive_from_fifty_on() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
+    let directory = directory(dir.path());
     let mut automatic = file("api", "automatic");
-    folder
+    directory
         .write(&mut automatic, &FileNaming::Automatic, at(-60))
         .unwrap();
     for n in 0..60 {
-        write(&folder, "api", &format!("n{n}"), at(n * 60));
+        write(&directory, "api", &format!("n{n}"), at(n * 60));
     }
     let api = dir.path().join("handoffs/api");
     assert_eq!(names(&api).len(), 51);
@@ -178,7 +192,7 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     assert!(archived.iter().any(|name| name.ends_with("_n9.yaml")) && names(&api)[0].ends_with("_n10.yaml"));
     // Automatic files displace each other, and none that a user wrote.
     for n in 1..=60 {
-        let written = folder.write(&mut automatic, &FileNaming::Automatic, at(n * 60));
+        let written = directory.write(&mut automatic, &FileNaming::Automatic, at(n * 60));
         written.unwrap();
     }
     let automatic_files = |dir: &std::path::Path| {
@@ -189,7 +203,7 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     assert_eq!(names(&api.join(".archive")).len(), 21);
     assert_eq!(automatic_files(&api.join(".archive")), 11);
     // The config sets another number.
-    let few = folder.clone().keeping(3);
+    let few = directory.clone().keeping(3);
     write(&few, "web", "a", at(0));
     for n in 1..5 {
         write(&few, "web", "a", at(n * 60));
@@ -198,7 +212,7 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     // A failing rotation does not stop the write.
     fs::remove_dir_all(api.join(".archive")).unwrap();
     symlink("/tmp", api.join(".archive")).unwrap();
-    let written = write(&folder, "api", "still", at(99_999));
+    let written = write(&directory, "api", "still", at(99_999));
     assert_eq!(written.warnings.len(), 1);
     assert_eq!(names(&api).len(), 101);
 }
@@ -210,18 +224,18 @@ fn links_are_refused() {
     let base = dir.path().join("handoffs");
     fs::create_dir(&base).unwrap();
     symlink(elsewhere.path(), base.join("api")).unwrap();
-    let folder = folder(dir.path());
-    let error = folder
+    let directory = directory(dir.path());
+    let error = directory
         .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
         .unwrap_err();
     assert!(matches!(error, FileError::Refused(..)), "{error}");
-    assert!(folder.latest(Some("api")).is_err());
+    assert!(directory.latest(Some("api")).is_err());
     assert_eq!(names(elsewhere.path()), Vec::<String>::new());
-    // The folder itself, or one above it.
+    // The directory itself, or one above it.
     let real = dir.path().join("real");
     fs::create_dir(&real).unwrap();
     symlink(&real, dir.path().join("linked")).unwrap();
-    let linked = super::folder(&dir.path().join("linked"));
+    let linked = super::directory(&dir.path().join("linked"));
     assert!(
         linked
             .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
@@ -232,7 +246,7 @@ fn links_are_refused() {
     let target = elsewhere.path().join("target");
     fs::write(&target, "").unwrap();
     symlink(&target, dir.path().join("ledgers/CONTINUITY_b.md")).unwrap();
-    let written = write(&folder, "b", "x", at(0));
+    let written = write(&directory, "b", "x", at(0));
     assert_eq!(written.warnings.len(), 1);
     assert_eq!(fs::read_to_string(&target).unwrap(), "");
 }
@@ -240,24 +254,24 @@ fn links_are_refused() {
 #[test]
 fn archive_delete_and_clean_touch_our_files_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
-    let first = write(&folder, "api", "first", at(0)).path;
-    let second = write(&folder, "api", "second", at(60)).path;
-    let archived = folder.archive(&first).unwrap();
+    let directory = directory(dir.path());
+    let first = write(&directory, "api", "first", at(0)).path;
+    let second = write(&directory, "api", "second", at(60)).path;
+    let archived = directory.archive(&first).unwrap();
     assert!(
         archived.ends_with(".archive/2026-11-22_18-05_first.yaml") && archived.is_file() && !first.exists()
     );
     assert!(
-        folder
+        directory
             .archive(&archived)
             .unwrap_err()
             .to_string()
             .contains("already")
     );
-    assert!(matches!(folder.archive(&first), Err(FileError::Missing(_))));
+    assert!(matches!(directory.archive(&first), Err(FileError::Missing(_))));
     let outside = dir.path().join("outside.yaml");
     fs::write(&outside, "goal: x").unwrap();
-    let base = folder.dir().to_owned();
+    let base = directory.dir().to_owned();
     fs::write(base.join("api/notes.txt"), "x").unwrap();
     symlink(&outside, base.join("api/link.yaml")).unwrap();
     for path in [
@@ -269,40 +283,43 @@ fn archive_delete_and_clean_touch_our_files_alone() {
         base.join("api/.hidden.yaml"),
         base.join("api/.archive/x/y.yaml"),
     ] {
-        assert!(folder.delete(&path).is_err(), "{}", path.display());
-        assert!(folder.archive(&path).is_err(), "{}", path.display());
+        assert!(directory.delete(&path).is_err(), "{}", path.display());
+        assert!(directory.archive(&path).is_err(), "{}", path.display());
     }
     assert!(outside.exists());
-    folder.delete(&second).unwrap();
+    directory.delete(&second).unwrap();
     assert!(!second.exists());
     // By the time in the name.
-    write(&folder, "api", "old", at(-40 * 86_400));
-    write(&folder, "api", "new", at(0));
+    write(&directory, "api", "old", at(-40 * 86_400));
+    write(&directory, "api", "new", at(0));
     let month_ago = at(-30 * 86_400).seconds;
-    let would = folder.clean(month_ago, false, true).unwrap();
+    let would = directory.clean(month_ago, false, true).unwrap();
     assert_eq!(would.len(), 1);
     assert!(would[0].exists());
-    assert_eq!(folder.clean(month_ago, false, false).unwrap(), would);
+    assert_eq!(directory.clean(month_ago, false, false).unwrap(), would);
     assert!(!would[0].exists());
     // Include archived ones, and nothing else; the newest file stays.
-    assert_eq!(folder.clean(at(3540).seconds, false, false).unwrap(), [archived]);
+    assert_eq!(
+        directory.clean(at(3540).seconds, false, false).unwrap(),
+        [archived]
+    );
     assert!(base.join("api/notes.txt").exists() && base.join("api/link.yaml").exists());
 }
 
 #[test]
 fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
+    let directory = directory(dir.path());
     for (session, description, days) in [
         ("api", "a", 90),
         ("api", "b", 80),
         ("api", "c", 70),
         ("web", "d", 90),
     ] {
-        write(&folder, session, description, at(-days * 86_400));
+        write(&directory, session, description, at(-days * 86_400));
     }
     let names_of = |session: &str| {
-        let base = folder.dir().join(session);
+        let base = directory.dir().join(session);
         let all = [names(&base), names(&base.join(".archive"))].concat();
         let kept = all.iter().filter_map(|name| name.strip_suffix(".yaml"));
         kept.map(|name| name.rsplit('_').next().unwrap_or_default().to_owned())
@@ -311,18 +328,18 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
     for file in [("api", 90, "a"), ("web", 90, "d")] {
         let (session, days, description) = file;
         let stem = baton_core::handoffs::yaml::names::manual(at(-days * 86_400), description);
-        let path = folder.dir().join(session).join(format!("{stem}.yaml"));
-        folder.archive(&path).unwrap();
+        let path = directory.dir().join(session).join(format!("{stem}.yaml"));
+        directory.archive(&path).unwrap();
     }
     let month_ago = at(-30 * 86_400).seconds;
-    assert_eq!(folder.clean(month_ago, true, false).unwrap().len(), 1);
+    assert_eq!(directory.clean(month_ago, true, false).unwrap().len(), 1);
     // The archived file of `web` is the only one that the session has.
     assert_eq!(
         (names_of("api"), names_of("web")),
         (vec!["b".into(), "c".into()], vec!["d".to_owned()])
     );
     // A session that rested keeps its newest file.
-    assert_eq!(folder.clean(month_ago, false, false).unwrap().len(), 1);
+    assert_eq!(directory.clean(month_ago, false, false).unwrap().len(), 1);
     assert_eq!(
         (names_of("api"), names_of("web")),
         (vec!["c".to_owned()], vec!["d".to_owned()])
@@ -332,17 +349,17 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
 #[test]
 fn the_line_is_of_the_newest_file_that_states_something() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
-    assert_eq!(folder.line(None).unwrap(), None);
-    let path = write(&folder, "api", "one", at(0)).path;
-    let goal = |session| folder.line(session).unwrap().unwrap().goal;
+    let directory = directory(dir.path());
+    assert_eq!(directory.line(None).unwrap(), None);
+    let path = write(&directory, "api", "one", at(0)).path;
+    let goal = |session| directory.line(session).unwrap().unwrap().goal;
     assert_eq!(goal(None), "one");
-    let later = write(&folder, "api", "two", at(60)).path;
+    let later = write(&directory, "api", "two", at(60)).path;
     assert_eq!(goal(None), "two");
     fs::write(&later, "outcome: FAILED\n").unwrap();
     assert_eq!(goal(None), "one");
     // Of several sessions the newest, by when it says that it was created.
-    write(&folder, "other", "older", at(-60));
+    write(&directory, "other", "older", at(-60));
     let text = format!("goal: five\nnow: x\ncreated_at: {}\n", at(0).rfc3339());
     fs::write(&path, text).unwrap();
     assert_eq!(
@@ -354,7 +371,7 @@ fn the_line_is_of_the_newest_file_that_states_something() {
 #[test]
 fn a_document_gets_one_file() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
+    let directory = directory(dir.path());
     let document = |id: &str| {
         let mut document: serde_json::Value =
             serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap();
@@ -362,18 +379,18 @@ fn a_document_gets_one_file() {
         baton_core::handoffs::document::HandoffDocument::read(&document.to_string()).unwrap()
     };
     let first = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
-    let path = folder.write_document(&first, None).unwrap().path;
+    let path = directory.write_document(&first, None).unwrap().path;
     assert_eq!(
         path,
         dir.path()
             .join("handoffs/shop-app/auto-handoff-2026-11-22T18-05-48.yaml")
     );
     let bytes = fs::read(&path).unwrap();
-    assert_eq!(folder.write_document(&first, None).unwrap().path, path);
+    assert_eq!(directory.write_document(&first, None).unwrap().path, path);
     assert_eq!(fs::read(&path).unwrap(), bytes);
-    let second = folder
+    let second = directory
         .write_document(&document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"), None)
         .unwrap();
     assert!(second.path.ends_with("auto-handoff-2026-11-22T18-05-48-2.yaml"));
-    assert_eq!(folder.write_document(&first, None).unwrap().path, path);
+    assert_eq!(directory.write_document(&first, None).unwrap().path, path);
 }

@@ -4,7 +4,7 @@ mod processes;
 
 use std::path::Path;
 
-use super::{FileNaming, HandoffFolder, WrittenFile};
+use super::{FileNaming, HandoffDirectory, WrittenFile};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::handoffs::yaml::time::Time;
 
@@ -24,13 +24,13 @@ pub(super) fn file(session: &str, goal: &str) -> HandoffFile {
     }
 }
 
-pub(super) fn folder(dir: &Path) -> HandoffFolder {
-    HandoffFolder::new(&dir.join("handoffs")).unwrap()
+pub(super) fn directory(dir: &Path) -> HandoffDirectory {
+    HandoffDirectory::new(&dir.join("handoffs")).unwrap()
 }
 
-pub(super) fn write(folder: &HandoffFolder, session: &str, goal: &str, now: Time) -> WrittenFile {
+pub(super) fn write(directory: &HandoffDirectory, session: &str, goal: &str, now: Time) -> WrittenFile {
     let naming = FileNaming::Manual(goal.to_owned());
-    folder.write(&mut file(session, goal), &naming, now).unwrap()
+    directory.write(&mut file(session, goal), &naming, now).unwrap()
 }
 
 pub(super) fn names(dir: &Path) -> Vec<String> {

@@ -3,10 +3,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::super::{FileNaming, HandoffFolder, read_file};
-use super::{at, file, folder, names, write};
+use super::super::{FileNaming, HandoffDirectory, read_file};
+use super::{at, directory, file, names, write};
 use crate::disk::AT_STAGES;
-use crate::files::yaml_files::folder::ARCHIVE;
+use crate::files::yaml_files::directory::ARCHIVE;
 
 /// Configures a child: where to write, which one it is, and at which step it is killed.
 const DIR: &str = "BATON_TEST_HANDOFF_DIR";
@@ -44,10 +44,10 @@ fn number(name: &str) -> Option<usize> {
 #[ignore = "run by the test below"]
 fn child_that_writes() {
     let Ok(dir) = std::env::var(DIR) else { return };
-    let folder = folder(Path::new(&dir));
+    let directory = directory(Path::new(&dir));
     let which = number(WHICH).unwrap();
     for n in 0..number(EACH).unwrap() {
-        write(&folder, "api", &format!("child {which} file {n}"), at(0));
+        write(&directory, "api", &format!("child {which} file {n}"), at(0));
     }
 }
 
@@ -99,7 +99,7 @@ fn lose_nothing(each: usize) {
 #[ignore = "run by the test below"]
 fn child_that_is_killed() {
     let Ok(dir) = std::env::var(DIR) else { return };
-    let folder: HandoffFolder = folder(Path::new(&dir));
+    let directory: HandoffDirectory = directory(Path::new(&dir));
     let last = STEPS[number(STEP).unwrap()];
     let naming = FileNaming::Manual("killed".to_owned());
     let kill = Box::new(move |stage: &str| {
@@ -108,16 +108,16 @@ fn child_that_is_killed() {
         }
     });
     assert!(AT_STAGES.set(kill).is_ok());
-    let _ = folder.write(&mut file("api", "killed"), &naming, at(6000));
+    let _ = directory.write(&mut file("api", "killed"), &naming, at(6000));
 }
 
 #[test]
 fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
     for (index, step) in STEPS.into_iter().enumerate() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = folder(dir.path());
+        let directory = directory(dir.path());
         for n in 0..50 {
-            write(&folder, "api", &format!("n{n}"), at(n * 60));
+            write(&directory, "api", &format!("n{n}"), at(n * 60));
         }
         let killed = child("child_that_is_killed", dir.path(), 0, (STEP, index))
             .wait()
@@ -139,10 +139,10 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
         }
         assert_eq!(all.len(), 50 + usize::from(is_there), "{step:?}");
         // What it left is no file, and the next one continues.
-        let next = write(&folder, "api", "next", at(7000));
+        let next = write(&directory, "api", "next", at(7000));
         assert!(next.warnings.is_empty(), "{step:?}");
         assert_eq!(
-            folder.latest(Some("api")).unwrap().found.unwrap().file.goal,
+            directory.latest(Some("api")).unwrap().found.unwrap().file.goal,
             "next"
         );
     }
@@ -151,8 +151,8 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
 #[test]
 fn what_a_killed_process_left_is_deleted_when_it_is_old() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = folder(dir.path());
-    write(&folder, "api", "one", at(0));
+    let directory = directory(dir.path());
+    write(&directory, "api", "one", at(0));
     let api = dir.path().join("handoffs/api");
     let (old, new) = (api.join(".handoff-old.tmp"), api.join(".handoff-new.tmp"));
     for path in [&old, &new] {
@@ -165,6 +165,6 @@ fn what_a_killed_process_left_is_deleted_when_it_is_old() {
         .unwrap()
         .set_modified(hour_ago)
         .unwrap();
-    write(&folder, "api", "two", at(60));
+    write(&directory, "api", "two", at(60));
     assert!(!old.exists() && new.exists());
 }

@@ -51,7 +51,7 @@ pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut StoreConfig)) -> Redi
         ..Config::default_for_tests().store
     };
     change(&mut settings);
-    RedisStore::of(&settings).unwrap()
+    RedisStore::new(&settings).unwrap()
 }
 
 /// Writes a handoff.
@@ -214,7 +214,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
     while used().await == "7" {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    beside.place = baton_core::record::InsertionPlace::Beside {
+    beside.place = baton_core::record::InsertionPoint::Beside {
         sibling: "three".into(),
         offset: 0,
     };

@@ -1,0 +1,185 @@
+//! Finds marks in raw JSON text by their bytes: no JSON encoder escapes any of them.
+
+use memchr::memmem;
+use uuid::Uuid;
+
+use super::gap::escaped;
+use super::note;
+use super::seal::{SEAL_CHARS, is_seal};
+use crate::text::Span;
+use crate::text::cost;
+
+/// Characters of an id.
+pub(super) const ID_CHARS: usize = 36;
+
+/// A sentinel's line, an aside, a note, or escaped text that looks like one, in raw JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawMarker {
+    /// From the first bracket to the last.
+    pub span: Span,
+    pub kind: MarkerKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MarkerKind {
+    /// An opening line.
+    Open(Uuid),
+    /// A closing line with its seal.
+    Close(Span),
+    /// An aside's line.
+    Aside(Uuid),
+    /// A note's line, with the handoff that it undoes or nil.
+    Note(Uuid),
+    /// Escaped text of a model; the span is the backslash to remove.
+    Broken(Span),
+}
+
+const RESUME: &[u8] = b"resume";
+const ASIDE: &[u8] = b"aside";
+const NOTE: &[u8] = b"note";
+
+/// The words after the part that all marks have.
+pub(super) const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
+
+/// Part of every mark.
+pub(crate) const STEM: &[u8] = b"handoff-";
+
+/// Every mark in `text`, in order. All but escaped ones must be whole lines.
+pub fn marks(text: &[u8]) -> Vec<RawMarker> {
+    marks_in(text, Span::new(0, text.len()), &stems(text)).0
+}
+
+/// The offsets of the word that all marks have, in order.
+pub fn stems(text: &[u8]) -> Vec<usize> {
+    memmem::find_iter(text, STEM).collect()
+}
+
+/// Every mark in a part of a text with these [`stems`], and the stems there that are no marks.
+pub(crate) fn marks_in(text: &[u8], span: Span, stems: &[usize]) -> (Vec<RawMarker>, Vec<usize>) {
+    let (mut marks, mut others) = (Vec::new(), Vec::new());
+    for &stem in stems.iter().filter(|stem| span.holds(**stem)) {
+        cost::add(1);
+        match mark_at(&text[..span.end], stem) {
+            Some(mark) => marks.push(mark),
+            None => others.push(stem),
+        }
+    }
+    (marks, others)
+}
+
+fn mark_at(text: &[u8], stem: usize) -> Option<RawMarker> {
+    let before = text.get(..stem)?;
+    let closing = before.ends_with(b"[[/");
+    if !closing && !before.ends_with(b"[[") {
+        return None;
+    }
+    let start = stem - if closing { 3 } else { 2 };
+    let rest = text.get(stem + STEM.len()..)?;
+    let word = WORDS.iter().position(|word| rest.starts_with(word))?;
+    let colon = stem + STEM.len() + WORDS[word].len();
+    if text.get(colon) == Some(&b'\\') {
+        return broken_at(text, start, colon);
+    }
+    if text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let id = || id_at(text, colon + 1);
+    let (kind, end) = match (WORDS[word], closing) {
+        (RESUME, true) => {
+            let seal = seal_at(text, colon + 1)?;
+            (MarkerKind::Close(seal), seal.end)
+        }
+        (RESUME, false) => (MarkerKind::Open(id()?), colon + 1 + ID_CHARS),
+        (ASIDE, false) => (MarkerKind::Aside(id()?), colon + 1 + ID_CHARS),
+        (NOTE, false) => {
+            let (id, end) = note::id_at(text, colon + 1)?;
+            (MarkerKind::Note(id), end)
+        }
+        _ => return None,
+    };
+    let span = Span::new(start, end + 2);
+    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(RawMarker { span, kind })
+}
+
+fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
+    Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
+}
+
+/// The seal in a closing line, which begins at `at`.
+fn seal_at(text: &[u8], at: usize) -> Option<Span> {
+    let seal = Span::new(at, at + SEAL_CHARS);
+    is_seal(text.get(seal.start..seal.end)?).then_some(seal)
+}
+
+/// End of a closing line whose seal begins at `at`.
+pub(crate) fn closing_end(text: &[u8], at: usize) -> Option<usize> {
+    let end = seal_at(text, at)?.end;
+    (text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
+}
+
+/// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
+fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMarker> {
+    let mut at = from;
+    while text.get(at..at + 2) == Some(br"\\") {
+        at += 2;
+    }
+    (at > from && text.get(at) == Some(&b':')).then(|| RawMarker {
+        span: Span::new(start, at + 1),
+        kind: MarkerKind::Broken(Span::new(at - 2, at)),
+    })
+}
+
+/// Whether a mark is alone on its line: apart from blanks, line breaks or the string's ends are on both sides.
+fn whole_line(text: &[u8], span: Span) -> bool {
+    let blanks = |bytes: &[u8]| bytes.iter().take_while(|b| **b == b' ').count();
+    let leading = text[..span.start]
+        .iter()
+        .rev()
+        .take_while(|b| **b == b' ')
+        .count();
+    let before = &text[..span.start - leading];
+    let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
+        || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
+    let after = &text[span.end..];
+    let after = &after[blanks(after)..];
+    starts && (after.starts_with(b"\"") || after.starts_with(b"\\n") || after.starts_with(b"\\r"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::marker::sentinel::opening;
+    use crate::text::json;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+    #[test]
+    fn a_mark_inside_a_line_is_none() {
+        for text in [
+            format!("see {} there", opening(ID)),
+            format!("x{}", opening(ID)),
+            format!("{}x", opening(ID)),
+            format!("a\\n{}\n", opening(ID)),
+            format!("> {}", opening(ID)),
+        ] {
+            assert_eq!(marks(json::quote(&text).as_bytes()), vec![], "{text}");
+        }
+        assert_eq!(
+            marks(json::quote(&format!("  {}  \nx", opening(ID))).as_bytes()).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn broken_up_text_is_found_with_the_backslash_to_take_out() {
+        let text = json::quote("log says [[handoff-resume\\:0199 and [[/handoff-aside\\\\:").into_bytes();
+        let broken: Vec<_> = marks(&text);
+        assert_eq!(broken.len(), 2);
+        for mark in broken {
+            let MarkerKind::Broken(slash) = mark.kind else {
+                panic!("{mark:?}")
+            };
+            assert_eq!(slash.of(&text), br"\\");
+        }
+    }
+}

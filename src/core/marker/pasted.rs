@@ -1,0 +1,243 @@
+//! The line that a user pastes to resume a handoff. Accepts the changes of people and agents: quote marks of a reply
+//! or a shell, one lost pair of brackets, a truncated id, words after it on the same line.
+
+use uuid::Uuid;
+
+use super::find::ID_CHARS;
+use super::gap;
+use super::paste_tag;
+use super::sentinel::raw_line_for_people;
+use crate::text::{Span, json};
+
+/// What every form of the line has.
+const WORD: &[u8] = b"handoff-resume:";
+/// Characters that may be before it.
+const DECORATION: usize = 32;
+/// Fewest characters of a truncated id that may identify it: its timestamp.
+const LEAST_ID: usize = 13;
+/// Bytes after the beginning of a closing line in which it ends.
+const CLOSING: usize = 96;
+
+/// A line to resume by, read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastedLine {
+    /// The first and the last id that it may mean; equal where the id is complete.
+    pub ids: (Uuid, Uuid),
+    /// Offset of the user's own text after it. A whole pasted sentinel is skipped, since its prompt counts once.
+    pub rest: usize,
+}
+
+/// Reads the line at the very start of the text whose inside is `inside`.
+pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
+    let start = paste_tag::after_opening(text, inside).unwrap_or(inside.start);
+    let mut at = LiteralCursor {
+        raw: Span::new(start, inside.end).of(text),
+        at: 0,
+    };
+    at.skip(DECORATION, |c| c.is_whitespace() || c == '>' || is_quote(c));
+    let brackets = at.skip(2, |c| c == '[');
+    if brackets == 0 || !at.raw[at.at..].starts_with(WORD) {
+        return None;
+    }
+    at.at += WORD.len();
+    at.skip(2, |c| c == ' ');
+    let from = at.at;
+    at.skip(ID_CHARS, |c| c.is_ascii_hexdigit() || c == '-');
+    let ids = ids(&at.raw[from..at.at])?;
+    at.skip(3, |c| matches!(c, '.' | '…'));
+    at.skip(2, |c| c == ']');
+    at.skip(3, is_quote);
+    let rest = after_line(text, start + at.at, inside.end);
+    Some(PastedLine {
+        ids,
+        rest: paste_tag::after_closing(text, inside, rest),
+    })
+}
+
+/// The first and the last id that a user's text may mean.
+pub fn id_range(given: &str) -> Option<(Uuid, Uuid)> {
+    let id = given.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let id = id.strip_prefix("handoff-resume:").unwrap_or(id);
+    let line = json::quote(&format!("[[handoff-resume:{id}]]"));
+    read(line.as_bytes(), Span::new(1, line.len() - 1)).map(|pasted| pasted.ids)
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(
+        c,
+        '"' | '\'' | '`' | '*' | '“' | '”' | '„' | '‘' | '’' | '«' | '»'
+    )
+}
+
+/// What the user says after the line, or after the block that it opens.
+fn after_line(text: &[u8], from: usize, end: usize) -> usize {
+    let closed = closing(text, from, end).and_then(|at| {
+        let line = &text[at..end.min(at + CLOSING)];
+        memchr::memmem::find(line, b"]]").map(|i| at + i + 2)
+    });
+    let line = || raw_line_for_people(text, from, end);
+    gap::after(text, closed.or_else(line).unwrap_or(from), end)
+}
+
+/// The closing line of the block that was opened in front of `from`: no other opening line is before it.
+fn closing(text: &[u8], from: usize, end: usize) -> Option<usize> {
+    let words = memchr::memmem::find_iter(&text[from..end], WORD).map(|at| from + at);
+    let mut lines = words.filter_map(|at| {
+        let before = &text[from..at];
+        let closes = before.ends_with(b"[[/");
+        (closes || before.ends_with(b"[")).then_some((closes, at))
+    });
+    lines.next().filter(|(closes, _)| *closes).map(|(_, at)| at)
+}
+
+/// The first and the last id that begin with these characters.
+fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
+    const PATTERN: &[u8; ID_CHARS] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    let fits = |(given, wanted): (&u8, &u8)| (*given == b'-') == (*wanted == b'-');
+    if given.len() < LEAST_ID || !given.iter().zip(PATTERN).all(fits) {
+        return None;
+    }
+    let filled = |with: u8| {
+        let rest = PATTERN[given.len()..]
+            .iter()
+            .map(|&c| if c == b'-' { c } else { with });
+        let whole: Vec<u8> = given.iter().copied().chain(rest).collect();
+        Uuid::try_parse_ascii(&whole).ok()
+    };
+    Some((filled(b'0')?, filled(b'f')?))
+}
+
+/// Goes over the inside of a literal, character by character.
+struct LiteralCursor<'a> {
+    raw: &'a [u8],
+    at: usize,
+}
+
+impl LiteralCursor<'_> {
+    /// Skips at most this many characters of a kind, and returns their number.
+    fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
+        let mut count = 0;
+        while count < most
+            && let Some((c, used)) = json::char_at(&self.raw[self.at..])
+            && of_kind(c)
+        {
+            self.at += used;
+            count += 1;
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::marker::sentinel;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+    fn pasted(text: &str) -> Option<((Uuid, Uuid), String)> {
+        let text = json::quote(text).into_bytes();
+        let inside = Span::new(1, text.len() - 1);
+        let found = read(&text, inside)?;
+        Some((
+            found.ids,
+            json::unescape(&text[found.rest..inside.end]).into_owned(),
+        ))
+    }
+
+    #[test]
+    fn what_people_do_to_the_line_is_forgiven() {
+        let block = sentinel::full(ID, Some("done"), "Goal.\nNext.", "VR-iunEUwURMLNGuL8sekw");
+        let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
+        for (line, rest) in [
+            (format!("[[handoff-resume:{ID}]]"), ""),
+            (format!("  \n[[handoff-resume:{ID}]]  \nGo on."), "Go on."),
+            (format!("[[handoff-resume:{ID}]] Go on."), "Go on."),
+            (format!("> [[handoff-resume:{ID}]]\nGo on."), "Go on."),
+            (format!("\"[[handoff-resume:{ID}]]\" Go on."), "Go on."),
+            (format!("“[[handoff-resume:{ID}]]”\n\nGo on."), "Go on."),
+            (format!("`[handoff-resume:{ID}]`"), ""),
+            (format!("[handoff-resume: {ID}]"), ""),
+            (format!("{block}\n\nGo on."), "Go on."),
+            (format!("{}Go on.", quoted), "Go on."),
+            (
+                format!("{}\n\nGo on.", sentinel::short(ID, Some("done"))),
+                "Go on.",
+            ),
+        ] {
+            assert_eq!(pasted(&line), Some(((ID, ID), rest.to_owned())), "{line}");
+        }
+    }
+
+    /// A user quotes the opening line alone, and another block further down.
+    #[test]
+    fn the_closing_line_of_another_block_closes_nothing() {
+        let other = Uuid::from_u128(0x0199a3c2_8000_7c3a_9b1f_2f6f0c9d8e11);
+        let block = sentinel::full(other, Some("done"), "Goal.", "VR-iunEUwURMLNGuL8sekw");
+        let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
+        for block in [&block, &quoted] {
+            let written = format!("Go on. It must not be like this one:\n\n{block}\nBut better.");
+            for line in [
+                format!("[[handoff-resume:{ID}]]\n"),
+                format!("> [[handoff-resume:{ID}]]\n"),
+            ] {
+                assert_eq!(
+                    pasted(&format!("{line}{written}")),
+                    Some(((ID, ID), written.clone()))
+                );
+            }
+        }
+        let written = "Is it like a handoff-resume:x? No.";
+        let whole = sentinel::full(ID, Some("done"), written, "VR-iunEUwURMLNGuL8sekw");
+        assert_eq!(pasted(&format!("{whole}\nGo on.")).unwrap().1, "Go on.");
+    }
+
+    #[test]
+    fn an_id_that_was_cut_off_may_be_several() {
+        let first = Uuid::from_u128(0x0199a3c2_7d1e_0000_0000_000000000000);
+        let last = Uuid::from_u128(0x0199a3c2_7d1e_ffff_ffff_ffffffffffff);
+        for line in [
+            "[[handoff-resume:0199a3c2-7d1e",
+            "[[handoff-resume:0199a3c2-7d1e…]]",
+            "[handoff-resume:0199a3c2-7d1e]",
+        ] {
+            assert_eq!(pasted(line).unwrap().0, (first, last), "{line}");
+        }
+        assert_eq!(pasted("[[handoff-resume:0199a3c2-7d1"), None);
+        assert_eq!(pasted("[[handoff-resume:0199a3c27d1e7c3a"), None);
+    }
+
+    #[test]
+    fn anything_else_is_plain_text() {
+        for text in [
+            format!("handoff-resume:{ID}"),
+            format!("see [[handoff-resume:{ID}]]"),
+            format!("[[handoff-aside:{ID}]]"),
+            format!("[[handoff-resume\\:{ID}]]"),
+            format!("{}[[handoff-resume:{ID}]]", " ".repeat(40)),
+            "[[handoff-resume:ID]]".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(pasted(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_read_whole_by_its_beginning_and_with_what_was_copied_around_it() {
+        let id = "01932f5e-4c00-7aaa-8bbb-123456789abc";
+        let whole = id_range(id).unwrap();
+        assert_eq!((whole.0, whole.1), (whole.1, id.parse().unwrap()));
+        for copied in [
+            format!("`{id}`"),
+            format!("[[handoff-resume:{id}]]"),
+            format!(" \"{id}\"."),
+        ] {
+            assert_eq!(id_range(&copied), Some(whole), "{copied}");
+        }
+        let beginning = id_range(&id[..13]).unwrap();
+        assert!(beginning.0 < whole.0 && whole.0 < beginning.1);
+        for unreadable in ["", "the last one", "\"\\", "]]"] {
+            assert_eq!(id_range(unreadable), None, "{unreadable:?}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The text that is in the agent's transcript where a handoff happened.
+//!
+//! ```text
+//! [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]
+//! *Handed over: REASON. From here on the model knows only what follows.*
+//!
+//! …the carry-over prompt, as it is…
+//! [[/handoff-resume:SEAL]]
+//! ```
+//!
+//! `rewrite` decides whether a mark is valid: whose text contains it, whether its id is known.
+
+use uuid::Uuid;
+
+use super::find::{MarkerKind, RawMarker};
+use super::seal::{SEAL_CHARS, SealKeys};
+use super::{escape, gap};
+use crate::text::cost;
+use crate::text::visible::acts;
+use crate::text::{Span, json};
+
+/// Characters of a reason in the line for people.
+const REASON_CHARS: usize = 120;
+/// How the line for people begins and ends.
+const HANDED_OVER: &str = "*Handed over";
+const KNOWS_ONLY: &str = "From here on the model knows only what follows.*";
+/// Bytes of JSON that a line for people may take: every character of the reason may be escaped.
+const LINE_BYTES: usize = 2048;
+
+/// The line that opens a sentinel, and that a user pastes to resume.
+pub fn opening(id: Uuid) -> String {
+    format!("[[handoff-resume:{id}]]")
+}
+
+/// The sentinel with its prompt and its seal, without the surrounding line breaks.
+pub fn full(id: Uuid, reason: Option<&str>, prompt: &str, seal: &str) -> String {
+    format!("{}\n\n{prompt}\n[[/handoff-resume:{seal}]]", short(id, reason))
+}
+
+/// The sentinel without its prompt (`handoff.transcript = "sentinel"`).
+pub fn short(id: Uuid, reason: Option<&str>) -> String {
+    format!("{}\n{}", opening(id), for_people(reason))
+}
+
+/// The line that explains the sentinel to whoever reads the transcript.
+fn for_people(reason: Option<&str>) -> String {
+    let reason = reason.map(one_line).filter(|r| !r.is_empty());
+    match reason {
+        Some(reason) => format!("{HANDED_OVER}: {reason}. {KNOWS_ONLY}"),
+        None => format!("{HANDED_OVER}. {KNOWS_ONLY}"),
+    }
+}
+
+/// A reason as one line of at most [`REASON_CHARS`] characters, without what would end the emphasis or begin a mark.
+fn one_line(reason: &str) -> String {
+    let plain: String = reason
+        .replace("[[", " ")
+        .replace("]]", " ")
+        .chars()
+        .map(|c| if acts(c) || c == '*' { ' ' } else { c })
+        .collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let line = words.join(" ");
+    let line = line.trim_end_matches(['.', ' ']);
+    if line.chars().count() <= REASON_CHARS {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(REASON_CHARS - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// A prompt or reason as it is stored: trimmed, with sentinel syntax escaped.
+pub fn normalised(text: &str) -> String {
+    escape::break_up(text.trim()).into_owned()
+}
+
+/// A sentinel in one text: where its prompt is spelled out, and where the text continues after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    pub id: Uuid,
+    /// Offset of its opening line.
+    pub at: usize,
+    /// The text up to the closing line, if there is one.
+    pub sealed: Option<SealedBody>,
+    /// Offset after the sentinel and the line breaks streamed with it.
+    pub rest: usize,
+}
+
+/// What is between the opening and the closing line of a sentinel, with its seal: spans of the body, since
+/// most sentinels in a transcript are never opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealedBody {
+    prompt: Span,
+    seal: Span,
+}
+
+impl SealedBody {
+    /// The prompt after the line for people, where the seal verifies it for this principal under any of the keys.
+    pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
+        let unescaped = json::unescape(self.prompt.of(text));
+        let prompt = after_line_for_people(&unescaped)?;
+        let verified = keys.verifies(principal, id, prompt, self.seal.of(text));
+        verified.then(|| prompt.to_owned())
+    }
+}
+
+/// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
+/// next mark: all others inside a prompt are escaped.
+pub fn read(text: &[u8], inside: Span, marks: &[RawMarker], i: usize) -> Option<Sentinel> {
+    let MarkerKind::Open(id) = marks.get(i)?.kind else {
+        return None;
+    };
+    let open = marks[i].span;
+    let next = marks[i + 1..]
+        .iter()
+        .inspect(|_| cost::add(1))
+        .find(|m| !matches!(m.kind, MarkerKind::Broken(_)))
+        .filter(|m| m.span.end <= inside.end);
+    let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
+        Some((close, MarkerKind::Close(seal))) => {
+            let spelled_out = Span::new(open.end, close.start);
+            (
+                Some(SealedBody {
+                    prompt: spelled_out,
+                    seal: *seal,
+                }),
+                close.end,
+            )
+        }
+        _ => (
+            None,
+            raw_line_for_people(text, open.end, inside.end).unwrap_or(open.end),
+        ),
+    };
+    Some(Sentinel {
+        id,
+        at: open.start,
+        sealed,
+        rest: gap::after(text, end, inside.end),
+    })
+}
+
+/// What follows the line for people, which is the first one; `None` where it is not there.
+fn after_line_for_people(prompt: &str) -> Option<&str> {
+    let prompt = prompt.trim();
+    let (line, rest) = prompt.split_once('\n').unwrap_or((prompt, ""));
+    is_for_people(line).then(|| rest.trim())
+}
+
+fn is_for_people(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with(HANDED_OVER) && line.ends_with(KNOWS_ONLY)
+}
+
+/// End of the line for people after an opening line that ends at `from`; `end` where the text breaks off in it.
+pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
+    let start = gap::after(text, from, end);
+    let left = &text[start..end.min(start + LINE_BYTES)];
+    if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {
+        return None;
+    }
+    let len = line_len(left);
+    let line = json::unescape(&left[..len]);
+    let torn = start + len == end;
+    (torn || is_for_people(&line)).then_some(start + len)
+}
+
+/// Bytes of the inside of a literal up to its first line break.
+fn line_len(raw: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(hit) = memchr::memchr(b'\\', &raw[at..]) {
+        at += hit;
+        let (c, used) = json::escape_at(&raw[at..]);
+        if matches!(c, '\n' | '\r') {
+            return at;
+        }
+        at += used;
+    }
+    raw.len()
+}
+
+/// What is left of a sentinel without its closing line: steps over as much of the known prompt as is there.
+pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
+    let raw = &text[rest..inside_end];
+    if let Some(len) = json::spelled(raw, prompt) {
+        let at = gap::after(text, rest + len, inside_end);
+        let torn = torn_closing(&text[at..inside_end]);
+        return if torn { inside_end } else { at };
+    }
+    // Broken off in the middle of the prompt: nothing of it is the model's work.
+    if prompt.starts_with(&*json::unescape(raw)) {
+        inside_end
+    } else {
+        rest
+    }
+}
+
+/// Whether this is the beginning of a closing line and nothing else.
+fn torn_closing(left: &[u8]) -> bool {
+    const CLOSING: &[u8] = b"[[/handoff-resume:";
+    const WHOLE: usize = CLOSING.len() + SEAL_CHARS + 2;
+    left.len() < WHOLE && !left.contains(&b'\\') && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::marker::aside;
+    use crate::marker::find::marks;
+    use crate::marker::seal::SealKey;
+    use crate::record::LOCAL;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+    const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
+
+    fn key() -> SealKeys {
+        SealKey::new(*b"golden-test-key").into()
+    }
+
+    /// The sentinel with its seal.
+    fn sealed(prompt: &str, reason: Option<&str>) -> String {
+        full(ID, reason, prompt, &key().seal(LOCAL, ID, prompt))
+    }
+
+    /// The first sentinel of a text, its prompt where its seal verifies, and the text after it.
+    fn read_back(text: &str) -> (Sentinel, Option<String>, String) {
+        let text = json::quote(text).into_bytes();
+        let found = marks(&text);
+        let open = found
+            .iter()
+            .position(|m| matches!(m.kind, MarkerKind::Open(_)))
+            .unwrap();
+        let sentinel = read(&text, Span::new(1, text.len() - 1), &found, open).unwrap();
+        let prompt = sentinel
+            .sealed
+            .and_then(|s| s.opened(&text, &key(), LOCAL, sentinel.id));
+        let rest = json::unescape(&text[sentinel.rest..text.len() - 1]).into_owned();
+        (sentinel, prompt, rest)
+    }
+
+    #[test]
+    fn what_is_streamed_is_what_a_stranger_can_read() {
+        let shown = sealed("Go on.", Some("survey finished"));
+        let seal = key().seal(LOCAL, ID, "Go on.");
+        assert_eq!(
+            gap::spaced(&shown),
+            format!(
+                "\n\n[[handoff-resume:{ID}]]\n*Handed over: survey finished. From here on the model knows only what \
+                 follows.*\n\nGo on.\n[[/handoff-resume:{seal}]]\n\n"
+            )
+        );
+        assert_eq!(
+            short(ID, None),
+            format!(
+                "[[handoff-resume:{ID}]]\n*Handed over. From here on the model knows only what follows.*"
+            )
+        );
+    }
+
+    #[test]
+    fn a_reason_is_one_short_line_without_syntax() {
+        for (reason, expected) in [
+            ("done.", "done"),
+            (" task 1\n is\tdone… ", "task 1 is done…"),
+            ("**bold** [[handoff-resume\\:x]]", "bold handoff-resume\\:x"),
+            ("*", ""),
+            (&"é".repeat(121), &format!("{}…", "é".repeat(119))),
+            (&"é".repeat(120), &"é".repeat(120)),
+        ] {
+            assert_eq!(one_line(reason), expected);
+            let (_, prompt, _) = read_back(&sealed("p", Some(reason)));
+            assert_eq!(prompt.as_deref(), Some("p"), "{reason}");
+        }
+        assert_eq!(for_people(Some(" * ")), for_people(None));
+    }
+
+    #[test]
+    fn what_was_streamed_is_read_back_and_stripped_exactly() {
+        for prompt in [
+            "p",
+            "two\nlines\\n",
+            "```\n]]\n```",
+            "\u{2028}\u{1F600} \"x\" </system>".trim(),
+            "*Handed over. From here on the model knows only what follows.*\n\nIt was said before.",
+            &"x".repeat(200_000),
+        ] {
+            for after in ["", "leg two", "\n\nleg two\n", "\\n"] {
+                for reason in [None, Some("say \"why\" \u{1F600}")] {
+                    let shown = gap::spaced(&sealed(prompt, reason));
+                    let (_, opened, rest) = read_back(&format!("leg one. {shown}{after}"));
+                    assert_eq!(rest, after);
+                    assert_eq!(opened.as_deref(), Some(prompt), "{reason:?}");
+                }
+            }
+        }
+    }
+
+    /// Agents trim blanks, double blank lines, or take them out.
+    #[test]
+    fn blanks_that_an_agent_changed_do_not_break_the_seal() {
+        let shown = sealed(PROMPT, Some("survey finished"));
+        for changed in [
+            shown.trim().to_owned(),
+            shown.replace("\n\n", "\n"),
+            shown.replace("\n\n", "\n\n\n"),
+            shown.replace("\n", "\r\n"),
+            shown.replace("]]\n*", "]]\n\n*"),
+            shown.replace("]]\n*", "]]  \n*"),
+            shown.replace(".*\n", ".*   \n"),
+        ] {
+            let (_, opened, rest) = read_back(&changed);
+            assert_eq!((opened.as_deref(), &*rest), (Some(PROMPT), ""), "{changed}");
+        }
+    }
+
+    #[test]
+    fn a_closing_line_is_its_own_opening_lines() {
+        let shown = sealed("p", None);
+        let other = shown.replace("0199a3c2", "0199a3c3");
+        for (text, sealed) in [
+            (format!("{}\n{shown}", opening(ID)), false),
+            (format!("{shown}\n{other}"), true),
+            (format!("{}\nx\n{}", opening(ID), aside::line(ID)), false),
+        ] {
+            assert_eq!(read_back(&text).0.sealed.is_some(), sealed, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unclosed_sentinel_gives_up_what_is_left_of_its_prompt() {
+        let seal = format!("\n{PROMPT}\n[[/handoff-resume:VR-");
+        let just = format!("\n{PROMPT}\n\n[[/");
+        for (after, wanted) in [
+            ("", ""),
+            ("\nGoal: ma", ""),
+            ("\nmy own text", "my own text"),
+            (&seal, ""),
+            (&just, ""),
+        ] {
+            let line = format!("\n{}\n", for_people(Some("\"done\"")));
+            for line in ["", &line] {
+                let text = json::quote(&format!("{}{line}{after}", opening(ID))).into_bytes();
+                let found = marks(&text);
+                let inside = Span::new(1, text.len() - 1);
+                let sentinel = read(&text, inside, &found, 0).unwrap();
+                assert_eq!(sentinel.sealed, None);
+                let rest = after_unclosed(&text, sentinel.rest, inside.end, PROMPT);
+                assert_eq!(json::unescape(&text[rest..inside.end]), wanted, "{line}{after}");
+            }
+        }
+        let (_, _, rest) = read_back(&format!("{}\n*Handed over: surv", opening(ID)));
+        assert_eq!(rest, "");
+    }
+
+    #[test]
+    fn text_cut_anywhere_never_panics() {
+        let text = json::quote(&gap::spaced(&sealed("p", Some("r")))).into_bytes();
+        for cut in 0..text.len() {
+            for from in 0..=cut {
+                let _ = marks(&text[from..cut]);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What a request is pinned to: the handoff that it is cut at, and the commands in its transcript.
+
+use super::active::ContinuedOrigin;
+use super::{
+    Active, AgentCall, CutPosition, CutTargetLookup, MissingRecords, Policy, Records, RemovedCommands,
+    Unresolved, commands, is_model_call,
+};
+use crate::record::{CutPoint, HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
+use crate::rewrite::notes::UndoneHandoffs;
+use crate::rewrite::{Candidate, Cut};
+use crate::wire::{LocatedBody, Role, Wire};
+
+/// What a request is pinned to.
+#[derive(Debug, Clone, Default)]
+pub struct CutTarget {
+    /// The handoff that the request is cut at.
+    pub active: Option<Active>,
+    /// The origin of the response that the request continues, where upstream knows it by another id than the agent.
+    pub previous: Option<ResponseOrigin>,
+    /// The results, as elements, that calls of ours in that response wait for.
+    pub owed: Vec<String>,
+    /// What was undone in the chat.
+    pub undone: UndoneHandoffs,
+    /// Commands and their answers, which are not passed on.
+    pub taken_out: RemovedCommands,
+    /// The user's last text, where it is a command.
+    pub command: Option<String>,
+    /// Why the handoff that the agent's last message names is not found.
+    pub unresolved: Option<Unresolved>,
+    /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
+    pub lost_sentinel: bool,
+    /// A sentinel whose handoff is neither in the store nor under its seal.
+    pub lost: Option<HandoffId>,
+    /// A user's line makes this request the first after its handoff.
+    pub resumed: bool,
+}
+
+impl CutTarget {
+    /// The handoff that the request is cut at.
+    pub fn active_id(&self) -> Option<HandoffId> {
+        self.active.as_ref().map(|active| active.id)
+    }
+
+    /// The turn that the cut is in, or in front of which.
+    pub(super) fn turn(&self) -> Option<usize> {
+        self.active.as_ref().and_then(Active::turn)
+    }
+
+    /// The carry-over prompt that the transcript begins with.
+    pub fn carry_over(&self) -> Option<String> {
+        self.active.as_ref().map(|active| active.prompt.clone())
+    }
+
+    /// The model that the active handoff names in place of the requested one.
+    pub fn routed(&self) -> Option<&str> {
+        self.active.as_ref()?.routed.as_deref()
+    }
+
+    /// The first turn that the model sees.
+    pub fn kept_from(&self) -> usize {
+        let Some(active) = &self.active else {
+            return 0;
+        };
+        let after = usize::from(active.candidate().is_some());
+        active.turn().map_or(0, |turn| turn + after)
+    }
+
+    /// Where the transcript is cut.
+    pub fn cut(&self) -> Cut<'_> {
+        let Some(active) = &self.active else {
+            return Cut::None;
+        };
+        let head = &active.head;
+        match &active.place {
+            CutPosition::Sentinel(candidate) => Cut::At {
+                candidate,
+                prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
+                head,
+            },
+            CutPosition::BeforeTurn(turn) => Cut::BeforeTurn { turn: *turn, head },
+            CutPosition::Upstream => Cut::Before { head },
+            CutPosition::Text(edits) => Cut::Text { edits },
+        }
+    }
+
+    /// The turn that began in a response which upstream stores, and that this request continues with. A handoff may be pending
+    /// until its end.
+    pub fn stored_turn(&self) -> Option<&OpenResponse> {
+        let open = self.previous.as_ref()?.open()?;
+        self.active.is_none().then_some(open)
+    }
+
+    /// The handoff that the stretch of a request begins with.
+    pub fn stretch(&self) -> HandoffId {
+        self.active_id().unwrap_or(ThinkingOmission::UNCUT)
+    }
+
+    /// The transcript as the agent sent it, if any handoff was ever undone in it.
+    pub(super) fn original_with_undos(&self) -> Option<&LocatedBody> {
+        let is_undone = !self.undone.ever().is_empty();
+        self.taken_out.original.as_ref().filter(|_| is_undone)
+    }
+}
+
+/// Finds what a request is pinned to: the handoff of the last sentinel that counts, else of the response that the request
+/// continues. A later one whose answer the agent left out comes first. Else one in a flattened transcript.
+/// Returns the cut points of the conversation that this one was copied from, and the handoff whose cut point the cut relies on.
+pub(super) fn find(
+    call: &AgentCall,
+    pin: &mut CutTarget,
+    records: &Records,
+    policy: &Policy<'_>,
+) -> Result<(Vec<CutPoint>, Option<HandoffId>), MissingRecords> {
+    let (view, undone) = (&call.reading.view, &pin.undone);
+    let (is_model_call, of_the_loop) = (is_model_call(call.operation), call.is_agent_loop());
+    let lookup = CutTargetLookup {
+        reading: &call.reading,
+        principal: &call.principal,
+        records,
+        policy,
+    };
+    let marked = lookup.active(&call.candidates)?;
+    let ContinuedOrigin { active, origin } = lookup.previous()?;
+    let sentinel = marked.as_ref().and_then(Active::candidate);
+    let (at, turn) = sentinel.map(|found| (found.sentinel.at, found.turn)).unzip();
+    let (left_out, taken_over) = lookup.left_out(turn, undone)?;
+    let relies_on = left_out.as_ref().map(|active| active.id);
+    let active = match left_out.or(marked).or(active) {
+        None => lookup.flattened(call.named.then_some(call.key.as_str()), undone)?,
+        found => found,
+    };
+    // The newest sentinel, if it names no known handoff.
+    let missed = call.candidates.first();
+    let missed = missed.filter(|newest| at != Some(newest.sentinel.at));
+    let is_last = |missed: &Candidate| {
+        let mut later = view.turns[missed.turn + 1..].iter();
+        later.all(|turn| matches!(turn.role, Role::System | Role::Tools))
+    };
+    let asked = missed.filter(|missed| is_model_call && missed.by_user && is_last(missed));
+    let unresolved = asked.map(|line| lookup.why_unresolved(line)).transpose()?;
+    let known = records.conversation.as_ref().and_then(|live| live.active);
+    // Without a name, another conversation with the same opening may be the one that had a handoff.
+    let is_gone = known.is_some() && of_the_loop && call.named && undone.last.is_none();
+    let lost = missed.filter(|missed| !missed.by_user);
+    let lost = lost.map(|missed| missed.sentinel.id);
+    let by_user = active.as_ref().filter(|active| active.is_by_user());
+    pin.resumed = of_the_loop && by_user.is_some_and(|active| known != Some(active.id));
+    pin.lost_sentinel = active.is_none() && (is_gone || lost.is_some() && is_model_call);
+    pin.owed = owed(view.wire(), origin.as_ref());
+    pin.command = commands::command(view, policy).filter(|_| is_model_call);
+    (pin.active, pin.previous) = (active, origin);
+    (pin.unresolved, pin.lost) = (unresolved, lost);
+    Ok((taken_over, relies_on))
+}
+
+/// The results that calls of ours wait for in the response which the request continues.
+fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
+    let (Some(items), Some(open)) = (wire.facts().items, origin.and_then(ResponseOrigin::open)) else {
+        return Vec::new();
+    };
+    let owed = open.owed.iter();
+    owed.map(|owed| (items.lone_result)(&owed.call_id, &owed.answer))
+        .collect()
+}

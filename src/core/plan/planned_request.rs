@@ -1,0 +1,68 @@
+//! A planned request: of which upstream requests are built, and by which is decided what answers it.
+
+use super::call::CallFacts;
+use super::{CutTarget, InsertionPoints, Policy, ToolOffer, is_model_call, resends};
+use crate::record::{HandoffId, ResponseOrigin};
+use crate::rewrite::RequestReading;
+use crate::rewrite::untooled::ToolOmission;
+use crate::transcript::Transcript;
+use crate::wire::{Role, Turn};
+
+/// A planned request.
+#[derive(Clone, Copy)]
+pub struct PlannedRequest<'a> {
+    pub reading: &'a RequestReading,
+    pub call: CallFacts,
+    pub pin: &'a CutTarget,
+    pub places: &'a InsertionPoints,
+    pub offer: &'a ToolOffer,
+    pub policy: Policy<'a>,
+}
+
+impl PlannedRequest<'_> {
+    /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
+    /// model must have no unanswered call, and the answer must be able to show a sentinel.
+    pub fn is_safe_point(&self) -> bool {
+        let view = &self.reading.view;
+        let facts = &view.facts;
+        is_model_call(self.call.operation)
+            && view.tools.is_some_and(|tools| tools.client)
+            && !(self.call.side_call || facts.structured || facts.many || facts.server_side)
+            && self.call.forbidden != Some(ToolOmission::OffByHeader)
+            && self.is_at_rest()
+    }
+
+    /// What an answer of our own continues, as stores keep it: its handoff, or the response before it. `None`: the agent
+    /// sends its whole history with each request, and continues no answer by its id alone.
+    pub fn answer_origin(&self, handoff: Option<HandoffId>) -> Option<String> {
+        let view = &self.reading.view;
+        if resends(view) {
+            return None;
+        }
+        Some(match (handoff, &self.pin.previous, &view.facts.previous) {
+            (Some(handoff), ..) => ResponseOrigin::Handoff(handoff).written(),
+            (None, Some(origin), _) => origin.written(),
+            (None, None, Some(previous)) => previous.id.clone(),
+            (None, None, None) => String::new(),
+        })
+    }
+
+    /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
+    fn is_at_rest(&self) -> bool {
+        let view = &self.reading.view;
+        let of_model = |turn: &Turn| turn.role == Role::Assistant;
+        let mut back = view.turns.iter().rev();
+        let last = back.find(|turn| !matches!(turn.role, Role::System | Role::Tools));
+        if last.is_none_or(of_model) {
+            return false;
+        }
+        let Some(end) = view.turns.iter().rposition(of_model) else {
+            return true;
+        };
+        let before = view.turns[..end].iter().rposition(|turn| !of_model(turn));
+        let begin = before.map_or(0, |before| before + 1);
+        let uses = Transcript::from_view(view).tool_uses();
+        let mut last = uses.iter().filter(|call| call.turn >= begin);
+        last.all(|call| call.answer.is_some())
+    }
+}

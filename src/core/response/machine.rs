@@ -1,0 +1,368 @@
+//! The response machine of one answer to the agent, leg after leg: events go in, actions come out.
+//!
+//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver
+//! reads the legs, performs the effects one at a time, shows texts, and reports the outcomes.
+//!
+//! ```text
+//! leg ended ─► judge ─┬► end
+//!                     ├► fire: write the handoff ─► show its sentinel ─► send the next leg, or end (stop mode)
+//!                     ├► mixed: write the pairs ─► end
+//!                     └► answer the call: write the pair ─► show its mark ─► send the model's own turn and the answer
+//! leg failed before anything of it was shown ─► send it again after a pause, or end after what was shown
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::events::{Action, LegEvent, ResponseEffect, ResponseEnd};
+use super::verdict::{Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use crate::plan::{LegAttempts, NewHandoff, NextLeg};
+use crate::record::{HandoffId, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
+
+/// Settings of the whole answer.
+#[derive(Debug, Clone, Default)]
+pub struct ResponseOptions {
+    /// The first leg's circumstances.
+    pub first: VerdictInput,
+    /// Whether the response ends at a handoff.
+    pub stops: bool,
+    /// Whether a later request may continue the response by its id alone.
+    pub goes_on_by_id: bool,
+    /// How often one later leg is sent again.
+    pub retries: u32,
+    /// The active handoff: the agent's request is cut at it.
+    pub active: Option<HandoffId>,
+    /// The first leg, where it follows a handoff whose sentinel the response begins with.
+    pub opening: Option<NextLeg>,
+    /// The response begins with a text of ours, and the first leg follows that.
+    pub opens_with_text: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ResponseState {
+    /// A leg is read.
+    Reading,
+    /// A leg is on its way.
+    Sending,
+    WritingHandoff,
+    /// After it the response ends so.
+    WritingPairs(ResponseEnd),
+    AnsweringCall,
+    /// After it the response stops so, without an end.
+    WritingLast(Action),
+    /// The last effect before the end.
+    WritingId(ResponseEnd),
+    Over,
+}
+
+/// One answer to the agent.
+#[derive(Debug)]
+pub struct ResponseMachine {
+    state: ResponseState,
+    actions: VecDeque<Action>,
+    /// This and the next two as in [`ResponseOptions`].
+    stops: bool,
+    goes_on_by_id: bool,
+    active: Option<HandoffId>,
+    now: VerdictInput,
+    /// The leg that ended last.
+    report: LegReport,
+    /// The present leg's request.
+    leg: NextLeg,
+    tries: LegAttempts,
+    /// The tool that is answering a call.
+    answering: Option<&'static str>,
+    /// Whether this machine sent the present leg.
+    later: bool,
+    /// Whether anything of ours was shown.
+    emitted: bool,
+    /// Upstream's id of the first leg: the one that the agent knows.
+    first_id: Option<String>,
+    /// Hidden calls of the leg that ended last which upstream holds without a result.
+    owed: Vec<PendingResult>,
+}
+
+impl ResponseMachine {
+    /// The first leg is being read.
+    pub fn new(terms: ResponseOptions) -> Self {
+        let leg = terms.opening.unwrap_or_default();
+        Self {
+            state: ResponseState::Reading,
+            actions: VecDeque::new(),
+            stops: terms.stops,
+            goes_on_by_id: terms.goes_on_by_id,
+            active: terms.active,
+            now: terms.first,
+            report: LegReport::default(),
+            emitted: terms.opens_with_text || leg.after.is_some(),
+            leg,
+            tries: LegAttempts::new(terms.retries),
+            answering: None,
+            later: false,
+            first_id: None,
+            owed: Vec::new(),
+        }
+    }
+
+    /// The next thing to do, if there is any before the next event.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether a handoff is pending until the turn's end.
+    pub(super) fn waits(&self) -> bool {
+        self.now.pending.is_some()
+    }
+
+    /// Whether this machine sent the present leg.
+    pub fn is_later_leg(&self) -> bool {
+        self.later
+    }
+
+    /// Handles an event. An event without a pending effect is ignored.
+    pub fn handle_event(&mut self, event: LegEvent) {
+        match (&self.state, event) {
+            (ResponseState::Reading, LegEvent::LegEnded(report)) => self.leg_ended(report),
+            (
+                ResponseState::Reading,
+                LegEvent::LegTruncated {
+                    report,
+                    shown,
+                    withheld,
+                },
+            ) => {
+                self.leg_truncated(&report, shown, withheld);
+            }
+            (ResponseState::Reading, LegEvent::LegBroken { report, shown, retry }) => {
+                self.leg_broken(&report, shown, retry);
+            }
+            (ResponseState::WritingHandoff, LegEvent::HandoffWritten { next, sentinel }) => {
+                self.hand_over(next, sentinel)
+            }
+            (ResponseState::AnsweringCall, LegEvent::CallAnswered { mark, more, answer }) => {
+                // The call that was answered is the first one.
+                if let Some(first) = self.owed.first_mut() {
+                    first.answer = answer;
+                }
+                self.say(mark);
+                self.leg.more.push(more);
+                match self.answering.take() {
+                    Some(tool) => self.now.answered.push(tool),
+                    None => self.now.refused += 1,
+                }
+                self.send_next();
+            }
+            // Not written, so not shown: the turn ends as if the call had not been made.
+            (ResponseState::WritingHandoff | ResponseState::AnsweringCall, LegEvent::NotWritten) => {
+                self.close(ResponseEnd::WithoutCall);
+            }
+            // A call next to the agent's own is hidden either way, and its turn continues.
+            (ResponseState::WritingPairs(close), LegEvent::Written | LegEvent::NotWritten) => {
+                let close = close.clone();
+                self.close(close);
+            }
+            (ResponseState::WritingLast(last), LegEvent::Written | LegEvent::NotWritten) => {
+                let last = last.clone();
+                self.over(last);
+            }
+            (ResponseState::WritingId(close), LegEvent::Written | LegEvent::NotWritten) => {
+                let close = close.clone();
+                self.over(Action::End(close));
+            }
+            (ResponseState::Reading | ResponseState::Sending, LegEvent::QuotaUsed(error)) => {
+                self.refused(error)
+            }
+            (ResponseState::Sending, LegEvent::LegBegun) => self.state = ResponseState::Reading,
+            (ResponseState::Sending, LegEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
+            _ => {}
+        }
+    }
+
+    fn leg_ended(&mut self, report: LegReport) {
+        let verdict = judge(&report, &self.now);
+        self.first_id.get_or_insert_with(|| report.id.clone());
+        self.owed = untaken(&report);
+        self.report = report;
+        match verdict {
+            Verdict::End(Ending::WithoutCall) => self.without_calls(ResponseEnd::WithoutCall),
+            Verdict::End(_) => self.without_calls(ResponseEnd::Own),
+            Verdict::Fire { prompt, reason } => {
+                let parent = self.leg.after.or(self.active);
+                let new = NewHandoff::of_model(prompt, reason, parent);
+                self.perform(ResponseState::WritingHandoff, ResponseEffect::WriteHandoff(new));
+            }
+            Verdict::Mixed(all) => {
+                self.owed
+                    .retain(|owed| all.iter().all(|answered| answered.call.id != owed.call_id));
+                let waiting = all.iter().rev().find_map(|answered| answered.pending.clone());
+                self.now.pending = waiting.or(self.now.pending.take());
+                let placed = all.into_iter().map(|refused| {
+                    let place = place_beside(&self.report, &refused.call);
+                    (refused, place)
+                });
+                let effect = ResponseEffect::WritePairs(placed.collect());
+                self.perform(ResponseState::WritingPairs(ResponseEnd::Own), effect);
+            }
+            Verdict::AskAgain(call) => {
+                self.answering = call.answer.is_none().then(|| call.call.name());
+                self.perform(ResponseState::AnsweringCall, ResponseEffect::AnswerCall(call));
+            }
+        }
+    }
+
+    /// The leg's calls are dropped, except for one that the API wants back.
+    fn without_calls(&mut self, close: ResponseEnd) {
+        let all = bound(&self.report);
+        if all.is_empty() {
+            return self.close(close);
+        }
+        self.perform(
+            ResponseState::WritingPairs(close),
+            ResponseEffect::WritePairs(all),
+        );
+    }
+
+    /// Some agents take a stream that ends silently for whole. An unchanged stream ends as upstream's did.
+    fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
+        let ended_in_error = report.stop == StopReason::Error && shown;
+        if ended_in_error || !withheld && !self.later && !self.emitted {
+            self.without_end(report, Action::EndAsItIs);
+        } else {
+            self.leg_broken(report, shown, true);
+        }
+    }
+
+    fn leg_broken(&mut self, report: &LegReport, shown: bool, retry: bool) {
+        if self.later && !shown {
+            self.failed(retry, None);
+        } else {
+            self.without_end(report, Action::BreakOff);
+        }
+    }
+
+    /// The answer stops where its leg does. Agents may keep what they have of it, so a call that the API wants back is
+    /// written all the same.
+    fn without_end(&mut self, report: &LegReport, last: Action) {
+        match bound(report) {
+            all if all.is_empty() => self.over(last),
+            all => self.perform(ResponseState::WritingLast(last), ResponseEffect::WritePairs(all)),
+        }
+    }
+
+    /// The sentinel is shown, and the next leg starts after the handoff.
+    fn hand_over(&mut self, next: NextLeg, sentinel: String) {
+        self.say(sentinel);
+        self.leg = next;
+        self.now.legs += 1;
+        self.now.pending = None;
+        self.now.refused = 0;
+        self.owed.clear();
+        if self.stops {
+            return self.end(ResponseEnd::Stopped(self.leg.clone()));
+        }
+        self.send_next();
+    }
+
+    fn send_next(&mut self) {
+        self.tries = self.tries.of_next_leg();
+        self.send(Duration::ZERO);
+    }
+
+    fn send(&mut self, pause: Duration) {
+        self.later = true;
+        let effect = ResponseEffect::Send {
+            leg: self.leg.clone(),
+            pause,
+            failed: self.tries.failed(),
+        };
+        self.perform(ResponseState::Sending, effect);
+    }
+
+    /// Handles a failed try of the present leg, of which nothing was shown.
+    fn failed(&mut self, retry: bool, pause: Option<Duration>) {
+        match self.tries.fail(pause).filter(|_| retry) {
+            Some(pause) => self.send(pause),
+            None => self.lost(),
+        }
+    }
+
+    /// Ends the response after a quota error, which no retry helps. After a sentinel the next request continues, and reports
+    /// the error if it still holds. Otherwise the agent gets the error now: the response would end as complete.
+    fn refused(&mut self, error: String) {
+        match self.leg.after {
+            Some(_) => self.lost(),
+            None => self.over(Action::Refuse(error)),
+        }
+    }
+
+    /// Ends the response without the next leg. After a sentinel the agent is instructed to continue, where its wire has a
+    /// word for it; after an answered call alone the user continues.
+    fn lost(&mut self) {
+        let leg = self.leg.clone();
+        self.end(match leg.after {
+            Some(_) => ResponseEnd::Lost(leg),
+            None => ResponseEnd::Stopped(leg),
+        });
+    }
+
+    /// Ends with what the last leg emitted.
+    fn close(&mut self, close: ResponseEnd) {
+        if self.report.is_unsendable(self.emitted) {
+            self.say(EMPTY_TURN.to_owned());
+        }
+        self.end(close);
+    }
+
+    /// Upstream's origin of the response id is written before the agent can use the id.
+    fn end(&mut self, close: ResponseEnd) {
+        let Some(origin) = self.origin_after(&close) else {
+            return self.over(Action::End(close));
+        };
+        let shown = self.first_id.clone().unwrap_or_default();
+        self.perform(
+            ResponseState::WritingId(close),
+            ResponseEffect::WriteId { shown, origin },
+        );
+    }
+
+    /// Upstream's origin of the response id that the agent knows; `None` where it is that response, with nothing open
+    /// in it.
+    fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
+        let shown = self.first_id.as_deref().unwrap_or_default();
+        if !self.goes_on_by_id || shown.is_empty() {
+            return None;
+        }
+        // Where the leg after the handoff was answered and asked for another one, the next request goes on from its response.
+        let at_handoff =
+            matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
+        if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {
+            return Some(ResponseOrigin::Handoff(handoff));
+        }
+        let last = Some(&self.report.id).filter(|last| !last.is_empty())?;
+        let (owed, pending) = (self.owed.clone(), self.now.pending.clone());
+        if owed.is_empty() && pending.is_none() {
+            return (last != shown).then(|| ResponseOrigin::Response(last.clone()));
+        }
+        Some(ResponseOrigin::Open(OpenResponse {
+            response: last.clone(),
+            owed,
+            pending,
+        }))
+    }
+
+    fn say(&mut self, text: String) {
+        self.emitted = true;
+        self.actions.push_back(Action::Say(text));
+    }
+
+    fn perform(&mut self, state: ResponseState, effect: ResponseEffect) {
+        self.state = state;
+        self.actions.push_back(Action::Perform(effect));
+    }
+
+    fn over(&mut self, last: Action) {
+        self.state = ResponseState::Over;
+        self.actions.push_back(last);
+    }
+}

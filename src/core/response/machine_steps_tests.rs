@@ -1,0 +1,328 @@
+//! Which actions follow which events, step by step.
+
+use uuid::Uuid;
+
+use std::time::Duration;
+
+use super::machine_tests::report;
+use super::{Action, LegEvent, ResponseEffect, ResponseEnd, ResponseMachine, ResponseOptions, VerdictInput};
+use crate::limits::BYTES_PER_TOKEN;
+use crate::plan::{NewHandoff, NextLeg};
+use crate::record::{HiddenResult, InsertionPoint, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
+
+/// The actions up to the next event.
+fn after(machine: &mut ResponseMachine, event: LegEvent) -> Vec<Action> {
+    machine.handle_event(event);
+    std::iter::from_fn(|| machine.poll_action()).collect()
+}
+
+fn ordinary() -> ResponseOptions {
+    ResponseOptions {
+        first: VerdictInput {
+            messages: 3,
+            legs: 1,
+            max_chain: 8,
+            ..VerdictInput::default()
+        },
+        goes_on_by_id: true,
+        retries: 1,
+        ..ResponseOptions::default()
+    }
+}
+
+fn written(id: u128) -> LegEvent {
+    LegEvent::HandoffWritten {
+        next: NextLeg::after(Uuid::from_u128(id), format!("head {id}"), None),
+        sentinel: format!("sentinel {id}"),
+    }
+}
+
+#[test]
+fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
+    let mut machine = ResponseMachine::new(ordinary());
+    let fires = LegEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1));
+    let parent = |id| ResponseEffect::WriteHandoff(NewHandoff::of_model("p".into(), None, id));
+    assert_eq!(
+        after(&mut machine, fires.clone()),
+        [Action::Perform(parent(None))]
+    );
+    let shown = after(&mut machine, written(1));
+    assert_eq!(shown[0], Action::Say("sentinel 1".into()));
+    let [_, Action::Perform(ResponseEffect::Send { leg, pause, failed })] = &shown[..] else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(
+        (leg.head.as_deref(), leg.after),
+        (Some("head 1"), Some(Uuid::from_u128(1)))
+    );
+    assert!(pause.is_zero() && *failed == 0);
+    assert_eq!(after(&mut machine, LegEvent::LegBegun), []);
+    // The next one follows from it.
+    assert_eq!(
+        after(&mut machine, fires),
+        [Action::Perform(parent(Some(Uuid::from_u128(1))))]
+    );
+}
+
+#[test]
+fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
+    let refused = |retry| LegEvent::LegRefused { retry, pause: None };
+    // After a sentinel.
+    let mut machine = ResponseMachine::new(ordinary());
+    after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+    );
+    let sent = after(&mut machine, written(1));
+    let Some(Action::Perform(ResponseEffect::Send { leg, .. })) = sent.last().cloned() else {
+        panic!("{sent:?}")
+    };
+    let again = after(&mut machine, refused(true));
+    assert!(
+        matches!(
+            &again[..],
+            [Action::Perform(ResponseEffect::Send { failed: 1, .. })]
+        ),
+        "{again:?}"
+    );
+    let id = ResponseEffect::WriteId {
+        shown: "a".into(),
+        origin: ResponseOrigin::Handoff(Uuid::from_u128(1)),
+    };
+    assert_eq!(after(&mut machine, refused(true)), [Action::Perform(id)]);
+    assert_eq!(
+        after(&mut machine, LegEvent::NotWritten),
+        [Action::End(ResponseEnd::Lost(leg))]
+    );
+
+    // After an answered call alone it is a normal stop.
+    let mut machine = ResponseMachine::new(ordinary());
+    after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[1], 0, StopReason::Calls, 1)),
+    );
+    let (mark, more) = ("mark".to_owned(), "more".to_owned());
+    let answer = HiddenResult::EMPTY_PROMPT;
+    let owed = PendingResult {
+        call_id: "h".into(),
+        answer: answer.clone(),
+    };
+    after(&mut machine, LegEvent::CallAnswered { mark, more, answer });
+    // Upstream holds the call without its result.
+    let id = ResponseEffect::WriteId {
+        shown: "a".into(),
+        origin: ResponseOrigin::Open(OpenResponse {
+            response: "a".into(),
+            owed: vec![owed],
+            pending: None,
+        }),
+    };
+    assert_eq!(after(&mut machine, refused(false)), [Action::Perform(id)]);
+    let ended = after(&mut machine, LegEvent::Written);
+    assert!(
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.more == ["more"]),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
+    let broken = |shown| LegEvent::LegBroken {
+        report: LegReport::default(),
+        shown,
+        retry: true,
+    };
+    for (shown, again) in [(false, true), (true, false)] {
+        let mut machine = ResponseMachine::new(ordinary());
+        after(
+            &mut machine,
+            LegEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+        );
+        after(&mut machine, written(1));
+        after(&mut machine, LegEvent::LegBegun);
+        let actions = after(&mut machine, broken(shown));
+        assert_eq!(
+            matches!(
+                &actions[..],
+                [Action::Perform(ResponseEffect::Send { failed: 1, .. })]
+            ),
+            again
+        );
+        assert_eq!(actions == [Action::BreakOff], !again);
+    }
+    // The first leg is the agent's to ask for again.
+    assert_eq!(
+        after(&mut ResponseMachine::new(ordinary()), broken(false)),
+        [Action::BreakOff]
+    );
+}
+
+#[test]
+fn what_is_not_written_is_not_shown() {
+    let mut machine = ResponseMachine::new(ordinary());
+    after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[0], 0, StopReason::Calls, 0)),
+    );
+    let closing = [
+        Action::Say(EMPTY_TURN.into()),
+        Action::End(ResponseEnd::WithoutCall),
+    ];
+    assert_eq!(after(&mut machine, LegEvent::NotWritten), closing);
+
+    let mut machine = ResponseMachine::new(ordinary());
+    let pairs = after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[0], 2, StopReason::Calls, 0)),
+    );
+    let [Action::Perform(ResponseEffect::WritePairs(all))] = &pairs[..] else {
+        panic!("{pairs:?}")
+    };
+    assert!(all[0].0.answer == Some(HiddenResult::QUEUED) && all[0].1.is_some());
+    assert_eq!(
+        after(&mut machine, LegEvent::NotWritten),
+        [Action::End(ResponseEnd::Own)]
+    );
+}
+
+#[test]
+fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
+    let bound = |parts: usize| {
+        let mut report = report(&[0], 0, StopReason::Calls, 0);
+        report.parts = parts;
+        report.hidden[0].after = 1;
+        report.hidden[0].bound_to = Some("item:rs_1".into());
+        report
+    };
+    let last_leg = || {
+        let mut terms = ordinary();
+        terms.first.legs = terms.first.max_chain;
+        ResponseMachine::new(terms)
+    };
+    let mut machine = last_leg();
+    let actions = after(&mut machine, LegEvent::LegEnded(bound(2)));
+    let [Action::Perform(ResponseEffect::WritePairs(all))] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    let (answered, place) = &all[0];
+    assert_eq!(answered.answer, Some(HiddenResult::NOT_TAKEN));
+    let beside = InsertionPoint::Beside {
+        sibling: "item:rs_1".into(),
+        offset: 0,
+    };
+    assert_eq!(place.as_ref(), Some(&beside));
+    assert_eq!(
+        after(&mut machine, LegEvent::Written),
+        [Action::End(ResponseEnd::WithoutCall)]
+    );
+    // An agent may keep what it has of an answer that broke off.
+    let mut machine = last_leg();
+    let broken = LegEvent::LegBroken {
+        report: bound(2),
+        shown: true,
+        retry: true,
+    };
+    let actions = after(&mut machine, broken);
+    assert!(
+        matches!(&actions[..], [Action::Perform(ResponseEffect::WritePairs(_))]),
+        "{actions:?}"
+    );
+    assert_eq!(after(&mut machine, LegEvent::Written), [Action::BreakOff]);
+    // With nothing after it, the reasoning goes with its call.
+    let mut machine = last_leg();
+    let actions = after(&mut machine, LegEvent::LegEnded(bound(1)));
+    assert_eq!(actions, [Action::End(ResponseEnd::WithoutCall)]);
+}
+
+#[test]
+fn a_pending_handoff_is_known_after_each_response_of_its_turn() {
+    let mut machine = ResponseMachine::new(ordinary());
+    after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[0], 2, StopReason::Calls, 1)),
+    );
+    let open = |pending: &str| ResponseEffect::WriteId {
+        shown: "a".into(),
+        origin: ResponseOrigin::Open(OpenResponse {
+            response: "a".into(),
+            owed: Vec::new(),
+            pending: Some((pending.into(), None)),
+        }),
+    };
+    assert_eq!(
+        after(&mut machine, LegEvent::Written),
+        [Action::Perform(open("p"))]
+    );
+    let mut terms = ordinary();
+    terms.first.pending = Some(("earlier".into(), None));
+    let mut machine = ResponseMachine::new(terms);
+    let actions = after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[], 1, StopReason::Calls, 1)),
+    );
+    assert_eq!(actions, [Action::Perform(open("earlier"))]);
+}
+
+#[test]
+fn in_stop_mode_the_answer_ends_after_the_sentinel() {
+    let mut machine = ResponseMachine::new(ResponseOptions {
+        stops: true,
+        ..ordinary()
+    });
+    after(
+        &mut machine,
+        LegEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+    );
+    let actions = after(&mut machine, written(1));
+    assert!(
+        matches!(
+            &actions[..],
+            [Action::Say(_), Action::Perform(ResponseEffect::WriteId { .. })]
+        ),
+        "{actions:?}"
+    );
+    let ended = after(&mut machine, LegEvent::Written);
+    assert!(
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.after.is_some()),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn only_effects_that_look_into_the_request_bring_it_back() {
+    let write_id = ResponseEffect::WriteId {
+        shown: "resp_1".to_owned(),
+        origin: ResponseOrigin::read("resp_2"),
+    };
+    let send = ResponseEffect::Send {
+        leg: NextLeg::default(),
+        pause: Duration::ZERO,
+        failed: 0,
+    };
+    let handoff = ResponseEffect::WriteHandoff(NewHandoff::of_model("p".to_owned(), None, None));
+    let rows = [
+        (write_id, false),
+        (ResponseEffect::WritePairs(Vec::new()), false),
+        (send, true),
+        (handoff, true),
+    ];
+    for (effect, needed) in rows {
+        assert_eq!(effect.needs_request(), needed, "{effect:?}");
+    }
+}
+
+#[test]
+fn an_end_without_its_leg_states_that_legs_tokens() {
+    let size = |_: &NextLeg| 4 * BYTES_PER_TOKEN as usize + 1;
+    assert!(matches!(
+        ResponseEnd::Stopped(NextLeg::default()).ending(size),
+        Ending::Stopped { next_input: 4 }
+    ));
+    assert!(matches!(
+        ResponseEnd::Lost(NextLeg::default()).ending(size),
+        Ending::Lost { next_input: 4 }
+    ));
+    let unused = |_: &NextLeg| -> usize { panic!("the request is not rewritten for an ordinary end") };
+    assert!(matches!(ResponseEnd::Own.ending(unused), Ending::Own));
+}

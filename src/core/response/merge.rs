@@ -1,0 +1,305 @@
+//! The legs of one streamed response, frame by frame.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::written_call::writes_call;
+use crate::limits::LEG_LOG;
+use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
+use crate::wire::framing::{ArrayWriter, Framing};
+use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening, Wire};
+
+/// Takes upstream's frames and emits what the agent may see.
+pub struct StreamMerge {
+    framer: Framer,
+    /// The array that is sent, where that is the framing.
+    array: ArrayWriter,
+    pub machine: LegMachine,
+    /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
+    /// was read with them, and upstream's events are small.
+    log: Option<Vec<u8>>,
+    logged: usize,
+    /// Whether output was changed, so that unread frames would contradict it.
+    committed: bool,
+    /// Whether the stream can neither be parsed further nor passed on unchanged.
+    pub failed: bool,
+    /// Whether any bytes of the present leg were passed on.
+    pub(super) leg_shown: bool,
+    /// Whether the last frames are buffered: a hidden call, or the end of a leg.
+    withholding: bool,
+    /// A frame exceeded the limit: bytes pass unread until the leg's end.
+    blind: bool,
+    frame_limit: usize,
+}
+
+impl StreamMerge {
+    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was hidden yet.
+    /// `keep`: the leg's output is kept for a follow-up.
+    pub fn new(machine: LegMachine, frame_limit: usize, keep: bool) -> Self {
+        Self {
+            framer: Framer::new(machine.framing(), frame_limit),
+            array: ArrayWriter::default(),
+            machine,
+            log: keep.then(Vec::new),
+            logged: 0,
+            committed: false,
+            failed: false,
+            leg_shown: false,
+            withholding: false,
+            blind: false,
+            frame_limit,
+        }
+    }
+
+    /// Takes upstream's next bytes; appends what goes to the agent now.
+    pub fn feed(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
+        let sent = out.len();
+        self.take(chunk, out);
+        self.leg_shown |= out.len() > sent;
+    }
+
+    fn take(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
+        if self.blind {
+            out.push(chunk);
+            return;
+        }
+        let sent = out.len();
+        match self.framer.push(chunk) {
+            Ok(batch) if batch.frames.is_empty() => {}
+            Ok(batch) => {
+                self.batch(&batch, out);
+                self.withholding = out.len() == sent;
+            }
+            // After a hidden call or in a later leg, unread frames would make the message invalid.
+            Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
+            Err(OversizeFrame(buffered)) => {
+                self.blind = true;
+                out.push(buffered);
+            }
+        }
+    }
+
+    fn batch(&mut self, batch: &FrameBatch, out: &mut Vec<Bytes>) {
+        self.remember(batch.buf.clone());
+        let mut read = Vec::new();
+        if self.machine.framing() == Framing::JsonArray {
+            for range in &batch.frames {
+                self.frame(batch.buf.slice(range.clone()), &mut read);
+            }
+            self.elements(read, out);
+        } else {
+            let mut run = OutputRun::new(&batch.buf);
+            for range in &batch.frames {
+                self.frame(batch.buf.slice(range.clone()), &mut read);
+                run.read(range, &mut read, out);
+            }
+            run.flush(out);
+        }
+    }
+
+    fn frame(&mut self, raw: Bytes, out: &mut Vec<Bytes>) {
+        let data = self.machine.framing().data(&raw);
+        match self.machine.framing() {
+            _ if data.is_empty() => out.push(raw.clone()),
+            Framing::JsonArray => self.machine.frame(&raw.slice_ref(&data), &data, out),
+            _ => self.machine.frame(&raw, &data, out),
+        }
+    }
+
+    /// In an array every piece is an element.
+    fn elements(&mut self, pieces: Vec<Bytes>, out: &mut Vec<Bytes>) {
+        for piece in pieces {
+            self.array.element(piece, out);
+        }
+    }
+
+    /// Frames of the machine's own making.
+    fn show(&mut self, made: Vec<Bytes>, out: &mut Vec<Bytes>) {
+        match self.machine.framing() {
+            Framing::JsonArray => self.elements(made, out),
+            _ => out.extend(made),
+        }
+    }
+
+    /// Ends upstream's stream. A last frame without its terminator counts where its data is whole JSON; anything else
+    /// passes unchanged.
+    pub fn finish_leg(&mut self, out: &mut Vec<Bytes>) {
+        let rest = self.framer.finish();
+        if rest.is_empty() {
+            return;
+        }
+        let data = self.machine.framing().data(&rest);
+        let sent = out.len();
+        if crate::text::json::whole(&data).is_ok() {
+            let framed = Bytes::from([&rest[..], self.machine.framing().terminator()].concat());
+            let mut passed = Vec::new();
+            self.frame(framed.clone(), &mut passed);
+            self.remember(framed);
+            self.show(passed, out);
+        } else if self.is_changed() {
+            // Half a frame before one of baton's frames would spoil both.
+        } else if self.machine.framing() != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
+            out.push(rest);
+        }
+        self.leg_shown |= out.len() > sent;
+    }
+
+    fn remember(&mut self, bytes: Bytes) {
+        self.logged += bytes.len();
+        if self.logged > LEG_LOG {
+            self.log = None;
+        }
+        if let Some(log) = self.log.as_mut().filter(|_| !bytes.is_empty()) {
+            log.extend_from_slice(&bytes);
+        }
+    }
+
+    /// The result of the present leg so far.
+    pub fn report(&self) -> &LegReport {
+        self.machine.report()
+    }
+
+    /// Whether the leg's own last event was seen.
+    pub fn leg_ended(&self) -> bool {
+        self.report().ended
+    }
+
+    /// Whether upstream's last frames are buffered, so that the agent receives nothing.
+    pub fn withholding(&self) -> bool {
+        self.withholding || self.machine.holds_end()
+    }
+
+    /// Whether the agent gets other frames than upstream's.
+    fn is_changed(&self) -> bool {
+        self.committed || self.withholding()
+    }
+
+    /// Ends the response with the protocol's own error. An unchanged response breaks off as upstream's does, and so does
+    /// one whose bytes pass unread.
+    pub fn fail(&mut self, wire: &dyn Wire, error: &str, out: &mut Vec<Bytes>) {
+        if self.is_changed() && !self.blind {
+            // A leg that has only begun has not shown it yet.
+            if let Some(opening) = self.machine.take_opening().filter(|_| self.leg_shown) {
+                self.say(&opening, out);
+            }
+            let event = wire.stream_error(self.machine.framing(), error, self.array.is_open());
+            out.push(event.into());
+        }
+    }
+
+    /// What the model wrote in this leg; `None` where it was too much to keep.
+    pub fn spoken(&self) -> Option<LegOutput> {
+        let log = self.log.as_ref()?;
+        let mut framer = Framer::new(self.machine.framing(), self.frame_limit);
+        let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
+        let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
+        Some(LegOutput::Stream(frames.collect()))
+    }
+
+    /// Whether the model wrote a call of our tool as text; not known of a leg that was too long to keep.
+    pub fn writes_call(&self) -> bool {
+        let Some(log) = self.log.as_deref() else {
+            return false;
+        };
+        // An array's end may come after the leg's last element.
+        let is_open = self.machine.framing() == Framing::JsonArray && crate::text::json::whole(log).is_err();
+        match is_open {
+            true => writes_call(&[log, b"]"].concat()),
+            false => writes_call(log),
+        }
+    }
+
+    /// The bytes that follow belong to another leg.
+    pub fn next_leg(&mut self) {
+        self.framer = Framer::new(self.machine.framing(), self.frame_limit);
+        self.committed = true;
+        self.failed = false;
+        self.leg_shown = false;
+        self.log = Some(Vec::new());
+        self.logged = 0;
+        self.blind = false;
+        // Nothing of this leg was shown yet.
+        self.withholding = true;
+        self.machine.next_leg();
+    }
+
+    /// The response begins with a text of ours: a note, or the sentinel of a handoff after which its first leg starts.
+    pub fn open_with(&mut self, text: String) {
+        self.committed = true;
+        self.machine.open_with(text);
+    }
+
+    /// Begins a response before any leg does: a text of our own follows, and a leg after
+    /// [`next_leg`](Self::next_leg).
+    pub fn begin(&mut self, begun: &StreamOpening, out: &mut Vec<Bytes>) {
+        let mut first = Vec::new();
+        self.feed(begun.frames.clone(), &mut first);
+        match begun.is_shown {
+            true => out.append(&mut first),
+            false => self.array = ArrayWriter::default(),
+        }
+    }
+
+    /// Assistant text of our own.
+    pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let mut made = Vec::new();
+        self.machine.say(text, &mut made);
+        self.show(made, out);
+    }
+
+    /// Emits a keep-alive; none where bytes pass unread, since they may be in the middle of a frame.
+    pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        if !self.blind {
+            self.machine.keepalive(out);
+        }
+    }
+
+    /// The response's end.
+    pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        let mut made = Vec::new();
+        self.machine.close(ending, &mut made);
+        self.show(made, out);
+        if self.machine.framing() == Framing::JsonArray && !self.blind {
+            self.array.end(out);
+        }
+    }
+}
+
+/// Neighbouring frames of one read that are forwarded unchanged, in one piece: a slice of the read.
+struct OutputRun<'a> {
+    buf: &'a Bytes,
+    same: Range<usize>,
+}
+
+impl<'a> OutputRun<'a> {
+    fn new(buf: &'a Bytes) -> Self {
+        Self { buf, same: 0..0 }
+    }
+
+    /// A frame was read, and became these pieces.
+    fn read(&mut self, frame: &Range<usize>, pieces: &mut Vec<Bytes>, out: &mut Vec<Bytes>) {
+        let raw = &self.buf[frame.clone()];
+        match &pieces[..] {
+            [piece] if piece.as_ptr() == raw.as_ptr() && piece.len() == raw.len() => {
+                pieces.clear();
+                if self.same.end != frame.start {
+                    self.flush(out);
+                    self.same.start = frame.start;
+                }
+                self.same.end = frame.end;
+            }
+            _ => {
+                self.flush(out);
+                out.append(pieces);
+            }
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<Bytes>) {
+        if !self.same.is_empty() {
+            out.push(self.buf.slice(self.same.clone()));
+        }
+        self.same = 0..0;
+    }
+}

@@ -1,0 +1,31 @@
+//! Makes one response to the agent from one or more legs: reads a leg, hides our call, determines the outcome, and
+//! decides what happens next.
+//!
+//! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
+//! handoff and sends the next leg is the proxy's business.
+
+mod answer;
+mod events;
+#[cfg(test)]
+mod foreign_tests;
+mod machine;
+#[cfg(test)]
+mod machine_steps_tests;
+#[cfg(test)]
+mod machine_tests;
+mod merge;
+mod opening;
+mod progress_line;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod written_call;
+
+pub use answer::{JoinedAnswer, LegProgress, StreamedAnswer};
+pub use events::{Action, LegEvent, ResponseEffect, ResponseEnd};
+pub use machine::{ResponseMachine, ResponseOptions};
+pub use merge::StreamMerge;
+pub use opening::AnswerOpening;
+pub use progress_line::ProgressLine;
+pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
+pub use written_call::writes_call;
