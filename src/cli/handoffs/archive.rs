@@ -1,4 +1,4 @@
-//! `baton handoffs archive` and `delete`.
+//! `baton handoffs archive` and `baton handoffs delete`.
 
 use super::args::{ArchiveArgs, DeleteArgs};
 use super::files;
@@ -25,7 +25,7 @@ fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut O
     let (status, done) = match (args.undo, args.activate) {
         (false, _) => (HandoffStatus::Archived, "archived"),
         (true, true) => (HandoffStatus::Active, "active"),
-        // It is found by its id only, until it is resumed.
+        // Superseded, so that only its id finds it until it is resumed.
         (true, false) => (HandoffStatus::Superseded, "taken out again"),
     };
     let superseded = blocking(&lookup.config, async |store| {

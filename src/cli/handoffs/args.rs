@@ -31,7 +31,7 @@ pub(in crate::cli) struct HandoffsArgs {
 pub(super) enum HandoffsCommand {
     /// List handoffs, newest first, or the handoff files of a session
     List(ListArgs),
-    /// Show one handoff, by default the newest: all its data, its document, or a summary
+    /// Show one handoff, by default the newest, with all its data, as its document, or in summary
     Show(ShowArgs),
     /// Make a handoff of a conversation from the journal, without calling a model
     Draft(DraftArgs),
@@ -39,33 +39,33 @@ pub(super) enum HandoffsCommand {
     Create(Box<CreateArgs>),
     /// Compare a handoff with the repository, or check documents and files for errors
     Check(CheckHandoffArgs),
-    /// Archive a handoff, which can still be resumed, or a handoff file; both are listed with --all only
+    /// Archive a handoff (which can still be resumed) or a handoff file, so that only --all lists it
     Archive(ArchiveArgs),
-    /// Delete handoff files: one, or all that are older than some time
+    /// Delete one handoff file, or all that are older than some time
     Delete(DeleteArgs),
-    /// Continue a handoff in a new session of any agent: print the command, or run it
+    /// Continue a handoff in a new session of any agent, by printing the command or running it
     Resume(ResumeArgs),
 }
 
-/// The directory of handoff files.
+/// Options that locate the handoff files.
 #[derive(Debug, ClapArgs)]
 pub(super) struct DirectoryArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Directory of the handoff files [handoff.dir]
+    /// Use the handoff files in this directory [handoff.dir]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
 }
 
-/// How a document is written.
+/// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum DocumentFormat {
-    /// Markdown, for people and models
+    /// Markdown, for users and models
     #[value(alias = "markdown")]
     Md,
     /// JSON
     Json,
-    /// YAML, as handoff files are
+    /// YAML, the format of handoff files
     Yaml,
 }
 
@@ -88,19 +88,19 @@ pub(super) struct ListArgs {
     /// Group handoffs by chain, oldest first, each branch after its fork
     #[arg(long)]
     pub(super) map: bool,
-    /// Maximum number; 0: no limit [default: 20, 10 of handoff files]
+    /// List at most this many (0: no limit) [default: 20, or 10 handoff files]
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     pub(super) limit: Option<usize>,
-    /// Include archived ones
+    /// Include archived handoffs or files
     #[arg(long)]
     pub(super) all: bool,
-    /// Only those of this conversation
+    /// List only handoffs of this conversation
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
-    /// Only those with this status
+    /// List only handoffs with this status
     #[arg(long, value_name = "STATUS", value_parser = named(HandoffStatus::ALL, HandoffStatus::name))]
     pub(super) status: Option<HandoffStatus>,
-    /// Only those about this topic
+    /// List only handoffs about this topic
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
     /// List the handoff files of all sessions
@@ -109,7 +109,7 @@ pub(super) struct ListArgs {
     /// List the sessions that have handoff files
     #[arg(long, conflicts_with_all = ["session", "files", "map", "all", "conversation", "status", "topic"])]
     pub(super) sessions: bool,
-    /// Print the ledger of a session, `general` by default: one entry for each file that was written
+    /// Print the ledger of a session (`general` by default), with one entry for each file that was written
     #[arg(long, conflicts_with_all = ["files", "sessions", "json", "jsonl"])]
     pub(super) ledger: bool,
     /// Keep running, and print a line of JSON for each new handoff and each changed status
@@ -135,35 +135,36 @@ Examples:
   baton handoffs show --here --for fresh  # in a hook at the start of a session
   baton handoffs show --files --line --follow")]
 pub(super) struct ShowArgs {
-    /// The handoff's id, or a unique prefix of it; a directory, a handoff file, or a session with handoff files
+    /// Handoff to show, by its id, a unique prefix of it, a directory, a handoff file, or a session with
+    /// handoff files
     pub(super) name: Option<String>,
     #[command(flatten)]
     pub(super) directory: DirectoryArgs,
-    /// The newest handoff file of all sessions
+    /// Show the newest handoff file of all sessions
     #[arg(long, conflicts_with_all = ["name", "topic"])]
     pub(super) files: bool,
-    /// The newest file of the session that hooks name after the working directory
+    /// Show the newest file of the session that hooks name after the working directory
     #[arg(long, conflicts_with_all = ["name", "topic", "files"])]
     pub(super) here: bool,
-    /// The newest active one about this topic
+    /// Show the newest active handoff about this topic
     #[arg(long, value_name = "TOPIC", conflicts_with = "name")]
     pub(super) topic: Option<String>,
     /// Print the document in this format
     #[arg(long, value_enum, group = "form")]
     pub(super) format: Option<DocumentFormat>,
-    /// Print the directory with its files, or the file's path
+    /// Print the directory with the handoff's files, or the file's path
     #[arg(long, group = "form")]
     pub(super) path: bool,
     /// Print a summary: fresh (for a new session), clear (after its context was cleared), compact (one line)
     #[arg(long = "for", value_name = "PURPOSE", group = "form", value_parser = named(RecoveryPurpose::ALL, RecoveryPurpose::name))]
     pub(super) purpose: Option<RecoveryPurpose>,
-    /// Print goal and next step of a handoff file in one line, for a prompt; nothing if there is none
+    /// Print goal and next step of a handoff file on one line, for a prompt (nothing if there is none)
     #[arg(long, group = "form")]
     pub(super) line: bool,
-    /// With --line: print the line again whenever it changes
+    /// Print the line again whenever it changes (with --line)
     #[arg(long, requires = "line")]
     pub(super) follow: bool,
-    /// With --for: the repository that it is compared with [handoff.git_dir]; by default the working directory
+    /// Compare with this repository (with --for) [handoff.git_dir] [default: the working directory]
     #[arg(long, value_name = "DIR", requires = "purpose")]
     pub(super) git_dir: Option<PathBuf>,
     /// Print JSON
@@ -185,35 +186,36 @@ Examples:
   baton handoffs draft 3f9c --bundle > ask.md     # paste into any model, save its answer
   baton handoffs draft 3f9c --from answer.md")]
 pub(super) struct DraftArgs {
-    /// The conversation's key, or a unique prefix of it
+    /// Conversation to draft from, by its key or a unique prefix of it
     pub(super) key: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Goal of the next session, word for word at the top of the document; its words also select what is kept
+    /// Put this goal of the next session at the top of the document, and keep the content that its words
+    /// select
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) focus: String,
-    /// Purpose of the next session
+    /// Select content for this purpose of the next session
     #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = named(Preset::ALL, Preset::name))]
     pub(super) preset: Preset,
-    /// Maximum number of tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
+    /// Limit the document to about this many tokens [draft.facts_tokens, with --bundle draft.bundle_tokens]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(super) tokens: Option<u32>,
-    /// The repository whose state it describes [draft.git_dir]
+    /// Describe the state of this repository [draft.git_dir]
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
-    /// Leave the state of the repository out
+    /// Leave out the state of the repository
     #[arg(long, conflicts_with = "git_dir")]
     pub(super) no_git: bool,
-    /// Leave commands out
+    /// Leave out commands
     #[arg(long)]
     pub(super) no_commands: bool,
-    /// Leave out why files were changed
+    /// Leave out the reasons why files were changed
     #[arg(long)]
     pub(super) no_why: bool,
-    /// Store nothing: print the request for a model
+    /// Print the request for a model, and store nothing
     #[arg(long, conflicts_with_all = ["json", "from"])]
     pub(super) bundle: bool,
-    /// Use this document, and append what it lacks; - is standard input
+    /// Use this document, and append missing items (- is standard input)
     #[arg(long, value_name = "FILE")]
     pub(super) from: Option<PathBuf>,
     /// Print JSON
@@ -232,99 +234,99 @@ Examples:
   baton handoffs create --auto --hook < hook-input.json      # in a pre-compact hook
   baton handoffs create api --goal G --now N -o - --format md")]
 pub(super) struct CreateArgs {
-    /// The session: letters, digits, `_` and `-`; by default `general`
+    /// Session of the file: letters, digits, `_` and `-` [default: general]
     #[arg(default_value = "", hide_default_value = true)]
     pub(super) session: String,
     #[command(flatten)]
     pub(super) directory: DirectoryArgs,
-    /// What was accomplished
+    /// Record the accomplishment
     #[arg(long, value_name = "TEXT")]
     pub(super) goal: Option<String>,
-    /// What the next session does first
+    /// Record the first step of the next session
     #[arg(long, value_name = "TEXT")]
     pub(super) now: Option<String>,
-    /// The command that verifies the work
+    /// Record the command that verifies the work
     #[arg(long, value_name = "COMMAND")]
     pub(super) test: Option<String>,
-    /// A blocker; may be repeated
+    /// Record a blocker (may be repeated)
     #[arg(long, value_name = "TEXT")]
     pub(super) blocker: Vec<String>,
-    /// A next step; may be repeated
+    /// Record a next step (may be repeated)
     #[arg(long, value_name = "TEXT")]
     pub(super) next: Vec<String>,
-    /// An open question; may be repeated
+    /// Record an open question (may be repeated)
     #[arg(long, value_name = "TEXT")]
     pub(super) question: Vec<String>,
-    /// A decision with its reason; may be repeated
+    /// Record a decision with its reason (may be repeated)
     #[arg(long, value_name = "WHAT=WHY")]
     pub(super) decision: Vec<String>,
-    /// complete, partial or blocked; by default derived from the rest
+    /// Set the status to complete, partial or blocked [default: derived from the rest]
     #[arg(long, value_name = "STATUS")]
     pub(super) status: Option<String>,
-    /// SUCCEEDED, PARTIAL_PLUS, PARTIAL_MINUS or FAILED
+    /// Set the outcome to SUCCEEDED, PARTIAL_PLUS, PARTIAL_MINUS or FAILED
     #[arg(long, value_name = "OUTCOME")]
     pub(super) outcome: Option<String>,
-    /// Read an agent's output; - is standard input
+    /// Read an agent's output (- is standard input)
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) output: Option<PathBuf>,
     /// Read a session file of Claude Code, Codex, gemini-cli, qwen-code or pi
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) session_file: Option<PathBuf>,
-    /// Read a proxied conversation: its key, or a unique prefix of it
+    /// Read a proxied conversation, by its key or a unique prefix of it
     #[arg(long, value_name = "KEY", group = "source")]
     pub(super) conversation: Option<String>,
-    /// Read a YAML or JSON file; - is standard input
+    /// Read a YAML or JSON file (- is standard input)
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) from_file: Option<PathBuf>,
     /// Read an agent's hook input (JSON with `transcript_path` and `cwd`) from standard input
     #[arg(long, group = "source")]
     pub(super) hook: bool,
-    /// For hooks: asks no questions, names the file by the second, ends within 30 seconds
+    /// Run as a hook: ask no questions, put seconds into the file's name, and end within 30 seconds
     #[arg(long)]
     pub(super) auto: bool,
-    /// Ends within this time, for hooks that may take less
+    /// End within this time, for hooks that may take less
     #[arg(long, value_name = "SECS", requires = "auto", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) within: u16,
-    /// Description in the file's name; by default the goal's first words
+    /// Use this description in the file's name [default: the goal's first words]
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// The agent's name, as beads knows it
+    /// Set the agent's name in beads
     #[arg(long, value_name = "NAME")]
     pub(super) agent: Option<String>,
-    /// cc, cod or gmi
+    /// Set the agent's type: cc, cod or gmi
     #[arg(long, value_name = "TYPE")]
     pub(super) agent_type: Option<String>,
-    /// Its terminal pane
+    /// Set the agent's terminal pane
     #[arg(long, value_name = "ID")]
     pub(super) pane: Option<String>,
-    /// Tokens of its context in use
+    /// Record how many tokens of the agent's context are in use
     #[arg(long, value_name = "N", requires = "tokens_max")]
     pub(super) tokens_used: Option<i64>,
-    /// Size of its context in tokens
+    /// Record the size of the agent's context in tokens
     #[arg(long, value_name = "N")]
     pub(super) tokens_max: Option<i64>,
-    /// The repository whose state is recorded [handoff.git_dir]; by default the working directory
+    /// Record the state of this repository [handoff.git_dir] [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
     /// Query neither git nor beads
     #[arg(long)]
     pub(super) alone: bool,
-    /// The project, as Agent Mail knows it; with the next two by default the repository
+    /// Set the project in Agent Mail (with the next two) [default: the repository]
     #[arg(long, value_name = "KEY")]
     pub(super) project: Option<String>,
-    /// For how long a transfer reserves the agent's files again
+    /// Reserve the agent's files again for this time in a transfer
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(i64).range(1..=31_536_000))]
     pub(super) transfer_ttl: Option<i64>,
-    /// How long a transfer waits before its second try
+    /// Wait this time in a transfer before the second attempt
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(i64).range(1..=3600))]
     pub(super) transfer_grace: Option<i64>,
-    /// Write to this file, not into the session's directory; - is standard output
+    /// Write to this file instead of the session's directory (- is standard output)
     #[arg(long = "out", short = 'o', value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
-    /// Format of the file, with -o
+    /// Write this format (with -o)
     #[arg(long, value_enum, default_value_t = DocumentFormat::Yaml, requires = "out")]
     pub(super) format: DocumentFormat,
-    /// Print JSON; asks no questions
+    /// Print JSON, and ask no questions
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -342,14 +344,14 @@ Examples:
   baton handoffs check --syntax
   baton handoffs check --syntax .ntm/handoffs/api/*.yaml --json | jq '.[].errors'")]
 pub(super) struct CheckHandoffArgs {
-    /// Ids, directories, handoff files or sessions; by default the newest handoff file
+    /// Handoffs to check, by ids, directories, handoff files or sessions [default: the newest handoff file]
     pub(super) names: Vec<String>,
     #[command(flatten)]
     pub(super) directory: DirectoryArgs,
-    /// Report where a document's Markdown differs from its JSON, and what is wrong with handoff files
+    /// Report where a document's Markdown differs from its JSON, and errors in handoff files
     #[arg(long)]
     pub(super) syntax: bool,
-    /// The repository [handoff.git_dir]; by default the working directory
+    /// Compare with this repository [handoff.git_dir] [default: the working directory]
     #[arg(long, value_name = "DIR", conflicts_with = "syntax")]
     pub(super) git_dir: Option<PathBuf>,
     /// Print JSON, with the quality of a file
@@ -365,14 +367,15 @@ Examples:
   baton handoffs archive api/2026-11-22_18-05_login-works.yaml
   baton handoffs archive api/2026-11-22_18-05_login-works.yaml --undo")]
 pub(super) struct ArchiveArgs {
-    /// The handoff's id, or a unique prefix of it, or its directory; or a handoff file: its path, or SESSION/NAME.yaml
+    /// Handoff to archive, by its id, a unique prefix of it, its directory, or as a handoff file (path or
+    /// SESSION/NAME.yaml)
     pub(super) name: String,
     #[command(flatten)]
     pub(super) directory: DirectoryArgs,
     /// Take it out of the archive
     #[arg(long)]
     pub(super) undo: bool,
-    /// With --undo: make it the active one of its work, superseding the present one
+    /// Make it the active handoff of its work, superseding the present one (with --undo)
     #[arg(long, requires = "undo")]
     pub(super) activate: bool,
 }
@@ -386,18 +389,19 @@ Examples:
   baton handoffs delete --archived --older-than 30d
   baton handoffs delete --older-than 12h --dry-run")]
 pub(super) struct DeleteArgs {
-    /// A path, or SESSION/NAME.yaml in the directory of handoff files
+    /// File to delete: a path, or SESSION/NAME.yaml in the directory of handoff files
     #[arg(conflicts_with = "older_than")]
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) directory: DirectoryArgs,
-    /// All files older than this by the time in their names, but the newest of each session: an age (12h, 30d) or a date
+    /// Delete all files that are older than this age (12h, 30d) or date by their names, except each session's
+    /// newest
     #[arg(long, value_name = "AGE", value_parser = period_start)]
     pub(super) older_than: Option<PeriodStart>,
-    /// Of these, archived files alone
+    /// Delete only archived files
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) archived: bool,
-    /// Delete nothing, and list what would be deleted
+    /// List the files to be deleted, and delete nothing
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) dry_run: bool,
 }
@@ -412,26 +416,26 @@ Examples:
   baton handoffs resume 0199a3c2-7d1e --with claude --run
   baton handoffs resume 0199a3c2-7d1e --with pi --headless --prompt \"Do the tests first.\" --run -- --mode json")]
 pub(super) struct ResumeArgs {
-    /// The handoff's id, or a unique prefix of it
+    /// Handoff to resume, by its id or a unique prefix of it
     pub(super) id: String,
-    /// The agent, as for `baton run`
+    /// Resume with this agent, named as for `baton run`
     #[arg(long, value_name = "AGENT")]
     pub(super) with: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Text after the carry-over prompt
+    /// Add this text after the carry-over prompt
     #[arg(long, value_name = "TEXT")]
     pub(super) prompt: Option<String>,
-    /// One answer, without the agent's screen
+    /// Get a single response, without the agent's screen
     #[arg(long)]
     pub(super) headless: bool,
-    /// Start the agent, through baton
+    /// Start the agent through baton
     #[arg(long)]
     pub(super) run: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "run")]
     pub(super) json: bool,
-    /// More arguments for the agent
+    /// Further arguments for the agent
     #[arg(last = true, value_name = "ARGS")]
     pub(super) arguments: Vec<OsString>,
 }

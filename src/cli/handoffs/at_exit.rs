@@ -1,5 +1,6 @@
-//! The handoffs that sessions leave when their agent has exited, made from the journal, or from what a hook hands over, without a
-//! model.
+//! Handoffs that sessions leave when their agent has exited.
+//!
+//! Such a handoff is made without a model, from the journal or from a hook's input.
 
 use std::path::PathBuf;
 use std::thread;
@@ -26,23 +27,24 @@ use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
 use baton_core::transcript::Transcript;
 
-/// What a proxy that goes on may take to write its journal: it gathers notes for a quarter of a second.
+/// Time for a proxy that continues to write its journal, which gathers notes for a quarter of a second.
 const WRITTEN: Duration = Duration::from_millis(400);
 
-/// Longest wait for exchanges that are under way: they may be another agent's.
+/// Maximum wait for exchanges under way, which may be another agent's.
 const ENDED: Duration = Duration::from_secs(2);
 
-/// Pause between two looks at the journal.
+/// Pause between two reads of the journal.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// Handoffs of a conversation that are looked through for the newest one with a document.
+/// Maximum handoffs of a conversation that are searched for the newest one with a document.
 const LATEST: usize = 8;
 
-/// Characters of an id that a user types.
+/// Number of characters of an id that a user types.
 const ID: usize = 13;
 
-/// Writes a handoff with its document for each conversation of a run that has work since its last one, and names their
-/// directories. A failure is reported, and changes nothing else: the agent has ended.
+/// Writes a handoff with its document for each conversation of a run that has work since its last one.
+///
+/// Prints their directories. A failure is only reported, because the agent has ended already.
 pub(in crate::cli) fn at_exit(config: &Config, run: &str, is_complete: bool) {
     let policy = &config.documents;
     if !(policy.enabled && policy.at_exit) || config.store.kind == StoreKind::Memory {
@@ -53,7 +55,7 @@ pub(in crate::cli) fn at_exit(config: &Config, run: &str, is_complete: bool) {
     }
 }
 
-/// The terminal may be closed.
+/// Reports a failure. Errors are ignored, because the terminal may be closed.
 fn tell_failure(failure: &CommandFailure) {
     if !failure.message.is_empty() {
         let _ = Out::stderr().line(format_args!("baton: no handoff at exit: {}", failure.message));
@@ -104,7 +106,8 @@ fn settle(query: &JournalReader, run: &str) -> CliResult {
     }
 }
 
-/// The handoff of a conversation with its directory; `None` where there is no work since its last one.
+/// Stores a conversation's handoff and returns it with its directory; `None` if there is no work since the
+/// last one.
 async fn write(
     config: &Config,
     query: &JournalReader,
@@ -122,7 +125,8 @@ async fn write(
     Ok(directory.map(|directory| (handoff, directory)))
 }
 
-/// The handoff of a session's work, made without a model and not yet stored; `None` where there is too little of it.
+/// Makes the handoff of a session's work without a model, and does not store it; `None` if there is too
+/// little work.
 pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> CliResult<Option<Handoff>> {
     let carried = drafting::locally(config, work, |index| {
         let whereabouts =
@@ -137,8 +141,10 @@ pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> CliResult<O
     Ok(carried.map(made))
 }
 
-/// What a handoff of a recorded session would have carried: a draft without a model of all that its reader has seen, with what it
-/// lacked behind it; `None` where there is too little of it.
+/// Estimates the content of a handoff of a recorded session; `None` if there is too little work.
+///
+/// The content is a draft without a model of everything that the reader has seen, with missing items
+/// appended.
 pub(in crate::cli) fn carried_of_session(
     config: &Config,
     reader: &SessionReader,
@@ -171,7 +177,7 @@ async fn is_handed_over(
             return Ok(false);
         }
         let found = documents::find(store, &work.principal, handoff.id).await;
-        // One that waits for a user's approval has none yet.
+        // A handoff that awaits the user's approval has no document yet.
         if found.is_ok_and(|found| found.is_some()) {
             return Ok(true);
         }
@@ -179,10 +185,10 @@ async fn is_handed_over(
     Ok(false)
 }
 
-/// The file of a handoff names it here.
+/// Key of the finding that names the handoff in its file.
 const NAMED: &str = "handoff";
 
-/// A session's handoff, to be stored when its file is written.
+/// A session's handoff, which is stored once its file is written.
 pub(super) struct HookedSession {
     handoff: Handoff,
     work: Work,
@@ -191,7 +197,9 @@ pub(super) struct HookedSession {
 }
 
 impl HookedSession {
-    /// `None` where the file is all that is wanted, or the store is unavailable: the file then names no handoff.
+    /// Prepares the handoff of a hook.
+    ///
+    /// `None` if only the file is wanted, or the store is unavailable. The file then names no handoff.
     pub(super) fn new(
         args: &CreateArgs,
         config: &Config,
@@ -230,12 +238,12 @@ impl HookedSession {
         }))
     }
 
-    /// When it was made.
+    /// Creation time of the handoff.
     pub(super) fn made(&self) -> Time {
         Time::of_seconds(i64::try_from(self.handoff.created_ms / 1000).unwrap_or(i64::MAX))
     }
 
-    /// Stores it with its document. A failure is reported: the file is there.
+    /// Stores the handoff with its document. A failure is only reported, because the file exists already.
     pub(super) fn leave(self, config: &Config) {
         let left = drafting::leave(config, &self.store, &self.handoff, &self.work);
         if let Err(failure) = self.runtime.block_on(left) {
@@ -244,8 +252,9 @@ impl HookedSession {
     }
 }
 
-/// The handoff that a hook of this session wrote before, where nobody has resumed it: hooks may run after every turn, and a session
-/// has one document.
+/// Returns the handoff that a hook of this session wrote before, if nobody has resumed it.
+///
+/// Hooks may run after every turn, and a session has one document.
 async fn written_before(store: &SharedStore, conversation: &str) -> CliResult<Option<HandoffId>> {
     let newest = HandoffFilter {
         principal: Some(LOCAL.to_owned()),
@@ -258,7 +267,7 @@ async fn written_before(store: &SharedStore, conversation: &str) -> CliResult<Op
     };
     let record = documents::find(store, LOCAL, last.id).await.ok().flatten();
     let document = record.and_then(|record| documents::document_of(&record));
-    // One that baton saw names its exchange.
+    // A document of a session that baton saw names its exchange, so no hook wrote it.
     if document.is_none_or(|document| document.exchange.is_some()) {
         return Ok(None);
     }

@@ -1,4 +1,5 @@
-//! `baton handoffs check`, and the summary of `show --for`: the contents of a file, and whether they are still true.
+//! `baton handoffs check`, and the summary of `show --for`: a file's contents, and whether they are still
+//! true.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ use baton_core::handoffs::FieldError;
 use baton_core::handoffs::document::validate;
 use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, recover as recovered, score};
 
-/// Time for all queries to git.
+/// Time limit for all git queries together.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Prints a summary of a handoff file, and whether it is still true.
@@ -94,7 +95,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     }
 }
 
-/// The directory that a handoff is compared with.
+/// Directory that a handoff is compared with.
 fn repository<'a>(git_dir: Option<&'a Path>, config: &'a Config) -> &'a Path {
     let dir = git_dir.or(config.documents.git_dir.as_deref());
     dir.unwrap_or(Path::new("."))
@@ -107,7 +108,7 @@ fn no_repository(dir: &Path) -> String {
     }
 }
 
-/// The line that says that the handoff was compared with nothing.
+/// Line for a handoff that could not be compared.
 fn uncompared(drift: &Drift, dir: &Path) -> String {
     let why = no_repository(dir);
     match drift.age() {
@@ -116,13 +117,13 @@ fn uncompared(drift: &Drift, dir: &Path) -> String {
     }
 }
 
-/// The errors of a document. The names are API.
+/// Errors of a document. The field names are public API.
 #[derive(Serialize)]
 struct CheckedDocument {
     path: String,
     valid: bool,
     errors: Vec<FieldError>,
-    /// Hints that are no errors.
+    /// Hints that are not errors.
     notes: Vec<FieldError>,
 }
 
@@ -137,7 +138,7 @@ impl CheckedDocument {
     }
 }
 
-/// `check --syntax`: documents of the store and handoff files.
+/// Runs `check --syntax` over documents of the store and handoff files.
 pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     let names = HandoffLookup::new(&args.directory)?;
     let wanted = match args.names.is_empty() {
@@ -165,6 +166,7 @@ pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
         for path in files {
             match file(&path) {
                 Ok(one) => checked.push(one),
+                // The other files are still checked, and the first failure is reported at the end.
                 Err(failure) => unread = unread.or(Some(failure)),
             }
         }
@@ -186,7 +188,7 @@ pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     }
 }
 
-/// Every document of the store, and every handoff file.
+/// Returns every document of the store, and every handoff file.
 fn everything(names: &HandoffLookup) -> CliResult<Vec<NamedHandoff>> {
     let documents = blocking(&names.config, async |store| lookup::all(&store, true).await)?;
     let documents = documents
@@ -198,7 +200,7 @@ fn everything(names: &HandoffLookup) -> CliResult<Vec<NamedHandoff>> {
         .collect())
 }
 
-/// A handoff file. Invalid YAML is one error; a missing file is a failure.
+/// Checks a handoff file. Invalid YAML is one error; a missing file is a failure.
 fn file(path: &Path) -> CliResult<CheckedDocument> {
     match read_file(path) {
         Ok(found) => {
@@ -217,7 +219,7 @@ fn file(path: &Path) -> CliResult<CheckedDocument> {
     }
 }
 
-/// A document's JSON, with its Markdown.
+/// Checks a document's JSON together with its Markdown.
 fn document(json: &Path) -> CheckedDocument {
     let errors = match fs::read_to_string(json) {
         Ok(text) => {
@@ -236,7 +238,7 @@ fn document(json: &Path) -> CheckedDocument {
     CheckedDocument::new(json, errors, Vec::new())
 }
 
-/// A line for each problem, or one that reports none.
+/// Prints a line for each problem; for a file without any, one that reports it as valid.
 fn print(checked: &[CheckedDocument], out: &mut Out) -> CliResult {
     for one in checked {
         let path = visible(&one.path);

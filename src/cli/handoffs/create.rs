@@ -1,4 +1,4 @@
-//! `baton handoffs create`.
+//! The `baton handoffs create` command: writes a handoff file.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::state::files::yaml_files::{FileError, FileNaming, HandoffDirectory, n
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
-/// Time limit of a file that a user makes.
+/// Time limit for a file that a user makes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The part of a time limit reserved for writing: one of so many.
+/// Fraction of a time limit that is reserved for writing, as its denominator.
 const FOR_WRITING: u32 = 6;
 
 pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
@@ -48,7 +48,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     let sourced = sources::fill(args, &config, until, &mut file)?;
     let worked_in = sourced.directory.as_deref();
     let session = HookedSession::new(args, &config, sourced.handoff, &mut file);
-    // Its document then has a file already.
+    // The session's own time, because its document has a file of that time already.
     let at = session.as_ref().map_or_else(now, HookedSession::made);
     if !has_source && !args.auto && !is_given {
         ask(&mut file)?;
@@ -76,8 +76,9 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     print_created(args, path.as_deref(), &file, out)
 }
 
-/// Ends the process after this time, even if standard input is never closed or a file system does not answer. Files are
-/// written in one step, so none is left incomplete.
+/// Ends the process after this time, even if standard input is never closed or a file system does not answer.
+///
+/// Files are written in one step, so none is left incomplete.
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
@@ -87,7 +88,7 @@ fn end_after(limit: Duration) {
     });
 }
 
-/// Fills goal and next step where a hook cannot ask a user. A file without any content is not written.
+/// Fills goal and next step, because a hook cannot ask the user. Returns false for a file without content.
 fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     if file.goal.is_empty() && file.now.is_empty() && file.blockers.is_empty() {
         return false;
@@ -101,7 +102,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     true
 }
 
-/// The fields that the arguments give.
+/// Creates a file with the fields that the arguments give.
 fn given(args: &CreateArgs) -> CliResult<HandoffFile> {
     let text = |given: &Option<String>| given.clone().unwrap_or_default();
     let mut file = HandoffFile {
@@ -135,7 +136,7 @@ fn pair(text: &str) -> Option<(String, String)> {
     (!what.is_empty() && !why.is_empty()).then(|| (what.to_owned(), why.to_owned()))
 }
 
-/// Asks the user for what matters most.
+/// Asks the user for the most important fields.
 fn ask(file: &mut HandoffFile) -> CliResult {
     let mut err = Out::stderr();
     let mut lines = std::io::stdin().lock().lines();
@@ -196,19 +197,20 @@ fn transfer(
     Ok(())
 }
 
-/// The repository of the session: the one that is named, else the directory that the session worked in if it is on this
-/// machine. Without either it is the configured one, else the working directory.
+/// Returns the repository of the session: the named one, else the directory that the session worked in.
+///
+/// Without either it is the configured one, else the working directory.
 fn git_dir<'a>(args: &'a CreateArgs, config: &'a Config, worked_in: Option<&'a Path>) -> Option<&'a Path> {
     let configured = config.documents.git_dir.as_deref();
     match (&args.git_dir, worked_in) {
         (Some(dir), _) => Some(dir),
-        // Another repository's state would be wrong.
+        // A directory that is not on this machine gives none: another repository's state would be wrong.
         (None, Some(dir)) => Some(dir).filter(|dir| dir.is_dir()),
         (None, None) => Some(configured.unwrap_or(Path::new("."))),
     }
 }
 
-/// Adds what git and beads report, both queried at once.
+/// Adds the state that git and beads report. Both are queried concurrently.
 fn enrich(
     args: &CreateArgs,
     config: &Config,
@@ -232,7 +234,7 @@ fn enrich(
     }
 }
 
-/// Writes the file; returns where it is, unless it was printed.
+/// Writes the file, and returns its path unless it was printed.
 fn write(
     args: &CreateArgs,
     directory: &HandoffDirectory,
@@ -270,7 +272,7 @@ fn write(
     Ok(Some(place.clone()))
 }
 
-/// The failure to write a file, with the arguments that give what it lacks.
+/// Failure to write a file, with the arguments for its missing fields.
 fn unwritten(error: FileError) -> CommandFailure {
     let lacks = |name: &str| matches!(&error, FileError::Invalid(errors) if errors.iter().any(|one| one.field == name));
     let missing: Vec<_> = ["goal", "now"].into_iter().filter(|name| lacks(name)).collect();
@@ -283,7 +285,7 @@ fn unwritten(error: FileError) -> CommandFailure {
 
 fn print_created(args: &CreateArgs, path: Option<&Path>, file: &HandoffFile, out: &mut Out) -> CliResult {
     if args.json {
-        // The names are API.
+        // These member names are public API.
         out.json(&json!({
             "success": true,
             "path": path,

@@ -1,4 +1,4 @@
-//! `baton handoffs draft`: a handoff from the journal, without a provider.
+//! The `baton handoffs draft` command: makes a handoff from the journal, without a provider.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -72,16 +72,16 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
 /// The work of a conversation since its last handoff.
 pub(super) struct Work {
     pub(super) principal: String,
-    /// Its newest request.
+    /// Newest request of the conversation.
     pub(super) newest: JournalRequest,
-    /// The handoff that the request begins with.
+    /// Handoff that the request begins with.
     pub(super) earlier: Option<Handoff>,
-    /// Carried rules that the user dropped.
+    /// Carried rules that the user has dropped.
     pub(super) dropped: Vec<String>,
 }
 
 impl Work {
-    /// Work that no store knows.
+    /// Creates the work of a session that no store has.
     pub(super) fn alone(newest: JournalRequest) -> Self {
         Self {
             principal: LOCAL.to_owned(),
@@ -99,7 +99,7 @@ impl Work {
             |conversation| (conversation.principal, conversation.dropped_rules),
         );
         let event = &newest.row.event;
-        // A later leg begins with what fired before it.
+        // A later leg begins with the handoff that took effect before it.
         let fired = event
             .fired
             .last()
@@ -118,7 +118,7 @@ impl Work {
     }
 }
 
-/// The document as a carry-over prompt, with what it lacks behind it.
+/// Makes the document a carry-over prompt, with missing items appended.
 fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> Carried {
     let transcript = Transcript::from_view(&work.newest.view);
     let earlier = work.earlier.as_ref();
@@ -132,12 +132,12 @@ fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> 
         redactor: &config.redactor(),
     });
     let seen = index.seen(&Whereabouts::from_transcript(&transcript));
-    // It may quote a transcript that contains our marks.
+    // The document may quote a transcript that contains baton's markers.
     let prompt = sentinel::normalised(&draft::carried(document));
     carry::carry(&prompt, &words, Some(&seen), config.carry_policy())
 }
 
-/// The document of a handoff of this work, as it is written.
+/// Composes the document of this work's handoff, as it is written to disk.
 pub(super) fn document_of(settings: &DocumentSettings, handoff: &Handoff, work: &Work) -> HandoffDocument {
     documents::compose(settings, stored_of(handoff, work))
 }
@@ -160,8 +160,9 @@ fn stored_of(handoff: &Handoff, work: &Work) -> StoredHandoff {
     }
 }
 
-/// Stores a handoff, which waits until somebody resumes it, and writes its document. Failure to write that is reported and
-/// changes nothing.
+/// Stores a handoff, which waits until it is resumed, and writes its document.
+///
+/// A failure to write the document is only reported.
 pub(super) async fn leave(
     config: &Config,
     store: &SharedStore,
@@ -194,7 +195,7 @@ fn print_draft(
     let directory = directory.map(|directory| directory.display().to_string());
     let tokens = draft::tokens(document);
     if json {
-        // The names are API; the tokens are the document's estimated size.
+        // These member names are public API. The tokens are the document's estimated size.
         return out.json(&json!({
             "handoff": handoff.id,
             "resume": sentinel::opening(handoff.id),
@@ -220,10 +221,10 @@ fn print_draft(
     out.line(sentinel::opening(handoff.id))
 }
 
-/// The newest request of a conversation.
+/// Reads the newest request of a conversation.
 pub(super) fn newest(query: &JournalReader, key: &str) -> CliResult<JournalRequest> {
     let rows = journal::newest_rows(query, key)?;
-    // A command in the chat may have named another since the request.
+    // A chat command may have set another topic since the request.
     let topic = rows.first().and_then(|row| row.event.topic.clone());
     let newest = journal::newest(query, rows, RequestForm::Sent)?;
     let newest = newest.map(|mut newest| {
@@ -253,8 +254,9 @@ fn indexed(config: &Config, work: &Work) -> DraftIndex {
     index
 }
 
-/// The carry-over prompt of a draft without a model, of all the work and with the state of this repository; `None` where there
-/// is too little of it.
+/// Drafts a carry-over prompt of all the work without a model, with the state of this repository.
+///
+/// `None` if there is too little work.
 pub(super) fn locally(
     config: &Config,
     work: &Work,
@@ -277,7 +279,7 @@ fn too_small(error: BudgetTooSmall) -> CommandFailure {
     Exit::USAGE.with_help(error.to_string(), format!("give more: --tokens {}", error.needed))
 }
 
-/// A document by a user, or by a model that a user prompted.
+/// Reads a document by the user, or by a model that the user prompted.
 fn given(file: &Path) -> CliResult<String> {
     let text = text_of(file)?;
     match text.trim().is_empty() {
@@ -286,7 +288,7 @@ fn given(file: &Path) -> CliResult<String> {
     }
 }
 
-/// The text of a file, or of standard input.
+/// Reads a file, or standard input for `-`.
 pub(super) fn text_of(path: &Path) -> CliResult<String> {
     let mut bytes = Vec::new();
     let read = match path.as_os_str() == "-" {
@@ -297,7 +299,7 @@ pub(super) fn text_of(path: &Path) -> CliResult<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The store, created if missing: the handoff must outlive this process.
+/// Opens the store, and creates it if it is missing, because the handoff must outlive this process.
 pub(super) fn for_writing(config: &Config) -> CliResult<SharedStore> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";

@@ -1,4 +1,4 @@
-//! The commands over existing YAML files.
+//! Commands over existing handoff files in YAML.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -16,7 +16,7 @@ use baton_core::handoffs::yaml::{HandoffFile, names};
 /// Pause between two reads of `show --line --follow`.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Files of a list.
+/// Default length of a list of files.
 const LISTED: usize = 10;
 
 /// Width of a goal in a list on a terminal.
@@ -56,7 +56,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Cli
     out.lines(table(&rows))
 }
 
-/// Prints to standard error what exists instead; a missing file is not an error.
+/// Prints to standard error which files exist instead. A missing file is not an error.
 fn none(session: Option<&str>, names: &HandoffLookup) -> CliResult {
     let mut beside = Out::stderr();
     let sessions = names.directory.sessions()?;
@@ -82,7 +82,10 @@ fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
     ]
 }
 
-/// The newest file of a session, of the session that is named after the working directory, or of all.
+/// Shows the newest file of a session.
+///
+/// Without a session it is the newest of the session named after the working directory (`--here`), or of all
+/// sessions.
 pub(super) fn newest(
     args: &ShowArgs,
     session: Option<&str>,
@@ -97,7 +100,7 @@ pub(super) fn newest(
     }
 }
 
-/// Prints a file as a document of this format.
+/// Prints a file in this format.
 pub(super) fn print(file: &HandoffFile, format: DocumentFormat, out: &mut Out) -> CliResult {
     match format {
         DocumentFormat::Yaml => out.document(&file.to_yaml())?,
@@ -107,7 +110,7 @@ pub(super) fn print(file: &HandoffFile, format: DocumentFormat, out: &mut Out) -
     Ok(())
 }
 
-/// The session that is named after the working directory.
+/// Name of the session that hooks derive from the working directory.
 pub(super) fn session_here() -> Option<String> {
     let dir = std::env::current_dir().ok()?;
     Some(names::session_of(&dir.file_name()?.to_string_lossy()))
@@ -117,7 +120,7 @@ pub(super) fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -
     if args.path {
         return out.line(shown(&found.path));
     }
-    // A file that breaks rules is printed nevertheless.
+    // A file with invalid fields is printed nevertheless.
     warn(&found.errors);
     let by_default = match args.json {
         true => DocumentFormat::Json,
@@ -126,7 +129,7 @@ pub(super) fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -
     print(&found.file, args.format.unwrap_or(by_default), out)
 }
 
-/// The error for a session where a single file is needed.
+/// Failure for a session if a single file is needed.
 pub(super) fn is_session(session: &str) -> CommandFailure {
     Exit::USAGE.with_help(format!("{session} is a session"), format!(
         "`baton handoffs show {session}` prints its newest handoff file, `baton handoffs list {session}` lists them"
@@ -149,7 +152,9 @@ pub(super) fn line(session: Option<&str>, follow: bool, lookup: &HandoffLookup, 
     }
 }
 
-/// Archives a file, or takes it out again, named by its path in the archive or by the one before.
+/// Archives a file, or restores it.
+///
+/// A file to restore is named by its path in the archive or by its original path.
 pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut Out) -> CliResult {
     let archived = names.directory.archived(path).filter(|_| undo);
     let path = archived.as_deref().unwrap_or(path);
@@ -162,7 +167,7 @@ pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut 
     out.line(shown(&place))
 }
 
-/// The failure for a file of the directory that does not exist, and for a relative path to nothing.
+/// Fails for a missing file of the directory, and for a relative path to nothing.
 fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
     let dir = names.directory.dir();
     let is_missing =
@@ -184,7 +189,7 @@ fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
     })
 }
 
-/// The handoff file that is to be deleted.
+/// Resolves the path of the handoff file to delete. Sessions and stored handoffs are refused.
 pub(super) fn deletable(given: &Path, names: &HandoffLookup) -> CliResult<PathBuf> {
     let text = given.to_string_lossy();
     let (message, help) = match names.find(&text)? {

@@ -1,4 +1,4 @@
-//! `baton handoffs list`: newest first, or as a map of chains and forks.
+//! The `baton handoffs list` command: newest first, or as a map of chains and forks.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 /// Pause between two reads of the store with `--follow`.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Handoffs of a list, unless --limit is given.
+/// Default length of a list of handoffs.
 const LISTED: usize = 20;
 
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
-/// Maximum depth of forks that is indented.
+/// Maximum depth of forks that is still indented.
 const MOST_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> CliResult {
@@ -79,7 +79,7 @@ async fn list_stored(
             depth: if args.map { placed.depth } else { 0 },
         })
         .collect();
-    // What exists instead is printed to standard error, since scripts read handoffs from standard output.
+    // Hints go to standard error, because scripts read handoffs from standard output.
     let mut hints = Out::stderr();
     match all.len() {
         _ if !rows.is_empty() => out.lines(self::rows(&rows, now_ms(), out.width()))?,
@@ -104,11 +104,11 @@ fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) 
     is_wanted && args.topic.as_ref().is_none_or(of_topic)
 }
 
-/// The position of each handoff among all; as a map, the handoffs are sorted by that.
+/// Pairs each handoff with its position among all. As a map, sorts the handoffs by it.
 fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> Vec<(LineageEntry, Handoff)> {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
-    // A handoff that was made meanwhile is its own chain.
+    // A handoff that was made after `all` was read is its own chain.
     let of = |id: HandoffId| {
         at.get(&id).map_or(
             LineageEntry {
@@ -128,7 +128,7 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> Vec<(Lineage
     placed
 }
 
-/// The handoff's status, and whether it is a branch of a fork or forks itself.
+/// Describes a handoff's status, and whether it belongs to a fork or is forked itself.
 fn status(handoff: &Handoff, record: Option<&DocumentRecord>, placed: &LineageEntry) -> String {
     let mut text = status_name(handoff, record).unwrap_or("-").to_owned();
     if placed.siblings > 1 {
@@ -140,7 +140,9 @@ fn status(handoff: &Handoff, record: Option<&DocumentRecord>, placed: &LineageEn
     text
 }
 
-/// The handoff's status; `None` where it has no document and is not archived. Either record may have the archive mark.
+/// Status of a handoff; `None` if it has no document and is not archived.
+///
+/// Either record may have the archive flag.
 fn status_of(handoff: &Handoff, record: Option<&DocumentRecord>) -> Option<HandoffStatus> {
     match handoff.archived {
         true => Some(HandoffStatus::Archived),
@@ -152,19 +154,20 @@ fn status_name(handoff: &Handoff, record: Option<&DocumentRecord>) -> Option<&'s
     status_of(handoff, record).map(HandoffStatus::name)
 }
 
-/// A handoff in the output of `list --json`. The names are API.
+/// A handoff in the output of `list --json`. The member names are public API.
 fn listed(handoff: &Handoff, placed: &LineageEntry, record: Option<&DocumentRecord>) -> Value {
     let mut shown = self::record(handoff);
     shown["status"] = json!(status_name(handoff, record));
     let mut shown = with_document(shown, record);
-    // How many forks lead to it, how many handoffs continue its parent, and how many continue it.
+    // Number of forks that lead to the handoff, of handoffs that continue its parent, and of handoffs that
+    // continue it.
     shown["depth"] = json!(placed.depth);
     shown["siblings"] = json!(placed.siblings);
     shown["children"] = json!(placed.children);
     shown
 }
 
-/// `--follow`: a line of JSON for each handoff that is new or has another status.
+/// Follows the list (`--follow`). Prints a line of JSON for each handoff that is new or has another status.
 fn follow(lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     blocking(&lookup.config, async |mut store| {
         let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
@@ -177,7 +180,7 @@ fn follow(lookup: &HandoffLookup, out: &mut Out) -> CliResult {
                 }
             }
             if documents.is_empty() {
-                // If nothing is stored yet, there is no file to open.
+                // Opened again: if nothing is stored yet, there is no file to open.
                 store = open(&lookup.config)?;
             }
             let statuses = documents.iter().map(|record| (record.handoff, record.status));
@@ -187,7 +190,7 @@ fn follow(lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     })
 }
 
-/// A handoff whose status is reported. The names are API.
+/// A handoff in the output of `--follow`. The member names are public API.
 fn report(record: &DocumentRecord) -> Value {
     let reported = json!({
         "id": record.handoff,
@@ -205,7 +208,7 @@ struct ListRow<'a> {
     depth: usize,
 }
 
-/// The rows of `list`, heading first. In a map each branch is indented.
+/// Formats the rows of `list`, with a heading. A map indents each branch.
 fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String> {
     let heading = ["ID", "AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
@@ -270,7 +273,7 @@ mod tests {
             parent: Some(parent.parse().unwrap()),
             ..handoff(id)
         };
-        // Newest first: two continue the first, and another one has begun between them.
+        // Newest first. Two handoffs continue the first one, and another one was begun between them.
         let all = [child(D, A), handoff(C), child(B, A), handoff(A)];
         let listed = placed(all.to_vec(), &all, false);
         let names: Vec<_> = listed.iter().map(|(it, one)| status(one, None, it)).collect();
@@ -286,7 +289,7 @@ mod tests {
         let mapped = placed(all.to_vec(), &all, true);
         let ids: Vec<_> = mapped.iter().map(|(_, one)| one.id.to_string()).collect();
         assert_eq!(ids, [C, A, B, D]);
-        // A partial list keeps the positions in the whole.
+        // A partial list keeps the positions from the whole.
         let (it, _) = placed(all[..1].to_vec(), &all, true)[0].clone();
         assert_eq!((it.depth, it.siblings), (1, 2));
     }

@@ -1,5 +1,6 @@
-//! Looks up what a user names: a handoff of the store (by its id, its directory or its JSON), or a YAML file (by its path
-//! or its session).
+//! Looks up the handoff that a user names.
+//!
+//! A handoff of the store has an id, a directory or a JSON document. A YAML file has a path or a session.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -18,10 +19,10 @@ use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{DocumentRecord, HandoffId};
 
-/// Where names come from.
+/// Hint on where to find names.
 const LISTS: &str = "`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files";
 
-/// The failure for a name of nothing.
+/// Failure for a name that refers to nothing.
 fn unknown(given: &str) -> CommandFailure {
     Exit::NO_INPUT.with_help(
         format!("there is no handoff, session or file {}", visible(given)),
@@ -33,12 +34,12 @@ fn unknown(given: &str) -> CommandFailure {
 pub(super) fn warn(warnings: &[impl Display]) {
     let mut err = Out::stderr();
     for warning in warnings {
-        // Standard error may be closed.
+        // Ignored: standard error may be closed.
         let _ = err.line(format_args!("warning: {}", visible(&warning.to_string())));
     }
 }
 
-/// The referent of a name.
+/// Referent of a name.
 pub(super) enum NamedHandoff {
     /// A handoff in the store.
     Stored(HandoffId),
@@ -50,7 +51,7 @@ pub(super) enum NamedHandoff {
     Session(String),
 }
 
-/// Looks names up.
+/// Resolves names, in the directory of handoff files and in the store.
 pub(super) struct HandoffLookup {
     pub(super) directory: HandoffDirectory,
     pub(super) config: Config,
@@ -94,15 +95,16 @@ impl HandoffLookup {
         Ok(NamedHandoff::Stored(id))
     }
 
-    /// The newest handoff file, or that of a session.
+    /// Reads the newest handoff file of a session, or of all sessions.
     pub(super) fn latest(&self, session: Option<&str>) -> CliResult<Option<HandoffYaml>> {
         let listing = self.directory.latest(session)?;
         warn(&listing.warnings);
         Ok(listing.found)
     }
 
-    /// Resolves a name to a handoff file, by default the newest; a document is converted to one. The inner failure says that there
-    /// is nothing to compare.
+    /// Resolves a name to a handoff file, by default the newest. A document is converted to one.
+    ///
+    /// The inner failure means that there is nothing to compare.
     pub(super) fn find_file(&self, given: Option<&str>) -> CliResult<CliResult<HandoffYaml>> {
         let nothing = |message| Exit::NO_INPUT.with_help(message, LISTS);
         let named = match given.map(|given| self.find(given)) {
@@ -135,7 +137,7 @@ impl HandoffLookup {
         })
     }
 
-    /// How many handoff files there are, and the command that lists them; `None` where there is none.
+    /// Counts the handoff files and names the command that lists them; `None` if there are no files.
     pub(super) fn files_hint(&self) -> Option<String> {
         let files = self.directory.count().unwrap_or_default();
         let hint = || format!("{}: baton handoffs list --files", plural(files, "handoff file"));
@@ -143,7 +145,7 @@ impl HandoffLookup {
     }
 }
 
-/// The failure for an argument that names a handoff file or a session where only a handoff in the store can be resumed.
+/// Failure for a handoff file or a session, because only handoffs in the store can be resumed.
 pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure) -> CommandFailure {
     let is_file = Path::new(given)
         .extension()
@@ -166,7 +168,7 @@ pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure)
     )
 }
 
-/// Whether a JSON file is a handoff file (`--format json`), and no document.
+/// Whether a JSON file is a handoff file (`--format json`) and not a document.
 fn is_handoff_file(path: &Path) -> bool {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -181,7 +183,7 @@ fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
     }
 }
 
-/// A document from its JSON.
+/// Reads a document from its JSON.
 pub(super) fn read_document(path: &Path) -> CliResult<HandoffDocument> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path))))?;
@@ -200,7 +202,7 @@ pub(super) fn other_version(record: &DocumentRecord) -> CommandFailure {
     ))
 }
 
-/// All documents, newest first.
+/// Reads the records of all documents, newest first.
 pub(super) async fn all(store: &SharedStore, without_documents: bool) -> CliResult<Vec<DocumentRecord>> {
     let all = DocumentFilter {
         without_documents,
@@ -209,7 +211,7 @@ pub(super) async fn all(store: &SharedStore, without_documents: bool) -> CliResu
     Ok(store.documents(&all).await?)
 }
 
-/// The ids of all handoffs and documents, archived ones included.
+/// Collects the ids of all handoffs and documents, including archived ones.
 pub(super) async fn ids(store: &SharedStore) -> CliResult<BTreeSet<HandoffId>> {
     let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
     let documents = all(store, true)
@@ -223,7 +225,7 @@ pub(super) async fn ids(store: &SharedStore) -> CliResult<BTreeSet<HandoffId>> {
         .collect())
 }
 
-/// The document of a handoff.
+/// Reads the document of a handoff.
 pub(super) async fn one(store: &SharedStore, id: HandoffId) -> CliResult<DocumentRecord> {
     let one = DocumentFilter {
         handoff: Some(id),
@@ -235,11 +237,11 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> CliResult<Documen
     })
 }
 
-/// Asks the store of a config, from outside of any runtime.
+/// Opens the config's store and runs `ask` on it. Must be called outside of any runtime.
 pub(super) fn blocking<T>(
     config: &Config,
     ask: impl AsyncFnOnce(SharedStore) -> CliResult<T>,
 ) -> CliResult<T> {
-    // Within the runtime: a client of a server starts its tasks there.
+    // Opened inside the runtime, because the client of a server spawns its tasks there.
     block_on(async { ask(open(config)?).await })
 }

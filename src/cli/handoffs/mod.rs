@@ -1,5 +1,6 @@
-//! `baton handoffs`: handoffs of the store and YAML files. `lookup` resolves names, so that every command takes any
-//! kind of name.
+//! The `baton handoffs` command: handoffs of the store, and handoff files in YAML.
+//!
+//! `lookup` resolves names, so that every command takes any kind of name.
 
 mod archive;
 mod args;

@@ -1,4 +1,4 @@
-//! A handoff as the commands print it.
+//! Handoffs as the commands print them.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::state::files::documents::document_of;
 use baton_core::marker::sentinel;
 use baton_core::record::{DocumentRecord, Handoff, distinctive_line};
 
-/// A handoff as JSON, without internal fields. The names are API.
+/// Converts a handoff to JSON, without internal fields. The member names are public API.
 pub(super) fn record(handoff: &Handoff) -> Value {
     json!({
         "id": handoff.id,
@@ -28,7 +28,9 @@ pub(super) fn record(handoff: &Handoff) -> Value {
     })
 }
 
-/// Adds what a list says of a handoff's document; null where there is none. The names are API.
+/// Adds the fields of a handoff's document to a list entry, or null without a document.
+///
+/// The member names are public API.
 pub(super) fn with_document(mut shown: Value, record: Option<&DocumentRecord>) -> Value {
     let document = record.and_then(document_of);
     shown["kind"] = json!(document.as_ref().map(|document| document.kind));
@@ -40,7 +42,7 @@ pub(super) fn with_document(mut shown: Value, record: Option<&DocumentRecord>) -
     shown
 }
 
-/// The title of a handoff in a list: the first distinctive line of its prompt, and its reason.
+/// Title of a handoff in a list: its reason and the first distinctive line of its prompt.
 pub(in crate::cli) fn named(handoff: &Handoff) -> String {
     let line = distinctive_line(&handoff.prompt);
     match &handoff.reason {

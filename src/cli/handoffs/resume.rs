@@ -1,4 +1,4 @@
-//! `baton handoffs resume`: starts a new session with a handoff, in any agent.
+//! The `baton handoffs resume` command: starts a new session of any agent with a handoff.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,14 +19,14 @@ use baton_core::handoffs::yaml::Drift;
 use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffStatus};
 
-/// Time for all queries to git.
+/// Time limit for all git queries together.
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     let (handoff, drift) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = sentinel::opening(handoff.id);
-    // The model is informed too, where the handoff was compared with a repository.
+    // The model gets the comparison as well, if there is a repository to compare with.
     if let Some(drift) = drift.as_ref().filter(|drift| drift.compared) {
         prompt = format!("{prompt}\n{}.", drift.line());
     }
@@ -66,7 +66,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             .map(|word| word.to_string_lossy().into_owned()),
     );
     if args.json {
-        // The names are API. The drift is null where there is no document.
+        // These member names are public API. The drift is null if there is no document.
         return out.json(&json!({
             "id": handoff.id,
             "agent": if agent.is_known() { &agent.name } else { &args.with },
@@ -83,7 +83,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     out.line(words.join(" "))
 }
 
-/// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
+/// Reads the handoff, and compares it with the repository. Only `--run` changes its status.
 fn wanted(args: &ResumeArgs) -> CliResult<(Handoff, Option<Drift>)> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
@@ -118,7 +118,7 @@ async fn activate(store: &SharedStore, handoff: &Handoff) -> CliResult {
     Ok(())
 }
 
-/// Warns on standard error of what the user may not expect.
+/// Warns on standard error about facts that the user may not expect.
 fn warn(handoff: &Handoff, drift: Option<&Drift>, known: bool, args: &ResumeArgs) -> CliResult {
     let mut out = Out::stderr();
     if let Some(drift) = drift.filter(|drift| drift.compared) {

@@ -1,4 +1,5 @@
-//! `baton handoffs show`: one handoff of the store, or one YAML file, in the requested format.
+//! The `baton handoffs show` command: prints one handoff of the store, or one YAML file, in the requested
+//! format.
 
 use std::path::Path;
 
@@ -49,7 +50,7 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> CliResult {
     }
 }
 
-/// The newest handoff, or the newest active one about a topic.
+/// Finds the newest handoff, or the newest active one about a topic.
 fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> CliResult<HandoffId> {
     let (newest, count) = blocking(&lookup.config, async |store| {
         let newest = match &args.topic {
@@ -106,7 +107,7 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
         let found = documents::find(&store, &handoff.principal, handoff.id).await;
         match (found.ok().flatten(), args.format) {
             (Some(record), _) => print_stored(args, &record, out),
-            // A handoff without a document is its prompt under a head.
+            // Without a document, the prompt is printed after a head.
             (None, Some(DocumentFormat::Json)) => out.json(&record(&handoff)),
             (None, Some(DocumentFormat::Md)) => out.body(markdown(&handoff).as_bytes()),
             (None, Some(DocumentFormat::Yaml)) => out.body(yaml(&handoff).as_bytes()),
@@ -123,7 +124,7 @@ fn print_stored(args: &ShowArgs, record: &DocumentRecord, out: &mut Out) -> CliR
     print_document(args, Path::new(&record.directory), &document, out)
 }
 
-/// Prints a document: its YAML is the handoff file that it makes.
+/// Prints a document. In YAML it is printed as a handoff file.
 fn print_document(args: &ShowArgs, directory: &Path, document: &HandoffDocument, out: &mut Out) -> CliResult {
     if args.path {
         return out.line(shown(directory));
@@ -163,7 +164,7 @@ async fn print_all(
         shown["status"] = json!(document.map(|document| document.status.name()));
         shown["folder"] = json!(document.map(|document| &document.directory));
         shown["lineage"] = json!({"chain": chain, "children": children});
-        // Files, commands and questions; null where nothing of it is known.
+        // Files, commands and questions; null if unknown.
         shown["looked_up_again"] = json!(again);
         return out.json(&shown);
     }
@@ -172,7 +173,7 @@ async fn print_all(
     if let Some(record) = &stored {
         rows.push(row("folder", &record.directory));
         rows.push(row("status", record.status.name()));
-        // Another version of baton may have written it.
+        // Unreadable if another version of baton wrote it.
         if let Some(document) = document_of(record) {
             let next = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
             rows.push(row("next", &first_line(next, None)));
@@ -204,7 +205,7 @@ async fn print_all(
     ))
 }
 
-/// The lineage of a handoff in one line.
+/// Formats the lineage of a handoff on one line.
 fn lineage_line(chain: &[HandoffId], children: &[HandoffId]) -> String {
     let joined = |ids: &[HandoffId], with| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(with);
     let next = match children {
@@ -215,7 +216,7 @@ fn lineage_line(chain: &[HandoffId], children: &[HandoffId]) -> String {
     format!("{}{next}", joined(chain, " → "))
 }
 
-/// A handoff as YAML. JSON strings are valid YAML strings.
+/// Formats a handoff as YAML. JSON strings are valid YAML strings.
 fn yaml(handoff: &Handoff) -> String {
     let value = record(handoff);
     let members = value.as_object().into_iter().flatten();
@@ -224,7 +225,7 @@ fn yaml(handoff: &Handoff) -> String {
         .collect()
 }
 
-/// A handoff as Markdown: metadata as front matter, then the prompt unchanged.
+/// Formats a handoff as Markdown: metadata as front matter, then the prompt unchanged.
 fn markdown(handoff: &Handoff) -> String {
     let head: String = yaml(handoff)
         .lines()
@@ -234,7 +235,7 @@ fn markdown(handoff: &Handoff) -> String {
     format!("---\n{head}---\n\n{}\n", handoff.prompt)
 }
 
-/// Prints one handoff. Control characters in texts of the model or the agent are made visible.
+/// Formats one handoff. Control characters from the model or the agent are made visible.
 fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
     let text = |text: &str| first_line(text, None);
     let fields = [

@@ -1,4 +1,4 @@
-//! The sources of a handoff as a YAML file.
+//! Sources that fill a handoff file.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -26,32 +26,34 @@ use baton_core::redact::Redactor;
 use baton_core::text::cut::ceil;
 use baton_core::transcript::{AnswerContent, Transcript};
 
-/// Bytes of an agent's output that are examined: its end.
+/// Maximum bytes of an agent's output that are examined, from its end.
 const OUTPUT_BYTES: usize = 4 << 20;
 
-/// Bytes of a session file that are read, its end: an agent's last words matter.
+/// Maximum bytes of a session file that are read, from its end, because the agent's last words matter.
 const SESSION_BYTES: u64 = 64 << 20;
 
-/// Bytes of an error that ended a session.
+/// Maximum bytes of an error that ended a session.
 const ERROR_BYTES: usize = 200;
 
-/// Bytes of a hook's input.
+/// Maximum bytes of a hook's input.
 const HOOK_BYTES: u64 = 16 << 20;
 
-/// The input that an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's
-/// notification, and what our plugin for OpenCode writes.
+/// Input that an agent gives its hooks.
+///
+/// Claude Code sends it before a compaction and at the end of a session. Codex sends a notification, and
+/// baton's plugin for OpenCode writes the same members.
 #[derive(Debug, Default, Deserialize)]
 struct Hook {
     session_id: Option<String>,
     transcript_path: Option<PathBuf>,
-    /// The messages themselves, as a session file has them: OpenCode has none.
+    /// The messages themselves, because OpenCode has no session file.
     #[serde(default)]
     messages: Vec<Json>,
-    /// The id of Codex's session.
+    /// Id of Codex's session.
     #[serde(alias = "thread-id")]
     thread_id: Option<String>,
     cwd: Option<PathBuf>,
-    /// What the last answer took of the model's context, and the model.
+    /// Context tokens of the last response. The next member is its model.
     tokens_used: Option<u64>,
     model: Option<String>,
     #[serde(alias = "last-assistant-message")]
@@ -60,16 +62,16 @@ struct Hook {
     input_messages: Vec<String>,
 }
 
-/// What a source says besides the fields of the file.
+/// Results of a source that are not fields of the file.
 #[derive(Default)]
 pub(super) struct Sourced {
-    /// The directory that the session worked in, where that is known.
+    /// Directory that the session worked in, if known.
     pub(super) directory: Option<PathBuf>,
-    /// The handoff of the session's work, not yet stored.
+    /// Handoff of the session's work, not yet stored.
     pub(super) handoff: Option<(Handoff, Work)>,
 }
 
-/// Fills a file from the source that is named.
+/// Fills a file from the source that the arguments name.
 pub(super) fn fill(
     args: &CreateArgs,
     config: &Config,
@@ -123,7 +125,7 @@ fn of_session(
     })
 }
 
-/// The model's window is looked up where the session does not record it.
+/// Sets the context's size. If the session does not record the model's window, it is looked up.
 fn set_context(usage: &SessionUsage, config: &Config, file: &mut HandoffFile) {
     if usage.tokens > 0 {
         let known = |model: &String| config.handoff.windows.holding(model, usage.tokens);
@@ -132,7 +134,7 @@ fn set_context(usage: &SessionUsage, config: &Config, file: &mut HandoffFile) {
     }
 }
 
-/// Fills a file from a session's work.
+/// Fills a file from a session's work. Also returns the handoff of that work.
 fn of_work(
     work: Work,
     config: &Config,
@@ -190,7 +192,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
 }
 
 impl Hook {
-    /// The key that the session has where it goes through baton.
+    /// Key that the session has if it goes through baton.
     fn key(&self) -> String {
         let wire = match self.thread_id {
             Some(_) => WireId::OpenaiResponses,
@@ -205,7 +207,9 @@ impl Hook {
     }
 }
 
-/// A file that somebody wrote: YAML, or JSON, which is YAML too. Values that are already set stay.
+/// Fills a file from a YAML file that somebody wrote. JSON works as well, because it is valid YAML.
+///
+/// Values that are already set stay.
 fn from_file(path: &Path, file: &mut HandoffFile) -> CliResult {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| Exit::DATA.failure(format!("{}: {error}", shown(path))))?;
@@ -237,10 +241,12 @@ fn end_of(text: &str) -> &str {
     &text[ceil(text, text.len().saturating_sub(OUTPUT_BYTES))..]
 }
 
-// A user's file has the same size limit as any other.
+// A user's file has the same size limit as any other, so reading its end reads all of it.
 const _: () = assert!(MAX_BYTES <= OUTPUT_BYTES);
 
-/// Codex's file of the session with this id: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in its directory.
+/// Path of Codex's file for the session with this id.
+///
+/// The path is `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in Codex's directory.
 fn of_codex(id: &str) -> Option<PathBuf> {
     let home = std::env::var_os("CODEX_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".codex")))?;
@@ -248,7 +254,7 @@ fn of_codex(id: &str) -> Option<PathBuf> {
 }
 
 fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
-    /// Newest days that are searched.
+    /// Number of newest days that are searched.
     const DAYS: usize = 60;
     let newest_first = |dir: &Path| {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -265,14 +271,14 @@ fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
     files.find(|file| file.to_string_lossy().ends_with(&ends))
 }
 
-/// Gives every object of a session file to the reader, until the time is over.
+/// Passes every object of a session file to the reader, until the time is over.
 fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliResult {
     let mut read = || {
         let mut lines = BufReader::with_capacity(1 << 16, File::open(path)?);
         let length = lines.get_ref().metadata()?.len();
         if length > SESSION_BYTES {
             lines.seek(SeekFrom::Start(length - SESSION_BYTES))?;
-            // What begins in the middle of a file begins with the end of a line.
+            // Reading starts inside a line, whose rest is not an object.
             lines.skip_until(b'\n')?;
         }
         objects(lines, Some(until), |entry| reader.entry(entry))
@@ -281,10 +287,12 @@ fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliR
     read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))
 }
 
-/// Bytes of a line that is read; longer ones are left out.
+/// Maximum length of a line in bytes. Longer lines are skipped.
 const MAX_LINE_BYTES: usize = 10 << 20;
 
-/// Gives every line that is a JSON object, until the time is over. Returns how many lines were something else, or too long.
+/// Passes every line that is a JSON object to `take`, until the time is over.
+///
+/// Returns the number of lines that were something else, or too long.
 pub(in crate::cli) fn objects(
     mut lines: impl BufRead,
     until: Option<Instant>,
