@@ -1,6 +1,6 @@
-//! Checks of the agents: which are installed, what they are pointed at, and which sign-ins do not reach baton.
+//! Checks of the installed agents: the destination of their requests, and sign-ins that do not reach baton.
 //!
-//! Reads settings alone. The files in which agents keep credentials are never opened.
+//! Reads only settings. Files with credentials of agents are never opened.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use crate::cli::declared::{self, OwnUrl};
 use crate::cli::run;
 use crate::cli::running::{self, RunState};
 
-/// Where a setting of an agent directs its requests.
+/// Destination that an agent's setting gives its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Baton,
-    /// An upstream of baton, which `baton run` replaces.
+    /// An upstream of baton. `baton run` replaces such a setting.
     Upstream,
     Elsewhere,
 }
 
-/// The agents on the PATH, each with the setting that directs its requests.
+/// Checks each agent on the PATH, with the setting that directs its requests.
 pub(super) fn found(installation: &Installation) -> Vec<Finding> {
     let installed: Vec<_> = installed().collect();
     if installed.is_empty() {
@@ -101,7 +101,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &Path)
     }
 }
 
-/// The settings that `baton run` replaces: environment variables, and keys of the agent's own files.
+/// Returns the settings that `baton run` replaces: environment variables, and keys of the agent's own files.
 fn own_urls(agent: &'static AgentSetup, url: &str) -> Vec<OwnUrl> {
     let set = agent.setup(url, url, "").variables;
     let directing = set.iter().filter(|(_, value)| value.starts_with(url));
@@ -122,7 +122,7 @@ fn target(installation: &Installation, url: &str, theirs: &OwnUrl) -> Target {
     }
 }
 
-/// The URL of the proxy that runs, else the configured one.
+/// URL of the running proxy, else the configured one.
 fn proxy_url(installation: &Installation) -> String {
     if let RunState::Running(Some(process)) = &installation.running {
         return process.data.clone();
@@ -131,8 +131,9 @@ fn proxy_url(installation: &Installation) -> String {
     running::url(config, running::reachable(config.server.listen))
 }
 
-/// The sign-ins of the agents on the PATH, with a warning for each that is chosen and does not reach baton, and for each that its
-/// provider's terms exclude.
+/// Checks the sign-ins of the agents on the PATH.
+///
+/// Warns of a chosen one that does not reach baton, and of one that its provider's terms exclude.
 pub(super) fn sign_ins(_: &Installation) -> Vec<Finding> {
     let of = |agent: &'static AgentSetup| {
         let terms = agent.terms();

@@ -1,4 +1,4 @@
-//! The part of the examination that reads the config alone, and the server that it names: `baton check`.
+//! Checks that need only the config, and the store's server that it names: `baton check`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind};
 use crate::state::store::{self, StoreError};
 use baton_core::nudge::{self, Compaction};
 
-/// Problems of a config that is not valid.
+/// Findings for an invalid config.
 pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
     let finding = |problem: &Problem| {
         let subject = match problem.key.as_str() {
@@ -17,7 +17,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
             key => format!("{}: {key}", problem.origin),
         };
         let help = match &problem.help {
-            // A question is nothing to do.
+            // A question ("did you mean …?") does not read as an instruction.
             Some(help) if help.ends_with('?') => format!("correct it: {help}"),
             Some(help) => help.clone(),
             None => "correct it; `baton check` checks it again".to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
     problems.iter().map(finding).collect()
 }
 
-/// Allowed settings that the owner may not want.
+/// Warnings about valid settings that the owner may not want.
 pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     let mut findings = unreached_thresholds(&config.handoff);
     findings.extend(open_listener(config, config.server.listen));
@@ -38,7 +38,7 @@ pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// The settings of the store's server, where the store has one.
+/// Checks the settings of the store's server, if the store has one.
 pub(super) fn store_server(config: &Config) -> Option<Finding> {
     if config.store.kind != StoreKind::Redis {
         return None;
@@ -54,10 +54,12 @@ pub(super) fn store_server(config: &Config) -> Option<Finding> {
     })
 }
 
-/// What to do about a warning of a key.
+/// Help for a warning about a key.
 const INTENDED: &str = "change the key, or leave it if that is intended";
 
-/// A data listener that other machines reach, while no client needs a key. `listen`: its address, bound or configured.
+/// Warns of a data listener that other machines reach while no client needs a key.
+///
+/// `listen` is its address, bound or configured.
 pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Finding> {
     (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| {
         let message = format!(
@@ -69,7 +71,7 @@ pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Opti
     })
 }
 
-/// Keys and spans that go to another machine over plain HTTP.
+/// Warns of keys and spans that go to another machine over plain HTTP.
 fn plain_http(config: &Config) -> Vec<Finding> {
     let keyed = config
         .upstreams
@@ -106,13 +108,13 @@ fn is_plain_elsewhere(url: &str) -> bool {
     let is_private = match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
         Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
-        // A name without dots is resolved in this network: a container, a neighbour.
+        // A name without dots is resolved within this network, as for a container or a neighbor.
         Err(_) => !host.contains('.'),
     };
     url.scheme_str() == Some("http") && !is_private && !hosts::is_loopback(host)
 }
 
-/// Thresholds that an agent never reaches, since it compacts earlier.
+/// Warns of thresholds that an agent never reaches because it compacts earlier.
 fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
     let thresholds = [
         ("handoff.nudge_at", Some(policy.thresholds.nudge_at)),
@@ -137,7 +139,9 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
     thresholds.into_iter().filter_map(warning).collect()
 }
 
-/// An agent with the point at which it compacts, where that lies below `share`: of present windows, or of older ones alone.
+/// Describes an agent that compacts below `share`, with its point of compaction.
+///
+/// The agent may do so in current windows, or only in older ones.
 fn point_below(agent: &Compaction, share: f64) -> Option<String> {
     let [present, older] = [nudge::PRESENT, nudge::OLDER].map(|window| agent.share(window));
     match (share > present, share > older) {

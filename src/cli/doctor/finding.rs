@@ -1,11 +1,11 @@
-//! What a check finds.
+//! Findings of checks.
 
 use std::fmt;
 
 use anstyle::AnsiColor;
 use serde::Serialize;
 
-/// How serious a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FindingSeverity {
@@ -15,7 +15,7 @@ pub(super) enum FindingSeverity {
 }
 
 impl FindingSeverity {
-    /// Its name and its colour.
+    /// Label and color of the severity.
     pub(super) fn shown(self) -> (&'static str, AnsiColor) {
         match self {
             Self::Ok => ("ok", AnsiColor::Green),
@@ -25,14 +25,14 @@ impl FindingSeverity {
     }
 }
 
-/// One line of the report. The field names are API.
+/// A line of the report. The field names are public API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct Finding {
     pub(super) severity: FindingSeverity,
-    /// What was examined: a key, a file, an upstream, an agent.
+    /// The examined key, file, upstream or agent.
     pub(super) subject: String,
     pub(super) message: String,
-    /// What to do about a warning or an error.
+    /// Remedy for a warning or an error.
     pub(super) help: Option<String>,
 }
 

@@ -1,5 +1,7 @@
-//! What the checks examine, gathered once: which proxy serves from a state directory, what the directory contains,
-//! and what the upstreams answer to one HEAD request without credentials.
+//! Input of all checks, gathered once.
+//!
+//! This is the proxy that serves from a state directory, the content of the directory, and the response of
+//! each upstream to one HEAD request without credentials.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -20,33 +22,33 @@ use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalRe
 use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
 
-/// What the checks examine.
+/// Input of the checks.
 pub(super) struct Installation {
     pub(super) config: Config,
     pub(super) running: RunState,
     pub(super) journal: Result<Option<JournalSummary>, JournalError>,
-    /// Newest first; none where they exist only inside the running proxy.
+    /// Handoffs, newest first; empty if they exist only inside the running proxy.
     pub(super) handoffs: Result<Vec<Handoff>, String>,
-    /// The answers of the upstreams, in the order of the config; none where they were not asked.
+    /// Responses of the upstreams, in the order of the config; empty if no request was sent.
     pub(super) probes: Vec<UpstreamProbe>,
     pub(super) now: SystemTime,
 }
 
-/// What the journal has.
+/// Content of the journal.
 pub(super) struct JournalSummary {
     pub(super) totals: JournalTotals,
     pub(super) newest: Option<ExchangeRow>,
-    /// The upstreams of the newest exchanges.
+    /// Upstreams of the newest exchanges.
     pub(super) upstreams: BTreeSet<String>,
-    /// The models that wrote handoff calls as text in these exchanges.
+    /// Models that wrote handoff calls as text in these exchanges.
     pub(super) text_tool_calls: BTreeSet<String>,
 }
 
-/// Exchanges whose upstreams count as used.
+/// Number of newest exchanges whose upstreams count as used.
 const NEWEST: usize = 200;
 
 impl Installation {
-    /// `ask`: whether the upstreams are asked.
+    /// Gathers the input. With `ask`, sends a request to each upstream.
     pub(super) fn new(config: Config, ask: bool) -> Self {
         Self {
             running: running::find(&config.state_dir),
@@ -81,7 +83,7 @@ fn handoffs(config: &Config) -> Result<Vec<Handoff>, String> {
         return Ok(Vec::new());
     }
     let runtime = runtime().map_err(|failure| failure.message)?;
-    // Within the runtime: a client of a server starts its tasks there.
+    // Opened inside the runtime, because the client of a server spawns its tasks there.
     let read = runtime.block_on(async {
         let store = store::open_for_reading(&config.store, &config.state_dir)?;
         store.handoffs(&HandoffFilter::default()).await
@@ -94,7 +96,7 @@ pub(super) fn text_tool_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {
     writing.filter_map(|row| row.model.clone()).collect()
 }
 
-/// The summary. The field names are API.
+/// Summary of the state. The field names are public API.
 #[derive(Serialize)]
 pub(super) struct StateSummary {
     /// The proxy that serves from this state directory.
@@ -111,7 +113,7 @@ pub(super) struct StateSummary {
     unsent_tokens: i64,
 }
 
-/// Characters of [`StateSummary::line`].
+/// Maximum length of [`StateSummary::line`], in characters.
 const LINE_CHARS: usize = 40;
 
 impl StateSummary {
@@ -139,7 +141,7 @@ impl StateSummary {
         }
     }
 
-    /// One line of at most 40 characters, for a prompt or a status bar.
+    /// Formats one line of at most 40 characters, for a prompt or a status bar.
     pub(super) fn line(&self) -> String {
         let running = if self.running.is_some() { "on" } else { "off" };
         let last = self.last_exchange.as_ref();
@@ -156,7 +158,7 @@ impl StateSummary {
     }
 }
 
-/// Whether a proxy serves, and where.
+/// Reports whether a proxy serves, and its addresses.
 pub(super) fn proxy(installation: &Installation) -> Vec<Finding> {
     let config = &installation.config;
     match &installation.running {
@@ -189,20 +191,20 @@ pub(super) fn ago(then_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// Time for an answer. A user waits for it.
+/// Time limit for a response. A user waits for it.
 const PROBE_TIME: Duration = Duration::from_secs(8);
 
-/// The answer of an upstream.
+/// Response of an upstream.
 pub(super) struct UpstreamProbe {
     pub(super) name: String,
     pub(super) base_url: String,
-    /// The status and the protocol of its answer.
+    /// Status and protocol of the response, or the reason why there is none.
     pub(super) answer: Result<(StatusCode, Version), String>,
-    /// Distance of its clock from ours, where it reports its time.
+    /// Difference between the upstream's clock and this machine's, if the response has a date.
     pub(super) clock_offset: Option<Duration>,
 }
 
-/// Sends one request to each upstream, concurrently.
+/// Sends one request to each upstream concurrently.
 fn probe(config: &Config) -> Vec<UpstreamProbe> {
     let runtime = runtime().map_err(|failure| failure.message);
     match (runtime, Upstreams::new(config).map_err(|error| error.to_string())) {
@@ -246,7 +248,7 @@ async fn ask(upstream: &Upstream) -> UpstreamProbe {
     }
 }
 
-/// Distance between a `Date` header and our clock.
+/// Difference between a `Date` header and this machine's clock.
 fn offset(date: &HeaderValue) -> Option<Duration> {
     let theirs = httpdate::parse_http_date(date.to_str().ok()?).ok()?;
     let ours = SystemTime::now();

@@ -9,10 +9,10 @@ use super::installation::Installation;
 use crate::cli::running;
 use crate::cli::service::ServiceState;
 
-/// Difference of two clocks above which certificates and retention may fail.
+/// Clock difference above which certificates and retention may fail.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
-/// Whether the proxy is started at login.
+/// Checks whether the proxy is started at login.
 pub(super) fn service(_: &Installation) -> Vec<Finding> {
     let subject = "at login";
     vec![match ServiceState::find() {
@@ -28,7 +28,7 @@ pub(super) fn service(_: &Installation) -> Vec<Finding> {
     }]
 }
 
-/// Whether the addresses of both listeners are free, or this proxy's.
+/// Checks whether the address of each listener is free, or in use by this proxy.
 pub(super) fn ports(installation: &Installation) -> Vec<Finding> {
     let config = &installation.config;
     let rows = [
@@ -62,7 +62,7 @@ fn port(key: &str, address: SocketAddr, state_dir: &std::path::Path) -> Finding 
     }
 }
 
-/// Whether the clock agrees with the upstreams' and with the journal.
+/// Checks whether the clock agrees with the upstreams' clocks and with the journal.
 pub(super) fn clock(installation: &Installation) -> Vec<Finding> {
     let offsets = installation.probes.iter().filter_map(|probe| probe.clock_offset);
     let newest = installation.journal.as_ref().ok().and_then(Option::as_ref);
@@ -72,8 +72,9 @@ pub(super) fn clock(installation: &Installation) -> Vec<Finding> {
         .collect()
 }
 
-/// Compares the clock with those of the upstreams that responded, and with the start of the newest exchange. `None` if there is
-/// nothing to compare with.
+/// Compares the clock with those of the upstreams that responded, and with the start of the newest exchange.
+///
+/// `None` if there is nothing to compare with.
 pub(super) fn clock_finding(
     now: SystemTime,
     mut offsets: Vec<Duration>,
@@ -91,7 +92,7 @@ pub(super) fn clock_finding(
         return Some(Finding::warning(subject, message, help));
     }
     offsets.sort_unstable();
-    // The median: one upstream may have a wrong clock, too.
+    // The median, because a single upstream may have a wrong clock as well.
     let offset = offsets.get(offsets.len() / 2)?.as_secs();
     Some(match offset > SKEW.as_secs() {
         true => Finding::warning(

@@ -1,7 +1,8 @@
-//! `baton doctor`: says what runs and what is stored, and what to do about each problem. Changes nothing. `baton check` is the
-//! part that needs a config alone.
+//! The `baton doctor` command: reports the state of the installation, with a remedy for each problem. Changes
+//! nothing.
 //!
-//! A check is a row of [`CHECKS`]: a name and a function from the installation to its findings.
+//! `baton check` is the part that needs only a config. A check is a row of [`CHECKS`]: a name, and a function
+//! from the installation to its findings.
 
 mod agents;
 pub(super) mod config;
@@ -44,13 +45,13 @@ Examples:
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// Ask no upstream
+    /// Send no request to upstreams
     #[arg(long)]
     offline: bool,
     /// Print one line of at most 40 characters, for a prompt or a status bar
     #[arg(long, group = "short")]
     line: bool,
-    /// Only whether the proxy serves requests: the health check of a container
+    /// Check only whether the proxy serves requests, as a container's health check does
     #[arg(long, group = "short")]
     ready: bool,
     /// Print JSON
@@ -77,10 +78,10 @@ pub(super) struct CheckArgs {
     defaults: bool,
 }
 
-/// A check's name, and what it finds.
+/// Name of a check, and its function.
 type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 
-/// The checks of an installation whose config is valid, in the order in which they are printed.
+/// Checks of an installation with a valid config, in print order.
 const CHECKS: &[DoctorCheck] = &[
     (CONFIG, |installation| config::warnings(&installation.config)),
     ("proxy", installation::proxy),
@@ -95,7 +96,7 @@ const CHECKS: &[DoctorCheck] = &[
     ("sign-ins", agents::sign_ins),
 ];
 
-/// The check that also runs with an invalid config.
+/// Name of the only check that runs with an invalid config.
 const CONFIG: &str = "config";
 
 /// A finding with the name of its check.
@@ -106,13 +107,13 @@ struct ReportedFinding {
     finding: Finding,
 }
 
-/// The field names are API.
+/// The report in JSON. The field names are public API.
 #[derive(Serialize)]
 struct DoctorReport {
     /// Whether no finding is an error.
     ok: bool,
     version: &'static str,
-    /// The config file; none for the defaults, with the environment.
+    /// Config file; `None` for the defaults, with the environment.
     config: Option<String>,
     #[serde(flatten)]
     state: Option<StateSummary>,
@@ -147,7 +148,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
     report(file, state, findings, args.json, exit, out)
 }
 
-/// `baton check`.
+/// Runs `baton check`.
 pub(super) fn check(args: &CheckArgs, out: &mut Out) -> CliResult {
     if args.defaults {
         return out.document(DEFAULT_TEXT);
@@ -161,7 +162,7 @@ pub(super) fn check(args: &CheckArgs, out: &mut Out) -> CliResult {
     report(args.config.as_ref(), None, findings, args.json, Exit::CONFIG, out)
 }
 
-/// Prints what was found, and fails with `exit` if an error is among it.
+/// Prints the findings, and fails with `exit` if one of them is an error.
 fn report(
     file: Option<&PathBuf>,
     state: Option<StateSummary>,

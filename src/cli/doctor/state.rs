@@ -1,4 +1,4 @@
-//! Checks of the files: the store with its permissions and schema, and the journal.
+//! Checks of the files: the store's permissions and schema, and the journal.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -17,10 +17,10 @@ use crate::state::store::sqlite;
 use baton_core::handoffs::carry::{self, Omissions};
 use baton_core::record::Handoff;
 
-/// Silence of a running proxy from which on agents are probably not pointed at it.
+/// Silence that suggests that no agent is pointed at a running proxy.
 const SILENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Whether the store can be opened by this version, is writable, and closed to other users.
+/// Checks whether this version can open the store, and whether it is writable and closed to other users.
 pub(super) fn store(installation: &Installation) -> Vec<Finding> {
     let config = &installation.config;
     match config.store.kind {
@@ -45,6 +45,7 @@ fn file(installation: &Installation) -> Finding {
     if !path.exists() {
         return absent(config, subject);
     }
+    // Opening for append tests the permission and changes nothing.
     if let Err(error) = OpenOptions::new().append(true).open(&path) {
         let message = format!("cannot be written: {error}");
         return Finding::error(
@@ -71,7 +72,7 @@ fn file(installation: &Installation) -> Finding {
     }
 }
 
-/// A store that does not exist yet, in the nearest directory that does.
+/// Checks whether a store that does not exist yet can be created, in the nearest directory that exists.
 fn absent(config: &Config, subject: String) -> Finding {
     let directory = config.state_dir.ancestors().find(|directory| directory.exists());
     let writable = directory.is_some_and(|directory| {
@@ -87,11 +88,11 @@ fn absent(config: &Config, subject: String) -> Finding {
     }
 }
 
-/// Files with transcripts or keys that other users may read.
+/// Warns of files with transcripts or keys that other users may read.
 fn open_to_others(state_dir: &Path) -> Option<Finding> {
     const OTHERS: u32 = 0o077;
     let mode = |path: &Path| Some(fs::metadata(path).ok()?.permissions().mode() & OTHERS);
-    // A closed directory protects what is in it.
+    // A closed directory protects its files, whatever their modes.
     if mode(state_dir)? == 0 {
         return None;
     }
@@ -106,7 +107,7 @@ fn open_to_others(state_dir: &Path) -> Option<Finding> {
     ))
 }
 
-/// Whether the journal can be read and is written to.
+/// Checks whether the journal can be read, and whether a running proxy writes to it.
 pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
     let subject = "journal.db";
     let mut findings = Vec::new();
@@ -163,7 +164,9 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
     findings
 }
 
-/// What models leave out of their prompts, and which write handoff calls as text, which their servers do not read as calls.
+/// Checks for omissions in the prompts of models.
+///
+/// Warns of models that write handoff calls as text, because servers do not read those as calls.
 pub(super) fn models(installation: &Installation) -> Vec<Finding> {
     let mut findings = installation
         .handoffs
@@ -176,11 +179,12 @@ pub(super) fn models(installation: &Installation) -> Vec<Finding> {
     findings
 }
 
-/// Handoffs of a model from which on what it leaves out says something, and what is then too much for each.
+/// Minimum number of a model's handoffs for a judgment.
 const ENOUGH: usize = 5;
+/// Minimum omissions per handoff for a warning.
 const MUCH: f64 = 2.0;
 
-/// What the carry-over prompts of each model leave out.
+/// Counts the rules and to-dos that the carry-over prompts of each model leave out.
 pub(super) fn omissions(handoffs: &[Handoff]) -> Vec<Finding> {
     let models = carry::omissions(handoffs).into_iter();
     let enough = models.filter(|(_, omitted)| omitted.handoffs >= ENOUGH);

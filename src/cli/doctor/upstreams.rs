@@ -1,4 +1,4 @@
-//! Whether the upstreams answer, and with which protocol.
+//! Checks whether the upstreams answer, and names their protocol.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,18 @@ use super::finding::Finding;
 use super::installation::{Installation, UpstreamProbe};
 use crate::state::config::{Config, Environment, Flags};
 
-/// Whether each upstream answers. Any status below 500 counts, since most refuse a request without a credential.
+/// Checks whether each upstream answers.
+///
+/// Any status below 500 counts, because most upstreams refuse a request without a credential.
 pub(super) fn reachable(installation: &Installation) -> Vec<Finding> {
     let journal = installation.journal.as_ref().ok().and_then(Option::as_ref);
     let recorded = journal.map(|summary| &summary.upstreams);
     findings(&installation.probes, &used(&installation.config, recorded))
 }
 
-/// The upstreams that the journal or the config shows to be in use: nobody uses all of the built-in config.
+/// Returns the upstreams that are in use according to the journal or the config.
+///
+/// A built-in upstream is not enough, because nobody uses all of them.
 pub(super) fn used(config: &Config, recorded: Option<&BTreeSet<String>>) -> BTreeSet<String> {
     let mut used = recorded.cloned().unwrap_or_default();
     let built_in = Config::from_text(None, &Environment::default(), &Flags::default());
@@ -67,7 +71,8 @@ pub(super) fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec
     }
 }
 
-/// One finding for all, if no upstream of several can be reached.
+/// Reports a single problem if none of several upstreams can be reached, because the network is then the
+/// likely cause.
 fn no_network(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Option<Finding> {
     let (first, others) = probes.split_first()?;
     let why = first.answer.as_ref().err()?;
