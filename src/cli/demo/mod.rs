@@ -1,7 +1,9 @@
-//! `baton demo`: a scripted agent and a scripted provider on loopback, with the real proxy between them.
+//! The `baton demo` command: a scripted agent and a scripted provider on loopback, with the real proxy
+//! between them.
 //!
-//! `script` holds the texts, and the provider that answers with them and keeps what it received. `story` is the agent, and measures
-//! both sides and their cost; `show` presents them. Nothing leaves the machine and nothing is kept.
+//! `script` holds the script's text, and the provider that answers from it and keeps the requests. `story` is
+//! the agent, and measures both sides and their cost. `show` presents them. Nothing leaves the machine and
+//! nothing is kept.
 
 mod script;
 mod show;
@@ -39,7 +41,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> CliResult {
     judge(&story)
 }
 
-/// Fails where the demo did not show every cut, whatever it printed.
+/// Fails if the demo did not show every cut, whatever it printed.
 fn judge(story: &DemoRun) -> CliResult {
     let (made, wanted) = (story.handoffs.len(), script::SCRIPT.tasks.len() - 1);
     match made == wanted {

@@ -1,6 +1,7 @@
-//! The texts of the scripted user, model and tools, from `script.json`, and the scripted provider: an HTTP server that answers in
-//! Anthropic's format, and keeps the requests. The model has no memory: it reads its position in the
-//! script from the transcript, so a wrong cut leads it astray.
+//! Script of the user, the model and the tools (`script.json`), and the scripted provider.
+//!
+//! The provider is an HTTP server that answers in Anthropic's format, and keeps the requests. The model has
+//! no memory: it reads its position in the script from the transcript, so a wrong cut leads it astray.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,24 +23,24 @@ use tokio::task::JoinSet;
 use crate::state::sync::locked;
 use baton_core::tools::TOOL_NAME;
 
-/// Tool calls in each task.
+/// Number of tool calls in each task.
 pub(super) const TURNS: usize = 6;
 
 #[derive(Deserialize)]
 pub(super) struct Script {
-    /// The agent's request, without messages.
+    /// The agent's request without messages.
     request: Value,
     /// The harness's preamble.
     preamble: String,
-    /// The tasks, with a handoff between each two.
+    /// Tasks. A handoff follows each but the last.
     pub(super) tasks: Vec<PlanTask>,
-    /// Tool, thought and text of each step; they are repeated.
+    /// Tool, thought and text of each step, repeated in order.
     steps: Vec<[String; 3]>,
-    /// Lines of which the files consist.
+    /// Lines that the source files are made of.
     source_lines: Vec<String>,
 }
 
-/// A task of the plan, and what the model has learnt when it is done.
+/// A task of the plan, and the model's finding when it is done.
 #[derive(Deserialize)]
 pub(super) struct PlanTask {
     title: String,
@@ -47,14 +48,14 @@ pub(super) struct PlanTask {
     found: String,
 }
 
-#[allow(clippy::expect_used)] // The file is part of the program, and every test of the demo reads it.
+#[allow(clippy::expect_used)] // `script.json` is part of the program, and every test of the demo reads it.
 pub(super) static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| serde_json::from_str(include_str!("script.json")).expect("script.json is a script"));
 
-/// Precedes the number of the next task in a prompt.
+/// Marker before the number of the next task in a prompt.
 const NEXT: &str = "Next: task ";
 
-/// The first message: the preamble and the user's request.
+/// Builds the first message: the preamble and the user's request.
 pub(super) fn opening() -> Value {
     let (tasks, title) = (SCRIPT.tasks.len(), &SCRIPT.tasks[0].title);
     let wish = format!(
@@ -64,20 +65,22 @@ pub(super) fn opening() -> Value {
     json!({"role": "user", "content": [text(&SCRIPT.preamble), text(&wish)]})
 }
 
-/// The agent's request for a history. Without streaming: an answer in one piece shows the same cut.
+/// Builds the agent's request for a history.
+///
+/// The request does not stream, because a response in one piece shows the same cut.
 pub(super) fn request(history: &[Value]) -> Value {
     let mut request = SCRIPT.request.clone();
     request["messages"] = history.into();
     request
 }
 
-/// The blocks of a message of this type.
+/// Blocks of this type in a message.
 pub(super) fn blocks<'a>(message: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
     let blocks = message["content"].as_array().into_iter().flatten();
     blocks.filter(move |block| block["type"] == kind)
 }
 
-/// The model's answer to a request, as content blocks. `number` makes the ids of its calls.
+/// Writes the model's response to a request, as content blocks. `number` makes the ids of its calls unique.
 pub(super) fn answer(request: &Value, number: usize) -> Vec<Value> {
     let call = |name: &str, input: Value| json!({"type": "tool_use", "id": format!("toolu_{number:020}"), "name": name, "input": input});
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
@@ -119,7 +122,9 @@ fn thinking(words: &str) -> Value {
     json!({"type": "thinking", "thinking": words, "signature": "c2lnbmVk".repeat(8)})
 }
 
-/// Task that a user message asks for. A carry-over prompt comes before what baton appends to it.
+/// Number of the task that a user message asks for.
+///
+/// A carry-over prompt comes before the text that baton appends to it, and names its task last.
 fn task_of(message: &Value) -> Option<usize> {
     let texts = blocks(message, "text").filter_map(|block| block["text"].as_str());
     let number = texts.filter_map(|text| {
@@ -132,12 +137,12 @@ fn task_of(message: &Value) -> Option<usize> {
     number.last().filter(|_| message["role"] == "user")
 }
 
-/// The files of a task, which its steps are about in turn.
+/// Files of a task, which its steps use in turn.
 const FILES: [&str; 6] = [
     "mod.rs", "codec.rs", "index.rs", "lock.rs", "batch.rs", "tests.rs",
 ];
 
-/// A step of a task: the thought, the text, and the call's name and arguments.
+/// Returns the thought, the text, and the call's name and arguments of a step.
 fn step(task: &PlanTask, done: usize) -> (&'static str, String, &'static str, Value) {
     let file = |n: usize| format!("{}/{}", task.directory, FILES[n % FILES.len()]);
     let path = file(done);
@@ -153,7 +158,7 @@ fn step(task: &PlanTask, done: usize) -> (&'static str, String, &'static str, Va
     (thought, text.replace("{path}", &path), tool, arguments)
 }
 
-/// The arguments of the handoff after `task`.
+/// Writes the arguments of the handoff after `task`.
 fn carry_over(task: usize) -> Value {
     let (tasks, next) = (&SCRIPT.tasks, &SCRIPT.tasks[task]);
     let done = tasks[..task].iter().enumerate();
@@ -173,7 +178,7 @@ fn carry_over(task: usize) -> Value {
     json!({"prompt": prompt, "reason": format!("task {task} is done: {}", tasks[task - 1].title)})
 }
 
-/// The result of a tool call; the same for the same call and turn.
+/// Computes the result of a tool call. The same call and turn always give the same result.
 pub(super) fn result(call: &Value, turn: usize) -> Value {
     let path = call["input"]["path"].as_str().unwrap_or_default();
     let text = match call["name"].as_str().unwrap_or_default() {
@@ -185,7 +190,7 @@ pub(super) fn result(call: &Value, turn: usize) -> Value {
     json!({"type": "tool_result", "tool_use_id": call["id"], "content": text})
 }
 
-/// Lines of a source file, numbered as agents show them; about so many bytes.
+/// Writes about `bytes` bytes of a source file, with line numbers as agents show them.
 fn listing(path: &str, bytes: usize) -> String {
     let lines = &SCRIPT.source_lines;
     let seed: usize = path.bytes().map(usize::from).sum();
@@ -211,7 +216,7 @@ fn tests_passed(tests: usize) -> String {
     format!("running {tests} tests\n{lines}\ntest result: ok. {tests} passed; 0 failed; finished in 0.41s\n")
 }
 
-/// A running provider, which ends with the runtime.
+/// A running provider. It ends with the runtime.
 pub(super) struct Provider {
     pub(super) address: SocketAddr,
     requests: Arc<Mutex<Vec<Bytes>>>,
@@ -234,7 +239,7 @@ impl Provider {
         Ok(Self { address, requests })
     }
 
-    /// The bodies of the requests after the first `seen`.
+    /// Bodies of the requests after the first `seen`.
     pub(super) fn received(&self, seen: usize) -> Vec<Bytes> {
         locked(&self.requests)[seen..].to_vec()
     }

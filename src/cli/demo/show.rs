@@ -7,16 +7,16 @@ use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, first_line, plural, size};
 use baton_core::text::words::grouped;
 
-/// Width where the output has none.
+/// Width of an output without a terminal.
 const COLUMNS: usize = 100;
 
-/// Minimum width that still shows a bar.
+/// Minimum width of a bar that still shows something.
 const LEAST_BAR: usize = 12;
 
 /// Columns before a bar.
 const BEFORE_BAR: usize = 36;
 
-/// Parts shown at each end of a long outline.
+/// Number of parts shown at each end of a long outline.
 const OUTLINE_ENDS: (usize, usize) = (5, 4);
 
 const BOLD: Style = Style::new().bold();
@@ -24,7 +24,7 @@ const DIM: Style = Style::new().dimmed();
 const SENT: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)));
 const FIRED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
-/// Prints all of it.
+/// Prints the whole report.
 pub(super) fn print(story: &DemoRun, out: &mut Out) -> CliResult {
     let columns = out.width().unwrap_or(COLUMNS);
     out.lines(chart(story, columns))?;
@@ -78,7 +78,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// The bytes sent upstream, in eighths of a column, followed by the rest of what was received.
+    /// Draws the bytes sent upstream, to an eighth of a column, followed by the rest of the received bytes.
     fn bar(&self, sent: usize, received: usize) -> String {
         const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let eighths = (sent * self.room * 8).div_ceil(self.most.max(1));
@@ -118,7 +118,7 @@ fn summary(story: &DemoRun) -> Vec<String> {
     lines
 }
 
-/// What the requests would cost, with handoffs and without.
+/// Formats the cost of the requests, with handoffs and without.
 fn cost(totals: &DemoTotals) -> String {
     let Some(cost) = &totals.cost else {
         return "the price table lacks the model".to_owned();
@@ -173,7 +173,7 @@ fn is_sentinel(part: &MessageOutline) -> bool {
     part.role == "assistant" && part.begins.starts_with(SENTINEL)
 }
 
-/// Columns before a part's text.
+/// Columns before the text of a part.
 const BEFORE_TEXT: usize = 34;
 
 fn part_line(part: &MessageOutline, columns: usize) -> String {

@@ -1,5 +1,7 @@
-//! Plays the script through the real proxy, and measures received and sent requests. The agent sends its whole history with
-//! each request, as real agents do, and knows nothing of the proxy.
+//! Plays the script through the real proxy, and measures received and sent requests.
+//!
+//! As real agents do, the scripted one sends its whole history with each request, and does not depend on the
+//! proxy.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -32,27 +34,27 @@ use baton_core::record::WireId;
 use baton_core::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
 use baton_core::wire::{Operation, Role, wire};
 
-/// The measured run. The field names are API.
+/// The measured run. The field names are public API.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct DemoRun {
     pub(super) seconds: f64,
     pub(super) totals: DemoTotals,
     pub(super) turns: Vec<MeasuredTurn>,
-    /// The handoffs in the store, oldest first.
+    /// Handoffs in the store, oldest first.
     pub(super) handoffs: Vec<DemoHandoff>,
     pub(super) example: Option<Example>,
 }
 
-/// One request of the agent, with its legs.
+/// A request of the agent, with its legs.
 #[derive(Debug, Serialize)]
 pub(super) struct MeasuredTurn {
     pub(super) turn: usize,
     pub(super) received_bytes: usize,
-    /// One for each leg: a second one follows a handoff.
+    /// Size of each leg. A second leg follows a handoff.
     pub(super) sent_bytes: Vec<usize>,
 }
 
-/// A handoff.
+/// A handoff from the store.
 #[derive(Debug, Serialize)]
 pub(super) struct DemoHandoff {
     pub(super) id: String,
@@ -67,15 +69,15 @@ pub(super) struct DemoTotals {
     pub(super) legs: usize,
     pub(super) received_bytes: usize,
     pub(super) sent_bytes: usize,
-    /// Net: negative where more was sent than the agent sent.
+    /// Net bytes; negative if baton sent more than the agent did.
     pub(super) unsent_bytes: i64,
-    /// An estimate: four bytes of JSON make about one token.
+    /// Estimate: four bytes of JSON make about one token.
     pub(super) unsent_tokens: i64,
-    /// Simulated; none where the prices are unknown.
+    /// Simulated cost; `None` if the prices are unknown.
     pub(super) cost: Option<DemoCost>,
 }
 
-/// One request before and after: the second one after the last handoff.
+/// A request before and after the rewrite: the second one after the last handoff.
 #[derive(Debug, Serialize)]
 pub(super) struct Example {
     pub(super) turn: usize,
@@ -83,7 +85,7 @@ pub(super) struct Example {
     pub(super) sent: Outline,
 }
 
-/// A request's messages, by how they begin.
+/// The beginnings of a request's messages.
 #[derive(Debug, Serialize)]
 pub(super) struct Outline {
     pub(super) bytes: usize,
@@ -91,7 +93,7 @@ pub(super) struct Outline {
     pub(super) parts: Vec<MessageOutline>,
 }
 
-/// One text, call or result.
+/// A text block, call or result.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageOutline {
     pub(super) role: &'static str,
@@ -100,7 +102,7 @@ pub(super) struct MessageOutline {
     pub(super) begins: String,
 }
 
-/// Plays the script.
+/// Plays the script and returns the measurements.
 pub(super) async fn play() -> CliResult<DemoRun> {
     let began = Instant::now();
     let provider = Provider::start().await.map_err(broken)?;
@@ -123,6 +125,7 @@ pub(super) async fn play() -> CliResult<DemoRun> {
         if sent.len() > 1 {
             handed_over = story.turns.len();
         }
+        // Each handoff moves this on, so the example comes from after the last one.
         if handed_over > 0 && story.turns.len() == handed_over + 2 {
             let outlines = Outline::from_body(&received).zip(sent.last().and_then(Outline::from_body));
             story.example = outlines.map(|(received, sent)| Example {
@@ -137,8 +140,9 @@ pub(super) async fn play() -> CliResult<DemoRun> {
     Ok(story)
 }
 
-/// Starts the proxy in front of an upstream: the default config on a free port, independent of the process's environment and
-/// config files. It ends with the runtime.
+/// Starts the proxy for an upstream, with the default config on a free port.
+///
+/// The process's environment and config files have no effect. The proxy ends with the runtime.
 pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> CliResult<SocketAddr> {
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nkind = \"memory\"\n[state]\ndir = \".\"\n\
@@ -184,7 +188,7 @@ impl DemoRun {
     }
 }
 
-/// The scripted agent.
+/// The scripted agent with its history.
 pub(super) struct Agent {
     client: Client<HttpConnector, Full<Bytes>>,
     address: SocketAddr,
@@ -193,7 +197,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// An agent whose base URL is `address`.
+    /// Creates an agent whose base URL is `address`.
     pub(super) fn new(address: SocketAddr) -> Self {
         Self {
             client: Client::builder(TokioExecutor::new()).build_http(),
@@ -203,8 +207,9 @@ impl Agent {
         }
     }
 
-    /// Sends the history, appends the reply, and runs the tools that it calls. Returns the request's body, and whether the
-    /// script is at its end.
+    /// Sends the history, appends the response, and runs the tools that it calls.
+    ///
+    /// Returns the request's body, and whether the script is finished.
     pub(super) async fn ask(&mut self) -> CliResult<(Bytes, bool)> {
         let body = Bytes::from(script::request(&self.history).to_string());
         let request = Request::post(format!("http://{}/v1/messages", self.address))
@@ -239,13 +244,13 @@ impl Agent {
     }
 }
 
-/// The failure of a part of the demo.
+/// Failure of a part of the demo.
 fn broken(error: impl ToString) -> CommandFailure {
     Exit::SOFTWARE.failure(format!("the demo failed: {}", error.to_string()))
 }
 
 impl Outline {
-    /// The texts, calls and results of a request, one line each.
+    /// Lists the text blocks, calls and results of a request, one line each.
     fn from_body(body: &Bytes) -> Option<Self> {
         let view = wire(WireId::Anthropic).read(body, Operation::Generate).ok()?;
         let part = |role: Role, part: &TranscriptPart<'_>| match part.kind {
@@ -284,39 +289,41 @@ impl MessageOutline {
             },
             kind,
             bytes: text.len(),
-            // What precedes a sentinel is not shown.
+            // Text before a sentinel is not shown.
             begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
         }
     }
 }
 
-/// The beginning of a sentinel.
+/// Beginning of a sentinel.
 pub(super) const SENTINEL: &str = "[[handoff-resume:";
 
-/// Maximum characters of a part in an outline.
+/// Maximum length of a part in an outline, in characters.
 const BEGINS: usize = 100;
 
-/// The model whose prices and cache rule are used.
+/// Model whose prices and cache rule are used.
 const MODEL: &str = "claude-opus-5-5";
 
-/// The date of the prices: the demo costs the same on every day.
+/// Fixed date of the prices, so that the demo costs the same every day.
 const NOVEMBER_23: u64 = 1_795_435_200_000;
 
-/// Pause between two requests: the cache stays warm.
+/// Pause between two requests. It is short enough to keep the cache warm.
 const PAUSE_MS: u64 = 60_000;
 
-/// Cost of all requests in US dollars, without the output that both sessions have. The field names are API.
+/// Cost of all requests in US dollars, without the output, which is the same in both sessions.
+///
+/// The field names are public API.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct DemoCost {
-    /// The model whose prices are used.
+    /// Model whose prices are used.
     pub(super) model: &'static str,
-    /// As the proxy sent them.
+    /// Cost of the requests that the proxy sent.
     pub(super) with: f64,
-    /// As the agent sent them.
+    /// Cost of the requests that the agent sent.
     pub(super) without: f64,
 }
 
-/// Adds the requests up as they are sent.
+/// Adds up the cost of the requests in sending order.
 struct CostMeter {
     rates: Rates,
     with: SimulatedCache,
@@ -326,7 +333,7 @@ struct CostMeter {
 }
 
 impl CostMeter {
-    /// `None` where the embedded table lacks the model.
+    /// `None` if the embedded table lacks the model.
     fn new() -> Option<Self> {
         let query = PriceQuery {
             model: MODEL,
@@ -347,11 +354,14 @@ impl CostMeter {
         })
     }
 
-    /// The agent's next request, and what was sent upstream for it; `prompt_bytes` of a carry-over prompt were written.
+    /// Adds the agent's next request, and the requests sent upstream for it.
+    ///
+    /// `prompt_bytes` is the size of the carry-over prompt that was written.
     fn add(&mut self, received: &Bytes, sent: &[Bytes], prompt_bytes: usize) {
         self.at_ms += PAUSE_MS;
         let without = self.without.send(self.at_ms, &segments(received), 0);
         self.cost.without += without.cost(&self.rates).total();
+        // The first leg writes the prompt, so only that one pays for its output.
         let mut prompt_tokens = prompt_bytes as u64 / BYTES_PER_TOKEN;
         for body in sent {
             let prompt_tokens = std::mem::take(&mut prompt_tokens);
@@ -361,7 +371,7 @@ impl CostMeter {
     }
 }
 
-/// System prompt and tools, then the turns.
+/// Splits a request into the system prompt with the tools, and the turns.
 fn segments(body: &Bytes) -> Vec<RequestSegment> {
     let segment = |content: &[u8]| {
         let mut hasher = DefaultHasher::new();

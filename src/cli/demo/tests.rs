@@ -16,7 +16,7 @@ fn run_demo() -> DemoRun {
 fn the_sizes_make_a_sawtooth_under_a_ramp() {
     let story = run_demo();
     judge(&story).unwrap();
-    // A handoff and the next task's first step are one turn of the agent.
+    // A handoff and the next task's first step are one turn for the agent.
     assert_eq!(story.turns.len(), 4 * TURNS + 1);
     let legs = story.turns.iter().map(|turn| turn.sent_bytes.len());
     let fired: Vec<_> = legs
@@ -51,7 +51,8 @@ fn json_has_the_parts_that_programs_read() {
     assert!(!begins("sent").contains("[[handoff-resume:"));
 }
 
-/// The same model behind the rules of the API, which the demo's own provider does not check.
+/// Runs the scripted model on the strict provider, because the demo's provider does not check the API's
+/// rules.
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_and_proxy_keep_the_rules_of_the_api() {
     let model = |request: &Received| {
