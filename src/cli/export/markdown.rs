@@ -1,4 +1,4 @@
-//! An export as Markdown.
+//! Markdown form of an export.
 
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ fn turn(turn: &ExportedTurn, out: &mut String) {
         "tool" => "Tools",
         _ => "Assistant",
     };
-    // A turn of results alone is described by their headings.
+    // A turn that only has results is described by their headings.
     let results = |part: &ExportedPart| matches!(part, ExportedPart::Result { .. });
     if !turn.parts.iter().all(results) {
         out.push_str(&format!("\n### {speaker}\n"));
@@ -68,7 +68,7 @@ fn turn(turn: &ExportedTurn, out: &mut String) {
 fn part(part: &ExportedPart, out: &mut String) {
     match part {
         ExportedPart::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
-        // Thinking is left out, since the work shows it.
+        // Left out, because the work shows the result of the thinking.
         ExportedPart::Thinking { .. } => {}
         ExportedPart::Call { tool, arguments } => {
             let (kind, text) = match arguments {
@@ -101,7 +101,7 @@ fn part(part: &ExportedPart, out: &mut String) {
     }
 }
 
-/// A block that nothing in the text ends.
+/// Fences a block so that nothing in the text can end it.
 fn fenced(kind: &str, text: &str) -> String {
     let fence = fence(text);
     format!("{fence}{kind}\n{}\n{fence}\n", text.trim_end())

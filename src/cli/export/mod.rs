@@ -1,5 +1,6 @@
-//! `baton export`: a conversation as a document to continue with, without baton: the active carry-over prompt, and the work
-//! since, from the newest request in the journal.
+//! The `baton export` command: a conversation as a document to continue with, without baton.
+//!
+//! The document has the active carry-over prompt, and the work since, from the newest request in the journal.
 
 mod markdown;
 mod work;
@@ -37,26 +38,26 @@ Examples:
   baton export 3f9c --whole > conversation.md
   baton export 3f9c --format har > conversation.har")]
 pub(super) struct ExportArgs {
-    /// The conversation's key or the id of a handoff, or a unique prefix of either
+    /// Conversation to export, by its key, a handoff's id, or a unique prefix of either
     conversation: String,
     #[command(flatten)]
     state: StateArgs,
-    /// Output format
+    /// Write this format
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
     format: ExportFormat,
-    /// The agent's whole history, instead of the active carry-over prompt and the work since
+    /// Export the agent's whole history instead of the active carry-over prompt and the work since
     #[arg(long)]
     whole: bool,
 }
 
-/// How a conversation is written.
+/// Output format of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ExportFormat {
     /// Markdown
     Md,
     /// JSON
     Json,
-    /// JSON Lines: all but the work, then a line for each turn
+    /// JSON Lines: the head without the work, then one line per turn
     Jsonl,
     /// HAR 1.2: every exchange of the conversation, with its upstream requests
     Har,
@@ -65,7 +66,7 @@ enum ExportFormat {
 /// The item to export.
 enum ExportTarget {
     Conversation(String),
-    /// A handoff, with the newest work that was done with it.
+    /// A handoff, with the newest work that was done after it.
     Handoff(Box<Handoff>),
 }
 
@@ -94,7 +95,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut Out) -> CliResult {
 }
 
 impl ExportTarget {
-    /// The conversation, or the one in which the handoff was made.
+    /// Key of the conversation; for a handoff, of the conversation that made it.
     fn conversation(self) -> String {
         match self {
             Self::Conversation(key) => key,
@@ -106,7 +107,7 @@ impl ExportTarget {
 /// The sources of an export.
 struct Sources {
     config: Config,
-    /// None if the handoffs exist only in a running proxy's memory.
+    /// `None` if the handoffs exist only in a running proxy's memory.
     store: Option<SharedStore>,
     /// All handoffs, newest first.
     handoffs: Vec<Handoff>,
@@ -130,7 +131,7 @@ impl Sources {
         })
     }
 
-    /// The conversation or the handoff with this key or id, or the only one that begins so.
+    /// Finds the conversation or handoff with this key or id, or with this unique prefix.
     fn wanted(&self, text: &str) -> CliResult<ExportTarget> {
         let text = bare_id(text);
         let mut keys: BTreeSet<String> = self.handoffs.iter().map(|h| h.conversation.clone()).collect();
@@ -151,7 +152,9 @@ impl Sources {
         })
     }
 
-    /// Writes every exchange of a conversation, oldest first, one at a time: together they may be larger than the memory.
+    /// Writes every exchange of a conversation, oldest first.
+    ///
+    /// Each is read on its own, because together they may be larger than the memory.
     fn har(&self, key: &str, out: &mut Out) -> CliResult {
         let rows = self.rows(ExchangeFilter {
             conversation: Some(key.to_owned()),
@@ -194,14 +197,14 @@ impl Sources {
         self.compose(key, found, active, handoff)
     }
 
-    /// The agent's whole history with the newest request.
+    /// Exports the agent's whole history, from the newest request.
     fn whole(&self, key: String) -> CliResult<ConversationExport> {
         let found = self.newest(&key, RequestForm::Received)?;
         self.compose(key, found, None, None)
     }
 
     async fn handoff(&self, handoff: Handoff) -> CliResult<ConversationExport> {
-        // A resumed handoff is active in other conversations, too.
+        // Not filtered by conversation, because a resumed handoff is active in other conversations as well.
         let mut rows = self.rows(ExchangeFilter::default())?;
         rows.retain(|row| active(row) == Some(handoff.id));
         let journal = self.journal.as_ref();
@@ -220,7 +223,7 @@ impl Sources {
         }
     }
 
-    /// The handoff that the store has as the active one of a conversation, or the newest that was made in it.
+    /// Returns the active handoff of a conversation in the store, else the newest that was made in it.
     async fn last_active(&self, key: &str) -> CliResult<Option<Uuid>> {
         let Some(store) = &self.store else { return Ok(None) };
         let conversation = store.conversation(key).await?;
@@ -229,7 +232,7 @@ impl Sources {
         Ok(active.or_else(|| made.next().map(|handoff| handoff.id)))
     }
 
-    /// The handoff with its full prompt.
+    /// Reads a handoff with its full prompt.
     async fn full_handoff(&self, id: Uuid) -> CliResult<Option<Handoff>> {
         let known = self.handoffs.iter().find(|handoff| handoff.id == id);
         match (&self.store, known) {
@@ -300,7 +303,8 @@ impl Sources {
         format!("The work since is missing: {why}. What the agent still shows has it.")
     }
 
-    /// The work in a request and its answer, and the carry-over prompt that the request begins with.
+    /// Extracts the work from a request and its response, and the carry-over prompt at the request's
+    /// beginning.
     fn work(
         &self,
         found: &JournalRequest,
@@ -338,7 +342,7 @@ impl Sources {
     }
 }
 
-/// The handoff that is active after an exchange.
+/// Handoff that is active after an exchange.
 fn active(row: &ExchangeRow) -> Option<Uuid> {
     let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
     Uuid::parse_str(id).ok()

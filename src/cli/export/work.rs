@@ -1,4 +1,5 @@
-//! An export as plain values, and the work since a handoff: from a request's transcript and its response.
+//! An export as plain values, and the work since a handoff, read from a request's transcript and its
+//! response.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ use baton_core::transcript::{
 };
 use baton_core::wire::{Role, View};
 
-/// An export. The names of its parts are API.
+/// An export. Its member names are public API.
 #[derive(Serialize)]
 pub(super) struct ConversationExport {
     #[serde(flatten)]
@@ -25,19 +26,19 @@ pub(super) struct ConversationExport {
     pub(super) work: Vec<ExportedTurn>,
 }
 
-/// All but the work: the first line of JSON Lines.
+/// Everything but the work. It is the first line of JSON Lines.
 #[derive(Default, Serialize)]
 pub(super) struct ExportHead {
     pub(super) conversation: String,
     pub(super) title: Option<String>,
     pub(super) wire: Option<String>,
     pub(super) model: Option<String>,
-    /// The exchange that the work is taken from.
+    /// Exchange with the work.
     pub(super) exchange: Option<String>,
-    /// When it began.
+    /// Start of that exchange.
     pub(super) at_ms: Option<u64>,
     pub(super) handoff: Option<ExportedHandoff>,
-    /// The missing parts, with reasons.
+    /// Missing parts, with reasons.
     pub(super) notes: Vec<String>,
 }
 
@@ -46,20 +47,20 @@ pub(super) struct ExportedHandoff {
     pub(super) id: Uuid,
     pub(super) resume: String,
     pub(super) reason: Option<String>,
-    /// None for the journal's copy of the prompt.
+    /// `None` for the journal's copy of the prompt.
     pub(super) created_ms: Option<u64>,
     pub(super) prompt: String,
 }
 
-/// The uninterrupted turn of one speaker. The names are API.
+/// An uninterrupted turn of one speaker. The member names are public API.
 #[derive(Debug, Serialize)]
 pub(super) struct ExportedTurn {
-    /// `user`, `assistant`, `tool`.
+    /// `user`, `assistant` or `tool`.
     pub(super) role: &'static str,
     pub(super) parts: Vec<ExportedPart>,
 }
 
-/// A part of a turn. The names are API.
+/// A part of a turn. The member names are public API.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum ExportedPart {
@@ -76,9 +77,9 @@ pub(super) enum ExportedPart {
     Result {
         tool: Option<String>,
         text: String,
-        /// Whether it failed; none where that is unknown.
+        /// Whether the call failed; `None` if that is unknown.
         failed: Option<bool>,
-        /// The exit code of a command, where the result has one.
+        /// Exit code of a command, if the result has one.
         exit: Option<i32>,
     },
     Image,
@@ -87,9 +88,10 @@ pub(super) enum ExportedPart {
     },
 }
 
-/// The turn that the carry-over prompt is in, in a request that was cut at its handoff: the last one of the head
-/// that the handoff is stored with. Where the handoff is unknown, or was made on another wire, the first turn of the
-/// user's after the preamble.
+/// Finds the turn with the carry-over prompt, in a request that was cut at its handoff.
+///
+/// This is the last turn of the head that is stored with the handoff. If the handoff is unknown, or was made
+/// on another wire, it is the first user turn after the preamble.
 pub(super) fn carry_over_turn(view: &View, handoff: Option<&Handoff>, tags: &[String]) -> Option<usize> {
     if let Some(handoff) = handoff.filter(|handoff| handoff.wire == view.wire) {
         let head = format!("[{}]", handoff.head);
@@ -103,7 +105,7 @@ pub(super) fn carry_over_turn(view: &View, handoff: Option<&Handoff>, tags: &[St
     users.nth(preamble).map(|(at, _)| at)
 }
 
-/// The turn in which the agent's transcript shows this handoff, in a request that was not cut.
+/// Finds the turn that shows this handoff in the agent's transcript, in a request that was not cut.
 pub(super) fn sentinel_turn(view: &View, handoff: &Handoff) -> Option<usize> {
     let list = view.text(view.list);
     let mut marks = marker::marks(list).into_iter().rev();
@@ -111,7 +113,7 @@ pub(super) fn sentinel_turn(view: &View, handoff: &Handoff) -> Option<usize> {
     view.turn_at(mark.span.start + view.list.start)
 }
 
-/// The last text of a turn.
+/// Last text block of a turn.
 pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
     let parts = Transcript::from_view(view).turn(at)?.parts();
     let mut texts = parts.iter().rev().filter_map(|part| match part.kind {
@@ -121,11 +123,11 @@ pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
     texts.next()
 }
 
-/// The turns from this one on. What the system says is left out, and so are calls of our own tool.
+/// Exports the turns from `from` on, without system messages and without calls of baton's tool.
 pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     let transcript = Transcript::from_view(view);
     let agent = transcript.agent();
-    // By the places of calls and results.
+    // Keyed by the positions of both the call and its result.
     let mut uses = HashMap::new();
     for tool in transcript.tool_uses() {
         uses.insert((tool.turn, tool.part.span.start), tool);
@@ -145,7 +147,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
                 continue;
             };
             match (parts.last_mut(), part) {
-                // Agents keep a streamed text in the pieces in which it came.
+                // Agents keep streamed text in pieces, as it arrived.
                 (Some(ExportedPart::Text { text }), ExportedPart::Text { text: more })
                     if turn.role == Role::Assistant =>
                 {
@@ -159,7 +161,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     exported.collect()
 }
 
-/// The model's answer; `None` for an empty one.
+/// Exports the model's response; `None` if it is empty.
 pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
     let answered = AnswerContent::from_body(body);
     let parts = answered.parts.iter().map(|part| {
@@ -182,7 +184,7 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
 }
 
 impl ExportedPart {
-    /// A part of a turn, and the use of a tool that it belongs to.
+    /// Converts a part of a turn. `tool_use` is the tool use that it belongs to.
     fn new(
         part: &TranscriptPart<'_>,
         tool_use: Option<&ToolUse<'_>>,
@@ -218,7 +220,7 @@ impl ExportedPart {
         Some(exported).filter(Self::is_shown)
     }
 
-    /// Whether it says something, and is no call of our own tool.
+    /// Whether the part has content, and is not a call of baton's tool.
     fn is_shown(&self) -> bool {
         match self {
             Self::Text { text } | Self::Thinking { text } | Self::Error { text } => !text.trim().is_empty(),
