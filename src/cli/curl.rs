@@ -1,4 +1,5 @@
-//! `baton show EXCHANGE --curl`: the command that sends a journaled request again. Credentials are variables.
+//! The `baton show EXCHANGE --curl` command: prints the command that sends a journaled request again, with
+//! variables for credentials.
 
 use super::exit::{CliResult, Exit};
 use super::shells::ShellSyntax;
@@ -8,7 +9,7 @@ use baton_core::record::WireId;
 use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
 
-/// How the journal marks what it left out.
+/// Beginning of the placeholder that the journal writes for a redacted value.
 const REDACTED: &str = "[redacted:";
 
 /// Headers that curl sets itself.
@@ -21,7 +22,8 @@ const OF_THE_CLIENT: [&str; 6] = [
     "user-agent",
 ];
 
-/// A shell line that sends the request of a leg (from 0) again; `baton show` prints the body.
+/// Formats a shell line that sends the request of a leg (counted from 0) again, with the body from `baton
+/// show`.
 pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> CliResult<String> {
     let row = &exchange.exchange;
     let sent = exchange.legs.iter().find(|found| found.n == leg);
@@ -37,6 +39,7 @@ pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> CliR
         quoted(&[url, query(url)].concat())
     );
     for (name, value) in &sent.sent.headers {
+        // A redacted header would send the placeholder itself, so it is left out like a credential.
         let credential = CREDENTIAL_HEADERS.contains(&name.as_str()) || value.contains(REDACTED);
         if !credential && !OF_THE_CLIENT.contains(&name.as_str()) {
             line.push_str(&format!(" -H {}", quoted(&format!("{name}: {value}"))));
@@ -49,7 +52,7 @@ pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> CliR
     Ok(line)
 }
 
-/// The variable that usually has the key of the exchange's wire, and the header that takes it.
+/// Returns the variable that usually holds the key for the exchange's wire, and the header for that key.
 fn key(config: &Config, exchange: &ExchangeDetail, url: &str) -> Option<(&'static str, KeyHeader)> {
     let row = &exchange.exchange;
     let wire = wire(WireId::named(row.wire.as_deref()?)?);
@@ -59,7 +62,7 @@ fn key(config: &Config, exchange: &ExchangeDetail, url: &str) -> Option<(&'stati
     Some((variable, wire.facts().key_header(path.unwrap_or(url), "")))
 }
 
-/// The journal has no queries: the one that makes Gemini stream.
+/// Query to append to a journaled URL. The journal stores none, and Gemini needs this one to stream events.
 fn query(url: &str) -> &'static str {
     if url.ends_with(":streamGenerateContent") {
         "?alt=sse"

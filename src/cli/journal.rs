@@ -1,5 +1,6 @@
-//! What commands read from the journal: its conversations, and the newest request of one, with its transcript as it was sent to
-//! the provider, and the answer.
+//! Reads conversations and requests from the journal, for several commands.
+//!
+//! A request comes with its transcript as it was sent to the provider, and with the response.
 
 use std::path::Path;
 
@@ -12,12 +13,12 @@ use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, Usage, View};
 
-/// The journal of a command that needs one.
+/// Opens the journal for a command that needs one.
 pub(super) fn open_existing(dir: &Path) -> CliResult<JournalReader> {
     JournalReader::open(dir)?.ok_or_else(|| Exit::NO_INPUT.with_help(nothing_yet(dir), FIRST_RUN))
 }
 
-/// What to do where the journal has nothing.
+/// Help for an empty journal.
 pub(super) const FIRST_RUN: &str =
     "run an agent first: `baton run AGENT`; or name the directory of another journal with --state-dir";
 
@@ -25,7 +26,7 @@ pub(super) fn nothing_yet(dir: &Path) -> String {
     format!("nothing in the journal yet ({})", shown(dir))
 }
 
-/// The conversation with this key or unique key prefix.
+/// Completes the key of a conversation from a unique prefix.
 pub(super) fn full_key(query: &JournalReader, beginning: &str) -> CliResult<String> {
     let all = query.conversations(None, 0)?.into_iter();
     let matching = all.map(|one| one.key).filter(|key| key.starts_with(beginning));
@@ -36,10 +37,12 @@ pub(super) fn full_key(query: &JournalReader, beginning: &str) -> CliResult<Stri
     })
 }
 
-/// Requests of a conversation that are examined, newest first: those for titles and counts hold no tools.
+/// Maximum requests of a conversation that are examined, newest first.
+///
+/// Several, because requests for titles and token counts hold no tools.
 const NEWEST: usize = 50;
 
-/// The newest exchanges of a conversation.
+/// Reads the newest exchanges of a conversation.
 pub(super) fn newest_rows(query: &JournalReader, key: &str) -> CliResult<Vec<ExchangeRow>> {
     let filter = ExchangeFilter {
         conversation: Some(key.to_owned()),
@@ -49,30 +52,31 @@ pub(super) fn newest_rows(query: &JournalReader, key: &str) -> CliResult<Vec<Exc
     Ok(query.list(&filter)?)
 }
 
-/// Which form of a request is read.
+/// Form of a request to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestForm {
-    /// As it was sent upstream for the agent, if the journal has that. What baton answered by itself is passed over.
+    /// As sent upstream for the agent, if the journal has that. Exchanges that baton answered itself are
+    /// skipped.
     Sent,
-    /// As the agent sent it: its whole history.
+    /// As the agent sent it, with its whole history.
     Received,
 }
 
-/// A request in the journal, or of a session that another program keeps.
+/// A request from the journal, or from a session file of another program.
 pub(super) struct JournalRequest {
     pub(super) row: ExchangeRow,
     pub(super) wire: WireId,
     pub(super) view: View,
-    /// Whether an agent's loop sent it.
+    /// Whether an agent's loop sent the request, rather than a helper for titles or counts.
     pub(super) of_loop: bool,
-    /// The leg whose request this is; none where the journal has the agent's request alone.
+    /// Leg that the request belongs to; `None` if the journal has only the agent's request.
     pub(super) leg: Option<u32>,
-    /// The answer to it, as far as the journal has it.
+    /// Response to the request, as far as the journal has it.
     pub(super) answer: Option<Vec<u8>>,
 }
 
 impl JournalRequest {
-    /// The last request of a session that the journal does not have; `None` where it has nothing.
+    /// The last request of a session that the journal does not have; `None` if the session has none.
     pub(super) fn of_session(session: &SessionReader) -> Option<Self> {
         let (wire, body) = session.request();
         let tokens = Usage {
@@ -100,7 +104,9 @@ impl JournalRequest {
     }
 }
 
-/// The first of these exchanges, newest first, that an agent's loop sent; else the first that can be read.
+/// Returns the newest of these exchanges that an agent's loop sent; else the newest that can be read.
+///
+/// `rows` come newest first.
 pub(super) fn newest(
     query: &JournalReader,
     rows: impl IntoIterator<Item = ExchangeRow>,
@@ -124,7 +130,7 @@ fn read(query: &JournalReader, row: ExchangeRow, form: RequestForm) -> CliResult
         return Ok(None);
     };
     let legs = u32::try_from(row.statuses.len()).unwrap_or_default();
-    // The others are the agent's: drafts have another request.
+    // Draft legs have a request that baton made, so they do not count.
     let of_agent = (0..legs).rfind(|leg| !row.event.draft_legs.contains(leg));
     let is_answered_here = of_agent.is_none() && row.event.outcome == ExchangeOutcome::Complete;
     if form == RequestForm::Sent && is_answered_here {

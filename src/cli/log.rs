@@ -1,4 +1,5 @@
-//! `baton log`: lists the exchanges in the journal, newest last. Reads the file, with or without a running proxy.
+//! The `baton log` command: lists the exchanges in the journal, newest last. Reads the file, with or without
+//! a running proxy.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,13 +18,13 @@ use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilte
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::text::date::{self, PeriodStart};
 
-/// Poll interval of `--follow`: fast enough for a user, slow enough for a battery.
+/// Poll interval of `--follow`, which users feel as immediate and batteries do not.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// Rows read in one poll.
+/// Maximum rows read in one poll.
 const BATCH: usize = 500;
 
-/// What the help says of filters, with the terms that there are.
+/// Formats the help of filters from the terms that exist.
 fn after_help() -> String {
     let [words, texts, numbers] = RowFilter::names();
     format!(
@@ -51,21 +52,22 @@ Examples:
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
 pub(super) struct LogArgs {
-    /// Only exchanges that match every term, such as error, tool:Bash, model:opus*, since:1h or cost>0.5 (all: see below)
+    /// List only exchanges that match every term, such as error, tool:Bash, model:opus*, since:1h or cost>0.5
+    /// (all: see below)
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     #[command(flatten)]
     state: StateArgs,
-    /// Keep running, and list each exchange as it ends
+    /// Keep running, and list each exchange when it ends
     #[arg(long, short)]
     follow: bool,
-    /// Only exchanges since then: an age (90m, 12h, 7d) or a date (2026-11-23)
+    /// List only exchanges since this age (90m, 12h, 7d) or date (2026-11-23)
     #[arg(long, value_name = "TIME", value_parser = state_args::period_start)]
     since: Option<PeriodStart>,
-    /// Only this conversation's exchanges: its key, or a unique prefix of it
+    /// List only this conversation's exchanges, by its key or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     conversation: Option<String>,
-    /// Maximum number; 0: no limit
+    /// List at most this many exchanges (0: no limit)
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = state_args::number::<usize>)]
     limit: usize,
     #[command(flatten)]
@@ -90,7 +92,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
         now_ms: now_ms(),
     };
     let query = JournalReader::open(&dir)?;
-    // An array that continues has no end.
+    // With `--follow` an array would never end, so each row is an object.
     let format = ListFormat {
         json: args.format.json && !args.follow,
         jsonl: args.format.jsonl || args.format.json && args.follow,
@@ -103,7 +105,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
             true => "; waiting for the first exchange",
             false => "",
         };
-        // To standard error: scripts read exchanges from standard output.
+        // To standard error, because scripts read exchanges from standard output.
         Out::stderr().line(format_args!("{}{next}", nothing_yet(&dir)))?;
         if !args.follow {
             return Ok(());
@@ -113,6 +115,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
     if let Some(query) = &query {
         let conversation = args.conversation.as_deref();
         wanted.range.conversation = conversation.map(|key| full_key(query, key)).transpose()?;
+        // Read before the rows: an exchange that ends in between is listed twice rather than missed.
         last = query.last_end()?;
         let mut rows = query.filtered(&wanted)?;
         rows.reverse();
@@ -125,14 +128,14 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
         }
     }
     if args.follow {
-        // A key of which the journal has nothing yet.
+        // The prefix as given, because the journal may not have the conversation yet.
         wanted.range.conversation.clone_from(&args.conversation);
         follow(&dir, query, (last, format), wanted, out)?;
     }
     Ok(())
 }
 
-/// The filter of the command line.
+/// Parses the filter of the command line.
 fn filter(words: &[String]) -> CliResult<RowFilter> {
     let text = words.join(" ");
     RowFilter::parse(&text).map_err(|why| {
@@ -194,8 +197,9 @@ const BYTES: usize = 7;
 const LEGS: usize = 8;
 const MS: usize = 10;
 
-/// The columns: heading, width, and whether they are right-aligned numbers. Widths are fixed, since a followed list cannot
-/// know later rows.
+/// Columns: heading, width, and whether they are right-aligned numbers.
+///
+/// Widths are fixed, because later rows of a followed list are unknown.
 const COLUMNS: [(&str, usize, bool); 11] = [
     ("TIME", 15, false),
     ("EXCHANGE", 36, false),
@@ -210,8 +214,10 @@ const COLUMNS: [(&str, usize, bool); 11] = [
     ("MS", 7, true),
 ];
 
-/// Reductions for narrow terminals, in order: a column's new width, 0 removes it. `baton show` finds an exchange by the
-/// first 13 characters of its id, its time in milliseconds, and other commands find a conversation by the first of its key.
+/// Reductions for narrow terminals, in this order. Each gives a column's new width; 0 removes the column.
+///
+/// `baton show` finds an exchange by the first 13 characters of its id, which are its time in milliseconds.
+/// Other commands find a conversation by the beginning of its key.
 const GIVEN_UP: [(usize, usize); 13] = [
     (ID, 13),
     (WIRE, 9),
@@ -232,7 +238,7 @@ const GIVEN_UP: [(usize, usize); 13] = [
 struct Layout([usize; COLUMNS.len()]);
 
 impl Layout {
-    /// Truncates lines to the terminal's width; prints them whole without a terminal.
+    /// Fits the columns into the terminal's width; without a terminal, all columns keep their full width.
     fn fitting(width: Option<usize>) -> Self {
         let mut layout = Self(COLUMNS.map(|(_, width, _)| width));
         for (column, narrow) in GIVEN_UP {
@@ -285,7 +291,7 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
         8 => time[11..19].to_owned(),
         _ => format!("{} {}Z", &time[5..10], &time[11..19]),
     };
-    // Without an ellipsis, so that it can be copied.
+    // Without an ellipsis, so that users can copy it.
     let key: String = row
         .conversation
         .as_deref()
@@ -308,7 +314,7 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
     ]);
     let trouble = problem_of(row);
     let plain = match width {
-        // A failure is more important than the numbers that it replaces.
+        // A failure is more important than the numbers that it covers.
         Some(width) => first_line(&plain, Some(width.saturating_sub(trouble.chars().count()))),
         None => plain,
     };
@@ -324,7 +330,7 @@ fn mark(row: &ExchangeRow) -> &'static str {
     }
 }
 
-/// Failures and warnings in words.
+/// Describes failures and warnings of an exchange in words.
 fn problem_of(row: &ExchangeRow) -> String {
     let what = match row.event.outcome {
         _ if row.open => "under way".to_owned(),
@@ -339,9 +345,9 @@ fn problem_of(row: &ExchangeRow) -> String {
     format!("  {what}")
 }
 
-/// The statuses of legs that failed and were retried.
+/// Statuses of the legs that failed and were retried.
 fn refused_legs(row: &ExchangeRow) -> String {
-    // In a partial record a leg without a status may have had one.
+    // In a partial record, a leg without a status may have had one.
     let unanswered = !row.partial;
     let failed = row
         .statuses

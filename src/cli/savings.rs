@@ -1,4 +1,5 @@
-//! `baton savings`: what the exchanges in the journal cost, and what they would have cost without baton.
+//! The `baton savings` command: compares the cost of the journal's exchanges with their estimated cost
+//! without baton.
 
 use clap::Args as ClapArgs;
 
@@ -19,13 +20,13 @@ use baton_core::bill::{Arm, PriceTable, TokenCounts};
 use baton_core::text::date::{PeriodStart, rfc3339};
 use baton_core::trial::ArmSum;
 
-/// Width of the longest bar.
+/// Width of the longest bar, in cells.
 const BAR: f64 = 24.0;
 
-/// Moments of a shadow that are named.
+/// Maximum shadow moments that are listed.
 const MOMENTS: usize = 5;
 
-/// Columns of a group's name.
+/// Width of a group's name, in columns.
 const NAME: usize = 28;
 
 #[derive(Debug, ClapArgs)]
@@ -43,25 +44,26 @@ Examples:
 pub(super) struct SavingsArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// Only exchanges since then: an age (90m, 12h, 7d) or a date (2026-11-23)
+    /// Count only exchanges since this age (90m, 12h, 7d) or date (2026-11-23)
     #[arg(long, value_name = "TIME", value_parser = period_start)]
     since: Option<PeriodStart>,
-    /// Only this conversation's exchanges: its key (`--by conversation` lists them), or a unique prefix of it
+    /// Count only this conversation's exchanges, by its key (`--by conversation` lists them) or a unique
+    /// prefix of it
     #[arg(long, value_name = "KEY")]
     conversation: Option<String>,
-    /// Group by
+    /// Group exchanges
     #[arg(long, value_name = "GROUP", default_value = "day", value_parser = named(BillGroup::ALL, BillGroup::name))]
     by: BillGroup,
-    /// Another price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]
+    /// Use this price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Print what other rules for a handoff would have saved in these conversations
+    /// Estimate what other rules for a handoff would have saved in these conversations
     #[arg(long)]
     rules: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print CSV: a line for each group
+    /// Print CSV: one line per group
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 }
@@ -105,10 +107,10 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// Tokens of input below which a handoff costs more than it saves (docs/savings.md).
+/// Input tokens below which a handoff costs more than it saves (docs/savings.md).
 const SHORT_TOKENS: u64 = 50_000;
 
-/// Whether the agent sent little enough that no handoff could save anything.
+/// Whether the agent sent so little that no handoff could save anything.
 fn is_short(entry: &BillEntry) -> bool {
     entry.without_tokens.unwrap_or(entry.tokens).whole_input() < SHORT_TOKENS
 }
@@ -153,13 +155,13 @@ fn csv(groups: &[BillSum]) -> String {
     text
 }
 
-/// Report for a terminal.
+/// Lines of the report for a terminal.
 struct ReportLines<'a> {
     report: &'a SavingsReport,
     by: BillGroup,
     /// Whether every request is too short for a handoff to pay.
     is_short: bool,
-    /// Whether to print what other rules would have saved.
+    /// Whether to print the savings of other rules.
     rules: bool,
 }
 
@@ -229,7 +231,7 @@ fn group_line(sum: &BillSum, by: BillGroup, most: f64) -> String {
     .to_owned()
 }
 
-/// A bar of an amount, as long as `width` for the largest one: red and light where it is a loss.
+/// Draws a bar of an amount. The largest amount gets `width` cells; a loss is red and light.
 pub(super) fn bar(amount: f64, most: f64, width: f64) -> String {
     let cells = if most > 0.0 {
         (amount.abs() / most * width).round() as usize
@@ -249,7 +251,8 @@ fn row(name: &str, amount: String, more: String) -> String {
     format!("  {name:<14} {amount:>10}   {more}")
 }
 
-/// What `baton try` had said, and what its rules and a shadow would have saved in these conversations.
+/// Lines about the estimate of `baton try`, and about the savings of its rules and of a shadow in these
+/// conversations.
 fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
     let line = |name: &str, saved: f64, error: f64, about: &str| {
         row(
@@ -327,7 +330,7 @@ fn tokens(counts: &TokenCounts) -> String {
     )
 }
 
-/// `$12.40`; below ten cents with four decimals.
+/// Formats dollars with two decimals, such as `$12.40`, or with four below ten cents.
 pub(super) fn dollars(amount: f64) -> String {
     match amount.abs() {
         0.000_05..0.1 => format!("${amount:.4}"),
@@ -345,7 +348,7 @@ pub(super) fn signed_dollars(amount: f64) -> String {
     format!("{sign}{}", dollars(amount.abs()))
 }
 
-/// `1.5 cents`, or dollars from one dollar on.
+/// Formats an amount as cents (`1.5 cents`), or as dollars from one dollar on.
 fn cents(amount: f64) -> String {
     match amount < 1.0 {
         true => format!("{:.1} cents", amount * 100.0),

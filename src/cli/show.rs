@@ -1,4 +1,4 @@
-//! `baton show`: prints one exchange for people.
+//! The `baton show` command: prints one exchange for users.
 
 use clap::Args as ClapArgs;
 
@@ -17,16 +17,16 @@ use crate::state::journal::{
 use baton_core::text::date;
 use baton_core::wire::Usage;
 
-/// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
+/// Maximum run of kept messages that is shown in full. A longer run shows only its first and last message.
 const FEW: usize = 4;
 
-/// The line for messages that were cut.
+/// Maximum run of cut messages that is shown in full.
 const MANY: usize = 24;
 
-/// Width of a message's first line where the terminal's is unknown.
+/// Width of a message's first line if the terminal's width is unknown.
 const LINE: usize = 100;
 
-/// Columns before a first line.
+/// Columns before a message's first line.
 const MARGIN: usize = 40;
 
 #[derive(Debug, ClapArgs)]
@@ -39,13 +39,13 @@ Examples:
   baton show 0199a3c2-7d1e --sent --leg 2 | jq .messages
   baton show 0199a3c2-7d1e --har > exchange.har")]
 pub(super) struct ShowExchangeArgs {
-    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it
+    /// Exchange to show, by its id (in `x-baton-exchange` and `baton log`) or a unique prefix of it
     exchange: String,
     #[command(flatten)]
     state: StateArgs,
     #[command(flatten)]
     what: ShowWhat,
-    /// Which leg, numbered from 1; by default the first
+    /// Show this leg, numbered from 1 [default: the first]
     #[arg(long, value_name = "N", value_parser = state_args::leg)]
     leg: Option<u32>,
     /// Print JSON
@@ -57,22 +57,22 @@ pub(super) struct ShowExchangeArgs {
 #[derive(Debug, ClapArgs)]
 #[group(multiple = false)]
 pub(super) struct ShowWhat {
-    /// Removed and added messages (the default)
+    /// Show removed and added messages (the default)
     #[arg(long)]
     diff: bool,
-    /// The agent's request
+    /// Print the agent's request
     #[arg(long)]
     received: bool,
-    /// The request to upstream: what the model really saw
+    /// Print the request sent upstream, which the model saw
     #[arg(long)]
     sent: bool,
-    /// The response to the agent; with --leg that of upstream
+    /// Print the response to the agent, or with --leg the upstream's
     #[arg(long)]
     response: bool,
-    /// HAR 1.2, for the network tools of a browser
+    /// Print HAR 1.2, for the network tools of a browser
     #[arg(long)]
     har: bool,
-    /// A curl command that sends the request of a leg again, credentials as variables
+    /// Print a curl command that sends a leg's request again, with variables for credentials
     #[arg(long)]
     curl: bool,
 }
@@ -82,7 +82,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
     let query = open_existing(&config.state_dir)?;
     let id = find_exchange(&query, &args.exchange)?;
     let what = &args.what;
-    // Legs count from 1 for people and from 0 in the file.
+    // Legs count from 1 for users and from 0 in the file.
     let leg = args.leg.map(|leg| leg - 1);
     if let Some(leg) = leg {
         let legs = query.row(&id)?.map_or(0, |row| row.statuses.len());
@@ -117,7 +117,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
     out.lines(lines)
 }
 
-/// The exchange with this id or unique id prefix.
+/// Finds the exchange with this id or unique id prefix.
 fn find_exchange(query: &JournalReader, wanted: &str) -> CliResult<String> {
     let wanted = wanted.trim().to_lowercase();
     let ids = query.ids(&wanted)?.into_iter();
@@ -137,7 +137,7 @@ fn no_leg(leg: u32, legs: usize) -> CommandFailure {
     Exit::NO_INPUT.failure(format!("there is no leg {leg}: {has}"))
 }
 
-/// Prints the exchange: request, legs, diff, and response.
+/// Formats the exchange: request, legs, diff, and response.
 fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let row = &exchange.exchange;
@@ -221,7 +221,7 @@ fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -
     out
 }
 
-/// Prints a run of messages with the same mark, without its middle if it is long.
+/// Formats a run of messages with the same mark. A long run loses its middle.
 fn shortened(run: &[DiffLine<'_>], room: usize) -> Vec<String> {
     let (most, ends) = match run[0].mark {
         DiffMark::Kept => (FEW, 1),
@@ -279,7 +279,7 @@ impl<'a> DiffLine<'a> {
     }
 }
 
-/// Merges both sides into one order: removed messages before their replacement.
+/// Merges both sides into one order, with removed messages before their replacement.
 fn merged<'a>(
     received: &'a [MessageSummary],
     states: &[MessageState],
@@ -287,7 +287,7 @@ fn merged<'a>(
 ) -> Vec<DiffLine<'a>> {
     let mut out = Vec::new();
     let mut theirs = received.iter().zip(states).peekable();
-    // After the last one sent, all that is left.
+    // The final `None` flushes the received messages after the last sent one.
     for ours in sent.iter().map(Some).chain([None]) {
         while let Some((message, state)) =
             theirs.next_if(|(_, state)| ours.is_none() || **state != MessageState::Kept)
@@ -306,7 +306,7 @@ fn merged<'a>(
     out
 }
 
-/// The system prompt and the tools.
+/// Compares the system prompt and the tools of both sides.
 fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<DiffLine<'a>> {
     let cut = received.iter().filter(|m| m.state == MessageState::Cut);
     let gone = cut.map(|message| DiffLine::gone(message, "left out"));
@@ -320,7 +320,7 @@ fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) 
     gone.chain(come).collect()
 }
 
-/// Tokens in words; the three parts of the input add up to its total.
+/// Describes token counts. The three parts of the input add up to its total.
 fn tokens(t: Usage) -> String {
     format!(
         "{} in ({} new, {} from cache, {} into cache), {} out",
