@@ -1,4 +1,6 @@
-//! Reloads the config of a running proxy: on SIGHUP, and when its file, the certificate's or the key's changes.
+//! Reloads the config of a running proxy on SIGHUP, and when one of its files changes.
+//!
+//! These are the config file and the files that it names: certificate, key and prices.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,36 +12,38 @@ use super::exit::CliResult;
 use crate::serve::service::reload::Reloader;
 use crate::state::config::{Config, Flags};
 
-/// Interval of looks at the files.
+/// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A config as it was loaded, with what shows that it has changed.
+/// A loaded config, with the versions of its files.
 pub(super) struct LoadedConfig {
-    /// `--config`.
+    /// Path given with `--config`.
     given: Option<PathBuf>,
     flags: Flags,
     pub(super) config: Config,
-    /// The versions of its files.
+    /// Versions of the files when they were loaded.
     versions: Vec<FileVersion>,
 }
 
-/// The versions of all files whose change reloads the config: its own, and those of the files that it names.
+/// Versions of all files whose change reloads the config: the config file and those that it names.
 fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
     let tls = config.server.tls_cert.iter().chain(&config.server.tls_key);
     let named = config.bill.prices.iter().chain(tls).cloned();
     own.into_iter().chain(named.map(FileVersion::new)).collect()
 }
 
-/// The version of the config file; `None` where there is no file. Taken before the file is read, so that no later change is missed.
+/// Version of the config file; `None` if there is no file.
+///
+/// Taken before the file is read, so that no later change is missed.
 fn version(given: Option<&PathBuf>) -> Option<FileVersion> {
     super::config_file(given).map(FileVersion::new)
 }
 
-/// What shows that a file has changed.
+/// Version of a file, for detecting changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileVersion {
     path: PathBuf,
-    /// Time of the last change, and length; `None` while it cannot be read.
+    /// Time of the last change, and length; `None` if the file cannot be read.
     seen: Option<(SystemTime, u64)>,
 }
 
@@ -68,7 +72,7 @@ impl LoadedConfig {
         })
     }
 
-    /// Watches until the process ends.
+    /// Watches the files until the process ends.
     pub(super) async fn watch(mut self, reloader: Reloader) {
         let mut hangups = Hangups::listen();
         let mut last_seen = self.versions.clone();
@@ -81,7 +85,7 @@ impl LoadedConfig {
             };
             let own = version(self.given.as_ref());
             let present = versions(own.clone(), &self.config);
-            // A file that is still being written is read when it has stayed the same for one look.
+            // A changed file is read only when two checks agree, because it may still be written.
             let changed = present != self.versions && present == last_seen;
             last_seen.clone_from(&present);
             if !requested && !changed {
@@ -90,6 +94,7 @@ impl LoadedConfig {
             self.versions = present;
             if let Some(loaded) = self.reload(&reloader, &own) {
                 let before = &self.config;
+                // The new config names other files, whose versions are not among the present ones.
                 if loaded.server.tls() != before.server.tls() || loaded.bill.prices != before.bill.prices {
                     self.versions = versions(own, &loaded);
                 }
@@ -99,9 +104,12 @@ impl LoadedConfig {
         }
     }
 
-    /// Reloads once. A config with a problem leaves the running one in place. `own`: the version of its file before it is read.
+    /// Reloads once. A config with a problem leaves the running one in place.
+    ///
+    /// `own` is the version of the config file before it is read.
     fn reload(&self, reloader: &Reloader, own: &Option<FileVersion>) -> Option<Config> {
-        // As while another program writes it. Read as a config it would be all defaults, with other upstreams.
+        // Another program may be writing the file. An empty config would mean all defaults, with other
+        // upstreams.
         if let Some(empty) = own.as_ref().filter(|own| own.is_empty()) {
             let file = empty.path.display();
             tracing::error!(target: "baton", "config not reloaded: {file} is empty; it is read again when it changes");
@@ -111,13 +119,14 @@ impl LoadedConfig {
             Ok(loaded) => loaded,
             Err(problems) => {
                 for problem in &problems {
-                    // One line of the log: without the line break before the help.
+                    // Without the line break before the help, because the log has one line per event.
                     let text = problem.to_string().replace("\n    help: ", "; ");
                     tracing::error!(target: "baton", key = problem.key, "config not reloaded: {text}");
                 }
                 return None;
             }
         };
+        // Changed while it was read. The next check sees a new version and reads it again.
         if version(self.given.as_ref()) != *own {
             tracing::warn!(target: "baton", "config not reloaded yet: its file is being written");
             return None;
@@ -138,7 +147,7 @@ impl LoadedConfig {
     }
 }
 
-/// SIGHUP as a request to reload.
+/// SIGHUP: a request to reload, or the end of the terminal.
 pub(super) struct Hangups {
     signal: Option<Signal>,
     had_terminal: bool,
@@ -157,7 +166,8 @@ impl Hangups {
         self.until(false).await;
     }
 
-    /// Waits for the end of the terminal that the process was started on: the signal's older meaning.
+    /// Waits for the end of the terminal that the process was started on, which is the signal's older
+    /// meaning.
     pub(super) async fn closed(&mut self) {
         self.until(true).await;
     }
@@ -179,7 +189,7 @@ impl Hangups {
     }
 }
 
-/// Whether the process has a controlling terminal. After its end the device cannot be opened.
+/// Whether the process has a controlling terminal. Its device cannot be opened after the terminal's end.
 fn has_terminal() -> bool {
     fs::File::open("/dev/tty").is_ok()
 }

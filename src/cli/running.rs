@@ -1,6 +1,8 @@
-//! Finds out whether a proxy serves from a state directory, and where. The proxy holds a file lock for its lifetime and
-//! writes its addresses into a second file. The lock ends with the process in any case, so addresses without a lock
-//! were left by a killed process, and a reused process id cannot be mistaken for it.
+//! Finds the proxy that serves from a state directory, and its addresses.
+//!
+//! The proxy holds a file lock for its lifetime and writes its addresses into a second file. The lock ends
+//! with the process in any case. Addresses without a lock were therefore left by a killed process, and a
+//! reused process id cannot be mistaken for it.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,20 +20,21 @@ use crate::state::config::{Config, Secret};
 use crate::state::disk::{self, private_file};
 use crate::state::store::make_dir;
 
-/// The lock file, which is empty.
+/// Name of the lock file, which is empty.
 const LOCK: &str = "serving.lock";
 
-/// The file with the addresses.
+/// Name of the file with the addresses.
 const FILE: &str = "serving.json";
 
-/// Attempts to get the lock, and the pause between them: a status check holds it for a moment, too.
+/// Attempts to take the lock. Several, because a status check holds it for a moment.
 const TRIES: u32 = 10;
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long the admin listener may take to connect, and to answer.
+/// Timeout of the admin listener for a connection, and for its response.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A running proxy. The field names are API.
+/// A running proxy. The field names are public API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Process {
     pub(super) pid: u32,
@@ -46,7 +49,7 @@ pub(super) struct Process {
     pub(super) started_by_run: bool,
 }
 
-/// Locked while the process serves.
+/// Claim of this process on a state directory, locked while the process serves.
 pub(super) struct StateDirLock {
     dir: PathBuf,
     _lock: fs::File,
@@ -71,19 +74,19 @@ impl StateDirLock {
 
 impl Drop for StateDirLock {
     fn drop(&mut self) {
-        // The lock is released after this. Errors are ignored: with the directory, the file is gone, too.
+        // The lock is released after this. Errors are ignored: if the directory is gone, so is the file.
         let _ = fs::remove_file(self.dir.join(FILE));
     }
 }
 
-/// State of a state directory.
+/// Whether a proxy serves from a state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RunState {
     /// A proxy is running; `None` until it has written its addresses.
     Running(Option<Process>),
-    /// None is running; this one was killed.
+    /// No proxy is running. This one was killed.
     Stale(Process),
-    /// None is running.
+    /// No proxy is running, and none was killed.
     Nobody,
 }
 
@@ -98,12 +101,12 @@ pub(super) fn find(dir: &Path) -> RunState {
     };
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => RunState::Running(recorded()),
-        // Without file locks no process can hold one.
+        // If files cannot be locked here, no process can hold a lock.
         Ok(()) | Err(TryLockError::Error(_)) => recorded().map_or(RunState::Nobody, RunState::Stale),
     }
 }
 
-/// The proxy that serves from a state directory at this address.
+/// Returns the proxy that serves from a state directory, if it listens on this address.
 pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
     let RunState::Running(Some(process)) = find(dir) else {
         return None;
@@ -132,7 +135,7 @@ pub(super) fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// Binds an address; with `any_port` a free port where its own is in use.
+/// Binds an address. With `any_port`, falls back to a free port if the wanted one is in use.
 pub(super) async fn listen(wanted: SocketAddr, any_port: bool) -> io::Result<TcpListener> {
     match TcpListener::bind(wanted).await {
         Err(error) if any_port && error.kind() == io::ErrorKind::AddrInUse => {
@@ -142,7 +145,7 @@ pub(super) async fn listen(wanted: SocketAddr, any_port: bool) -> io::Result<Tcp
     }
 }
 
-/// `baton doctor --ready`.
+/// Runs `baton doctor --ready`.
 pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
     let RunState::Running(process) = find(state_dir) else {
         let message = format!("no proxy serves from {}", state_dir.display());
@@ -156,12 +159,15 @@ pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
     out.line("ready")
 }
 
-/// Succeeds if the proxy with this admin listener is ready; otherwise its own words, or why it cannot be reached.
+/// Checks whether the proxy with this admin listener is ready.
+///
+/// # Errors The explanation of the proxy itself, or the reason why it cannot be reached.
 pub(super) fn check_ready(admin: &str) -> Result<(), String> {
     let ask = || -> io::Result<String> {
         let stream = requested(admin.trim_start_matches("http://"), "/readyz", "")?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         let mut answer = String::new();
+        // Another program may listen there by now, and send without end.
         stream.take(64 * 1024).read_to_string(&mut answer)?;
         Ok(answer)
     };
@@ -174,7 +180,7 @@ pub(super) fn check_ready(admin: &str) -> Result<(), String> {
     }
 }
 
-/// A connection to an admin listener on which a path was requested. `more`: header lines, each with its line break.
+/// Connects to an admin listener and requests a path. `more` holds header lines, each with its line break.
 fn requested(address: &str, path: &str, more: &str) -> io::Result<TcpStream> {
     let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
     let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -186,13 +192,14 @@ fn requested(address: &str, path: &str, more: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Tells a user whose agent has no screen that a draft is being written: the agent prints its answer at its end. Writes a line to
-/// standard error whenever a model begins a draft for this run, until the process ends.
+/// Reports on standard error whenever a model begins a draft for this run, until the process ends.
+///
+/// An agent without a screen prints its output only at its end, so the user would see nothing meanwhile.
 pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
     let address = proxy.admin.trim_start_matches("http://");
     let token = token.map(|token| format!("authorization: Bearer {}\r\n", token.reveal()));
     let events = requested(address, "/api/events", &token.unwrap_or_default());
-    // An older proxy that runs already may not report drafts, and the agent runs in any case.
+    // Not an error: an older proxy may not report drafts, and the agent runs in any case.
     let Ok(events) = events else { return };
     let event = format!("data: {{\"run\":\"{run}\"}}");
     thread::spawn(move || -> CliResult {
@@ -230,7 +237,7 @@ mod tests {
         );
         drop(claim);
         assert_eq!(find(&dir), RunState::Nobody);
-        // As a killed process leaves it.
+        // The files that a killed process leaves.
         fs::write(dir.join(FILE), serde_json::to_vec(&process).unwrap()).unwrap();
         assert_eq!(find(&dir), RunState::Stale(process.clone()));
         let claim = StateDirLock::from_process(&dir, &process).unwrap();

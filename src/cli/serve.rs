@@ -40,19 +40,19 @@ Examples:
 pub(super) struct ServeArgs {
     #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     config: Option<PathBuf>,
-    /// Address of the data listener [server.listen]
+    /// Listen on this address for agents [server.listen]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Address of the admin listener [admin.listen]
+    /// Listen on this address for the inspector and its API [admin.listen]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
-    /// Directory of the store and the seal key [state.dir]
+    /// Keep the store and the seal key in this directory [state.dir]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<String>,
-    /// How much is logged: off, error, warn, info, debug or trace [log.level]
+    /// Log at this level: off, error, warn, info, debug or trace [log.level]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// How `baton run` starts it: stops with the last agent, and picks a free port if its own is in use
+    /// Serve for `baton run` (stop with the last agent, and pick a free port if the configured one is in use)
     #[arg(long, hide = true)]
     for_agents: bool,
 }
@@ -75,18 +75,18 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     let ended = runtime.block_on(serve(config, loaded, args.for_agents, out));
-    // What blocks a thread is not waited for: everything that must be written has had its time.
+    // Blocked threads are not waited for: everything that must be written has had its time.
     runtime.shutdown_timeout(MAX_REST);
     ended
 }
 
-/// Time for blocking work that is still under way after everything has been flushed.
+/// Time for blocking work that continues after everything has been flushed.
 const MAX_REST: Duration = Duration::from_secs(1);
 
-/// Time after the drain in which everything must have been written.
+/// Time after the drain for everything to be written.
 const MAX_FLUSH: Duration = Duration::from_secs(30);
 
-/// The prices for the cost metrics.
+/// Prices for the cost metrics.
 fn pricing(config: &Config, table: Prices) -> ModelPricing {
     let hosts = config.upstreams.iter();
     let hosts = hosts.map(|(name, upstream)| (name.clone(), upstream.host()));
@@ -96,7 +96,7 @@ fn pricing(config: &Config, table: Prices) -> ModelPricing {
     }
 }
 
-/// Serves; `loaded` is the config before limits were fitted and ports were picked.
+/// Serves until stopped. `loaded` is the config before limits were fitted and ports were picked.
 async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: &mut Out) -> CliResult {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal(config.server.drain)?;
@@ -105,7 +105,7 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let (data, admin) = listen(&mut config, for_agents).await?;
-    // The bound port; shown to browsers on the data listener.
+    // The bound port, because browsers on the data listener are shown this address.
     config.admin.listen = admin.local_addr()?;
     let service = Service::new(ServiceParts {
         config: config.clone(),
@@ -146,8 +146,9 @@ async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound
     Ok((bound, listener))
 }
 
-/// Registers this process in the state directory, and prints where it listens. The address of the admin listener is the
-/// config's.
+/// Registers this process in the state directory, and prints the addresses of its listeners.
+///
+/// `config` must hold the bound address of the admin listener.
 fn announce(
     config: &Config,
     data: SocketAddr,
@@ -162,17 +163,19 @@ fn announce(
         return Err(Exit::UNAVAILABLE.failure(message));
     }
     if let Some(warning) = open_listener(config, data) {
-        // Whoever starts a proxy without looking at its log should still see it.
+        // For users who do not look at the proxy's log.
         let _ = Out::stderr().line(warning);
     }
     out.line(format_args!("listening on {}", running::url(config, data)))?;
     out.line(format_args!("admin on http://{admin}"))?;
-    // A program that reads the lines may have closed the pipe.
+    // Ignored: a program that reads the lines may have closed the pipe.
     let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
     Ok(claim)
 }
 
-/// Waits for a signal to stop. With the state directory of a proxy that `baton run` started, also until no agent is left.
+/// Waits for a signal to stop.
+///
+/// For a proxy that `baton run` started, takes its state directory, and returns when no agent is left either.
 async fn stopped(signal: watch::Receiver<bool>, for_agents: Option<PathBuf>) {
     match for_agents {
         Some(dir) => tokio::select! { () = is_true(signal) => {}, () = sharing::unused(&dir) => {} },
@@ -180,7 +183,7 @@ async fn stopped(signal: watch::Receiver<bool>, for_agents: Option<PathBuf>) {
     }
 }
 
-/// Registers this process in the state directory. A failure is logged only.
+/// Registers this process in the state directory. Only logs a failure.
 fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Option<StateDirLock> {
     let process = Process {
         pid: std::process::id(),
@@ -220,7 +223,9 @@ fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
     })
 }
 
-/// Refuses a server of the store whose settings lose handoffs. One that is offline may come back: `/readyz` reports it.
+/// Refuses a store server whose settings lose handoffs.
+///
+/// A server that is offline may come back, and `/readyz` reports it.
 async fn refuse_unfit(store: &SharedStore) -> CliResult {
     match store.settings_problem().await {
         Ok(None) => Ok(()),
@@ -235,7 +240,7 @@ async fn refuse_unfit(store: &SharedStore) -> CliResult {
     }
 }
 
-/// The seal keys: the config's, else those of their directory.
+/// Returns the configured seal keys, else those in their directory.
 fn seals(config: &Config) -> CliResult<Seals> {
     let given = config.handoff.seal_keys.iter();
     let mut given = given.map(|key| SealKey::new(key.reveal().as_bytes()));
@@ -247,7 +252,7 @@ fn seals(config: &Config) -> CliResult<Seals> {
     })
 }
 
-/// The failure to open a listener, with the config's key and the option of its address.
+/// Failure to open a listener. Names the config key and the option of its address.
 fn cannot_listen(
     error: &io::Error,
     config: &Config,
@@ -261,7 +266,7 @@ fn cannot_listen(
                 "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
             ),
         ),
-        // The contents of the certificate files.
+        // The certificate files can be read, but their content is invalid.
         io::ErrorKind::InvalidData => {
             Exit::CONFIG.with_help(error.to_string(), "fix `server.tls_cert` and `server.tls_key`")
         }
@@ -272,7 +277,7 @@ fn cannot_listen(
     }
 }
 
-/// Who listens on an address, as far as the state directory shows.
+/// Describes who listens on an address, as far as the state directory shows.
 fn holder(address: SocketAddr, config: &Config) -> String {
     let here = "the proxy that serves from this state directory";
     match running::serving_at(&config.state_dir, address) {
@@ -288,9 +293,10 @@ fn holder(address: SocketAddr, config: &Config) -> String {
     }
 }
 
-/// Becomes true at the first stop signal. The second one ends the process at once, and so does a shutdown that hangs.
+/// Returns a flag that becomes true at the first stop signal. A second signal exits the process at once, and
+/// so does a shutdown that hangs.
 ///
-/// Signals are waited for on a thread of their own, which nothing that hangs in the proxy can hold up.
+/// A thread waits for signals, so that nothing that hangs in the proxy can delay them.
 fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
     let cannot = |error: io::Error| Exit::SOFTWARE.failure(error.to_string());
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// Lines of the log that a failed start shows.
 const LAST_LINES: usize = 12;
 
-/// The shared lock of one run. While it is locked, the proxy keeps running.
+/// Shared lock of one run. The proxy keeps running while it is held.
 pub(super) struct ProxyLease {
     dir: PathBuf,
     lock: File,
@@ -61,7 +61,7 @@ impl ProxyLease {
         let lock = open(dir, AGENTS)?;
         let began = Instant::now();
         loop {
-            // No run and no proxy of theirs is left: remove the files of runs that were killed.
+            // No run is left, nor a proxy that one started. Files of runs that were killed can be removed.
             if lock.try_lock().is_ok() {
                 for files in [RUNS, STARTED] {
                     let _ = fs::remove_dir_all(dir.join(files));
@@ -84,21 +84,23 @@ impl ProxyLease {
         })
     }
 
-    /// A directory for the files of this run; dropping it deletes them.
+    /// Creates a directory for the files of this run. Dropping it deletes them.
     pub(super) fn directory(&self) -> io::Result<tempfile::TempDir> {
         let runs = self.dir.join(RUNS);
         make_dir(&runs).map_err(io::Error::other)?;
         tempfile::tempdir_in(runs)
     }
 
-    /// Notes the directory in which a run is started.
+    /// Records the working directory of a run at its start.
     pub(super) fn note(&self, run: uuid::Uuid) -> io::Result<()> {
         make_dir(&self.dir.join(STARTED)).map_err(io::Error::other)?;
         runs::note(&self.dir, run, &std::env::current_dir()?)
     }
 
-    /// Releases the lock. The last run waits until the proxy that a run started has ended, so that the journal is
-    /// complete when the command returns. Returns whether it is: a proxy that goes on may have something to write.
+    /// Releases the lock. Returns whether the journal is complete.
+    ///
+    /// The last run waits until the proxy that a run started has ended, so that the journal is complete when
+    /// the command returns. A proxy that continues may still have something to write.
     pub(super) fn leave(self, proxy: &Process) -> bool {
         // Succeeds only if no other run holds the lock.
         let last = self.lock.try_lock().is_ok();
@@ -107,7 +109,7 @@ impl ProxyLease {
         while last && proxy.started_by_run && began.elapsed() < GONE_TIME {
             match running::find(&self.dir) {
                 RunState::Running(Some(found)) if found.pid == proxy.pid => {}
-                // It writes its journal with the lock, which it keeps to its end.
+                // The proxy writes its journal before it releases the lock, which it keeps to its end.
                 _ if is_unlocked(&self.dir) => return true,
                 _ => {}
             }
@@ -122,7 +124,9 @@ fn is_unlocked(dir: &Path) -> bool {
     lock_file(dir, AGENTS).is_ok_and(|lock| lock.try_lock_shared().is_ok())
 }
 
-/// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
+/// Finds the proxy that serves from the state directory, or starts one in the background. Waits until it is
+/// ready.
+///
 /// `config` is the config file, if there is one. Call it while a [`ProxyLease`] is alive.
 pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
     let starting = open(dir, STARTING)?;
@@ -137,7 +141,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
             RunState::Running(None) => {}
             RunState::Stale(_) | RunState::Nobody => match &mut started {
                 None => started = Some(in_background(dir, config)?),
-                // If a `baton serve` was faster, this one ends and that one is found.
+                // If another `baton serve` was faster, this one ends and the other is found.
                 Some(child) => ended(child, dir)?,
             },
         }
@@ -162,7 +166,7 @@ fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
         )
     };
     let log = dir.join(LOG);
-    // At the first start there is none.
+    // Ignored: there is no log at the first start.
     let _ = fs::rename(&log, dir.join(LOG_BEFORE));
     let log = private_file()
         .create(true)
@@ -179,12 +183,12 @@ fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     command.spawn().map_err(failed)
 }
 
-/// Fails if the process has ended, with the last lines of its log.
+/// Fails with the last lines of the log if the process has ended.
 fn ended(child: &mut Child, dir: &Path) -> CliResult {
     let Ok(Some(status)) = child.try_wait() else {
         return Ok(());
     };
-    // A `baton serve` was faster.
+    // Another `baton serve` was faster.
     if matches!(running::find(dir), RunState::Running(_)) {
         return Ok(());
     }
@@ -192,7 +196,7 @@ fn ended(child: &mut Child, dir: &Path) -> CliResult {
     Err(Exit::UNAVAILABLE.with_help(message, format!("all it said is in {}", dir.join(LOG).display())))
 }
 
-/// The last lines of the log, each after a line break.
+/// Last lines of the log, each after a line break.
 fn last_lines(dir: &Path) -> String {
     let text = fs::read(dir.join(LOG)).unwrap_or_default();
     let text = visible(&String::from_utf8_lossy(&text));
@@ -201,25 +205,27 @@ fn last_lines(dir: &Path) -> String {
     last.iter().map(|line| format!("\n  {line}")).collect()
 }
 
-/// Completes when no run holds the lock any more. New runs then wait until this process has ended.
+/// Completes when no run holds the lock. New runs then wait until this process has ended.
 pub(super) async fn unused(dir: &Path) {
     let (sender, received) = oneshot::channel();
     let file = lock_file(dir, AGENTS);
-    // A thread of its own, since the wait blocks and must not keep the process from ending.
+    // On a thread, because the wait blocks and must not keep the process from ending.
     thread::spawn(move || {
         let locked = file.and_then(|file| file.lock().map(|()| file));
         let _ = sender.send(locked);
     });
     // If files cannot be locked here, the run that started this proxy has failed as well.
     if let Ok(Ok(file)) = received.await {
-        // Locked until the process ends.
+        // Held until the process ends.
         std::mem::forget(file);
     }
 }
 
-/// Detaches from the terminal: its signals are meant for the agent, and other agents continue when it is closed.
+/// Detaches from the terminal. Signals from it are for the agent, and other agents continue when it is
+/// closed.
 pub(super) fn detach() {
-    // Fails only for a process that leads a group already, which gets no signals of the terminal's foreground.
+    // Fails only for a process that leads a group already. Such a process is not in the terminal's foreground
+    // and gets no signals from it.
     let _ = rustix::process::setsid();
 }
 

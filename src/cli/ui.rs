@@ -1,5 +1,6 @@
-//! `baton ui`: the inspector for a state directory, read-only and without a proxy. If a proxy is running, its own page
-//! is printed.
+//! The `baton ui` command: serves the inspector for a state directory, read-only and without a proxy.
+//!
+//! If a proxy is running, prints the address of its page instead.
 
 use std::io::{self, IsTerminal};
 use std::process::{Command, Stdio};
@@ -40,7 +41,7 @@ Examples:
 pub(super) struct UiArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// Only print the page's address
+    /// Print the page's address without opening a browser
     #[arg(long)]
     no_browser: bool,
 }
@@ -76,7 +77,7 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// The inspector over the files alone.
+/// Creates the inspector's state from the files only.
 fn read_only(config: &Config) -> CliResult<AdminState> {
     let store = store::open_for_reading(&config.store, &config.state_dir);
     let store = store.map_err(|error| Exit::UNAVAILABLE.failure(error.to_string()))?;
@@ -85,6 +86,7 @@ fn read_only(config: &Config) -> CliResult<AdminState> {
         metrics: Arc::new(Metrics::new()),
         ready: Arc::new(|| Box::pin(async { Report::default() })),
         config: Arc::new(config.clone()),
+        // Placeholders: without a proxy nothing is recorded, drafted or kept in memory.
         journal: Recorder::off(),
         drafting: Arc::new(DraftQueue::expiring_after(Duration::ZERO)),
         sessions: Arc::new(Sessions::new(Arc::clone(&store), 1)),
@@ -96,7 +98,9 @@ fn read_only(config: &Config) -> CliResult<AdminState> {
     })
 }
 
-/// Opens the page for a user at a terminal. A missing browser is no failure: the address is printed.
+/// Opens the page in a browser if a user is at a terminal.
+///
+/// A missing browser is not an error, because the address is printed anyway.
 fn open_browser(args: &UiArgs, page: &str) {
     if args.no_browser || !io::stdout().is_terminal() {
         return;

@@ -1,4 +1,4 @@
-//! The service managers as a table: where each has its file, what is in it, and its commands. No IO.
+//! Service managers as a table: the path of each one's file, its content, and the commands. No IO.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,23 +14,23 @@ pub(super) enum ManagerKind {
     Launchd,
 }
 
-/// What a manager starts.
+/// Program that a manager starts, and its limits.
 pub(super) struct ServicePlan {
     /// Program and arguments.
     pub(super) command: Vec<String>,
-    /// Time that a stopped proxy may take, in seconds.
+    /// Time for a proxy to stop, in seconds.
     pub(super) stop_secs: u64,
-    /// The file for standard error, where the manager keeps no log of its own.
+    /// File for standard error, if the manager keeps no log itself.
     pub(super) log: String,
 }
 
-/// A service manager.
+/// A service manager: its file and its commands.
 pub(in crate::cli) struct ServiceManager {
     pub(in crate::cli) name: &'static str,
     directory: fn() -> Option<PathBuf>,
     file: &'static str,
     pub(super) render: fn(&ServicePlan) -> String,
-    /// The commands of each [`ServiceStep`]; `{file}` and `{uid}` are filled in.
+    /// Commands of each [`ServiceStep`], indexed by the step. `{file}` and `{uid}` are filled in.
     steps: [&'static [&'static [&'static str]]; 4],
 }
 
@@ -43,7 +43,7 @@ const SYSTEMD: ServiceManager = ServiceManager {
         &[
             &["systemctl", "--user", "daemon-reload"],
             &["systemctl", "--user", "enable", "baton.service"],
-            // Also where an older file was replaced.
+            // Restarted even if it runs: an older file may have been replaced.
             &["systemctl", "--user", "restart", "baton.service"],
         ],
         &[&["systemctl", "--user", "disable", "--now", "baton.service"]],
@@ -71,13 +71,13 @@ const LAUNCHD: ServiceManager = ServiceManager {
     ],
 };
 
-/// All of them; the first is the platform's own.
+/// All managers. The platform's own is the first.
 pub(in crate::cli) const MANAGERS: [&ServiceManager; 2] = match cfg!(target_os = "macos") {
     true => [&LAUNCHD, &SYSTEMD],
     false => [&SYSTEMD, &LAUNCHD],
 };
 
-/// The manager of this name, or the platform's own.
+/// Returns the manager of this kind; without one, the platform's.
 pub(super) fn of(kind: Option<ManagerKind>) -> &'static ServiceManager {
     match kind {
         Some(ManagerKind::Systemd) => &SYSTEMD,
@@ -89,23 +89,23 @@ pub(super) fn of(kind: Option<ManagerKind>) -> &'static ServiceManager {
 /// A point in the life of a service at which commands run.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) enum ServiceStep {
-    /// After the file is written.
+    /// After the file has been written.
     Start,
-    /// Before it is removed.
+    /// Before the file is removed.
     Stop,
-    /// After it is removed.
+    /// After the file has been removed.
     Forget,
-    /// Succeeds if the service runs.
+    /// Any time. Succeeds if the service is running.
     Status,
 }
 
 impl ServiceManager {
-    /// The path of its file; `None` without a home directory.
+    /// Path of the manager's file for baton; `None` if there is no home directory.
     pub(in crate::cli) fn path(&self) -> Option<PathBuf> {
         Some((self.directory)()?.join(self.file))
     }
 
-    /// The commands of a step, for the user of this id.
+    /// Commands of a step for the user with this id.
     pub(in crate::cli) fn commands(&self, step: ServiceStep, uid: u32) -> Vec<Vec<String>> {
         let file = self.path().map(|path| path.display().to_string());
         let file = file.unwrap_or_default();
@@ -145,7 +145,7 @@ WantedBy=default.target
     )
 }
 
-/// A word of a command line (systemd.service(5)): quoted, without specifiers and variables.
+/// Quotes a word of a command line, so that it has no specifiers or variables (systemd.service(5)).
 fn systemd_word(word: &str) -> String {
     let mut quoted = String::from("\"");
     for c in word.chars() {

@@ -1,4 +1,5 @@
-//! `baton service`: has the proxy started at login, by systemd or launchd, so that agents can have its URL in their config.
+//! The `baton service` command: has systemd or launchd start the proxy at login, so that agents can keep its
+//! URL in their config.
 
 pub(super) mod manager;
 
@@ -17,10 +18,10 @@ use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::Config;
 
-/// The log of a service whose manager keeps none, in the state directory.
+/// Log in the state directory for a service whose manager keeps none.
 pub(super) const LOG: &str = "service.log";
 
-/// Time for the last writes after open streams have ended.
+/// Time for the last writes after open streams have ended, in seconds.
 const LAST_WRITES_SECS: u64 = 15;
 
 #[derive(Debug, ClapArgs)]
@@ -37,7 +38,7 @@ pub(super) struct ServiceArgs {
 pub(super) enum ServiceCommand {
     /// Start the proxy now and at each login
     Install(ServiceInstallArgs),
-    /// Stop the proxy, and do not start it at login any more
+    /// Stop the proxy, and no longer start it at login
     Uninstall(ServiceUninstallArgs),
 }
 
@@ -53,10 +54,10 @@ Examples:
 pub(super) struct ServiceInstallArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// The service manager; by default the platform's own
+    /// Use this service manager [default: the platform's own]
     #[arg(long)]
     manager: Option<ManagerKind>,
-    /// Only print the file
+    /// Print the file and install nothing
     #[arg(long)]
     print: bool,
 }
@@ -69,10 +70,10 @@ Examples:
   baton service uninstall
   baton service uninstall --print")]
 pub(super) struct ServiceUninstallArgs {
-    /// The service manager; by default the platform's own
+    /// Use this service manager [default: the platform's own]
     #[arg(long)]
     manager: Option<ManagerKind>,
-    /// Only print the commands that are run and the files that are removed
+    /// Print the commands to run and the files to remove, and change nothing
     #[arg(long)]
     print: bool,
 }
@@ -98,7 +99,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
         Exit::CANNOT_CREATE.failure(message)
     })?;
     if let Err(failure) = perform(manager, ServiceStep::Start) {
-        // A service that never ran would be reported as stopped for good.
+        // Roll back: a service that never ran would be reported as stopped for good.
         let restored = match before {
             Some(before) => fs::write(&path, before),
             None => fs::remove_file(&path),
@@ -122,7 +123,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// The command is independent of the directory and the environment that the manager has.
+/// Builds a command that does not depend on the manager's directory or environment.
 fn plan(state: &StateArgs, config: &Config) -> CliResult<ServicePlan> {
     let text = |path: PathBuf| path.display().to_string();
     let mut command = vec![text(std::env::current_exe()?), "serve".to_owned()];
@@ -166,10 +167,12 @@ fn uninstall(args: &ServiceUninstallArgs, out: &mut Out) -> CliResult {
     out.line(format_args!("stopped, and removed {}", path.display()))
 }
 
-/// Stops the service and removes its file. A manager that does not know the service does not keep the file.
+/// Stops the service and removes its file.
+///
+/// The file is removed even if the manager does not know the service.
 pub(super) fn remove(manager: &ServiceManager, path: &Path) -> CliResult {
     if let Err(failure) = perform(manager, ServiceStep::Stop) {
-        // Standard error may be closed.
+        // Ignored: standard error may be closed.
         let _ = Out::stderr().line(format_args!("baton: {}", visible(&failure.message)));
     }
     fs::remove_file(path).map_err(|error| {
@@ -179,9 +182,9 @@ pub(super) fn remove(manager: &ServiceManager, path: &Path) -> CliResult {
     perform(manager, ServiceStep::Forget)
 }
 
-/// Whether the platform's service manager has baton, and has it running.
+/// Whether baton is installed with the platform's service manager, and running.
 pub(super) enum ServiceState {
-    /// Its file does not exist.
+    /// The service file does not exist.
     Absent,
     Active(PathBuf),
     Inactive(PathBuf),
