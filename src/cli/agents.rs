@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 
 use baton_core::text::table;
 
-/// Set for every agent: the proxy's URL without a path.
+/// Variable that every agent gets: the proxy's URL without a path.
 pub(super) const URL: &str = "BATON_URL";
 
-/// The embedded table; a test reads it.
+/// The embedded table. A test parses it.
 static TABLE: LazyLock<AgentTable> = LazyLock::new(|| table::read(include_str!("../../config/agents.toml")));
 
 #[derive(Debug, Deserialize)]
@@ -24,11 +24,11 @@ struct AgentTable {
     generic: AgentSetup,
 }
 
-/// An agent. The comments of the file describe its keys.
+/// An agent. The comments of `config/agents.toml` describe its keys.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AgentSetup {
-    /// On the command line, and of the program; empty for an agent that is not in the table.
+    /// Name on the command line and of the program; empty for an agent that is not in the table.
     pub(super) name: String,
     pub(super) title: String,
     also: Vec<String>,
@@ -46,7 +46,7 @@ pub(super) struct AgentSetup {
     pub(super) unreached: Vec<UnreachedSignIn>,
 }
 
-/// A config file that is made for one run.
+/// A config file that baton writes for one run.
 #[derive(Debug, Deserialize)]
 pub(super) struct ConfigFile {
     pub(super) name: String,
@@ -54,14 +54,14 @@ pub(super) struct ConfigFile {
     pub(super) content: ConfigContent,
 }
 
-/// The content of a config file.
+/// Content of a config file for one run.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ConfigContent {
     Text {
         text: String,
     },
-    /// A copy of the user's own JSON file.
+    /// A copy of the user's JSON file, with some values set.
     Copy {
         copy_of: String,
         default: String,
@@ -69,12 +69,12 @@ pub(super) enum ConfigContent {
     },
 }
 
-/// A value among the agent's own settings.
+/// A value in the agent's own settings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentSetting {
     pub(super) environment: Option<String>,
-    /// The value for an environment variable that is set to `1` or `true`.
+    /// Value that applies if the environment variable is `1` or `true`.
     pub(super) on: Option<String>,
     pub(super) variable: Option<String>,
     pub(super) home: Option<String>,
@@ -103,7 +103,7 @@ pub(super) struct UnreachedSignIn {
     pub(super) help: String,
 }
 
-/// Environment, arguments and config file of an agent for one run.
+/// Environment and arguments of an agent for one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setup {
     pub(super) variables: Vec<(&'static str, String)>,
@@ -115,7 +115,7 @@ pub(super) fn known() -> &'static [AgentSetup] {
     &TABLE.agent
 }
 
-/// The agent of a name, or of a path whose file has that name.
+/// Finds the agent with a name, or the one for a path whose file has that name.
 pub(super) fn find(program: &str) -> Option<&'static AgentSetup> {
     let name = Path::new(program).file_stem()?.to_str()?.to_ascii_lowercase();
     known()
@@ -123,12 +123,12 @@ pub(super) fn find(program: &str) -> Option<&'static AgentSetup> {
         .find(|agent| agent.name == name || agent.also.contains(&name))
 }
 
-/// The agent of a name, else the generic one.
+/// Finds the agent with a name; falls back to the generic one.
 pub(super) fn find_or_generic(program: &str) -> &'static AgentSetup {
     find(program).unwrap_or(&TABLE.generic)
 }
 
-/// The places at which a program of this name would be found, in order; none of them need exist.
+/// Candidate paths of a program in `PATH`, in order. None of them need exist.
 pub(super) fn on_path(program: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories = std::env::var_os("PATH").unwrap_or_default();
     let directories: Vec<_> = std::env::split_paths(&directories).collect();
@@ -138,7 +138,7 @@ pub(super) fn on_path(program: &OsStr) -> impl Iterator<Item = PathBuf> {
 }
 
 impl AgentSetup {
-    /// A warning of sign-ins that the terms of their provider exclude in this agent.
+    /// Warning about a sign-in that the provider's terms exclude for this agent.
     pub(super) fn terms(&self) -> Option<String> {
         let sign_in = self.third_party.as_ref()?;
         Some(format!(
@@ -147,12 +147,14 @@ impl AgentSetup {
         ))
     }
 
-    /// Whether it is in the table.
+    /// Whether the agent is in the table.
     pub(super) fn is_known(&self) -> bool {
         !self.name.is_empty()
     }
 
-    /// The program to start for this name: a path stays as it is, another name for the agent becomes its program's.
+    /// Returns the program to start for a name.
+    ///
+    /// A path stays as it is. Another name for the agent becomes its program's name.
     pub(super) fn program<'a>(&'a self, named: &'a str) -> &'a str {
         match self.is_known() && Path::new(named).components().count() == 1 {
             true => &self.name,
@@ -160,7 +162,9 @@ impl AgentSetup {
         }
     }
 
-    /// Variables and arguments for a run through the proxy at `url`, with the base URL `base` and the config file at `file`.
+    /// Returns the variables and arguments for a run.
+    ///
+    /// The agent reaches the proxy at `url`, with the base URL `base` and the config file at `file`.
     pub(super) fn setup(&'static self, url: &str, base: &str, file: &str) -> Setup {
         let filled = |template: &String| template.replace("{base}", base).replace("{file}", file);
         let own = self.variables.iter();
@@ -171,9 +175,10 @@ impl AgentSetup {
         }
     }
 
-    /// Whether these arguments are of one answer, without a screen.
+    /// Whether these arguments ask for a single response without a screen.
     pub(super) fn is_headless(&self, arguments: &[OsString]) -> bool {
         let word = self.headless.first().map_or("", String::as_str);
+        // Agents differ in the long form of `-p`.
         let long: &[&str] = if word == "-p" {
             &["--print", "--prompt"]
         } else {
@@ -184,7 +189,7 @@ impl AgentSetup {
             .any(|argument| argument == word || long.iter().any(|long| argument == long))
     }
 
-    /// The arguments for a session that starts with `text`, or for one answer to it.
+    /// Arguments for a session that starts with `text`, or for a single response to it.
     pub(super) fn first_prompt(&self, text: &str, headless: bool) -> Vec<String> {
         let template = if headless { &self.headless } else { &self.prompt };
         let filled = template.iter().map(|argument| argument.replace("{prompt}", text));
@@ -193,10 +198,10 @@ impl AgentSetup {
 }
 
 impl ConfigContent {
-    /// The text for the proxy at `base`; `theirs` is the user's own file, for a copy.
+    /// Renders the content for the proxy at `base`. A copy merges `theirs`, the user's file, into its
+    /// defaults.
     ///
-    /// # Errors
-    /// The user's file is not a JSON object.
+    /// # Errors The user's file is not a JSON object.
     pub(super) fn text(&self, theirs: Option<&str>, base: &str) -> Result<String, serde_json::Error> {
         match self {
             Self::Text { text } => Ok(text.clone()),
@@ -225,7 +230,7 @@ fn lay_over(below: &mut Value, above: Value) {
     }
 }
 
-/// Sets a string at a path of keys; values on the way that are no objects are replaced.
+/// Sets a string at a path of keys. Values on the way that are not objects are replaced.
 fn put(mut value: &mut Value, path: &[String], text: String) {
     for key in path {
         if !value.is_object() {

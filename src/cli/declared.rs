@@ -1,6 +1,7 @@
-//! The settings in an agent's own configuration. Windows of models: `run` and `env` put them into the base URL that the
-//! agent gets (`/w/TOKENS`), so that the proxy counts by the same windows as the agent. Base URLs: `run` replaces none
-//! of another server.
+//! Settings in an agent's own configuration: context windows of models, and base URLs.
+//!
+//! `run` and `env` put the windows into the base URL that the agent gets (`/w/TOKENS`), so that the proxy
+//! counts by the same windows as the agent. `run` does not replace a base URL of another server.
 
 use std::env;
 use std::fs::File;
@@ -12,23 +13,25 @@ use serde_json::Value;
 use super::agents::{AgentSetting, AgentSetup, UnreachedSignIn};
 use baton_core::nudge::declares_windows;
 
-/// Largest configuration file that is read.
+/// Maximum bytes read from a configuration file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Placeholder for any key; the last one in a path is the model's name.
+/// Placeholder that matches any key. The last one in a path matches the model's name.
 const ANY: &str = "*";
 
-/// A base URL that a user has set for an agent.
+/// A base URL that the user has set for an agent.
 pub(super) struct OwnUrl {
-    /// The place where it is set, for messages.
+    /// Name of the setting and of its file, for messages.
     pub(super) setting: String,
     pub(super) url: String,
-    /// Where baton sends such requests, by the names in the config.
+    /// Upstreams that baton sends such requests to, by their names in the config.
     pub(super) upstreams: Vec<&'static str>,
 }
 
-/// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that take precedence. A file
-/// that cannot be read has none: the agent itself reports it.
+/// Returns the base URLs in an agent's own files that `run` replaces.
+///
+/// With `overriding`, returns those that take precedence over baton's instead. A file that cannot be read has
+/// none, and the agent itself reports it.
 pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
     let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);
     rows.filter_map(|row| {
@@ -42,12 +45,14 @@ pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnU
     .collect()
 }
 
-/// The base URL for an agent: the proxy's, with the windows that the agent declares, if any.
+/// Returns the base URL for an agent: the proxy's, with the windows that the agent declares, if any.
 pub(super) fn base(agent: &AgentSetup, url: &str) -> String {
     with_windows(url, agent.windows.iter().flat_map(AgentSetting::windows))
 }
 
-/// `url` with `/w/…` for these windows; those that cannot be in a path, or make no sense, are left out.
+/// Appends these windows to `url` as `/w/…`.
+///
+/// Windows that are invalid, or that a path cannot hold, are left out.
 fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
     let plain = |text: &String| {
         text.bytes()
@@ -65,7 +70,7 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
 }
 
 impl UnreachedSignIn {
-    /// Whether the agent's settings choose it.
+    /// Whether the agent's settings choose this sign-in.
     pub(super) fn is_chosen(&self) -> bool {
         self.setting.text().is_some_and(|value| {
             self.is.as_ref().is_none_or(|is| *is == value) && self.unless.as_ref() != Some(&value)
@@ -74,7 +79,7 @@ impl UnreachedSignIn {
 }
 
 impl AgentSetting {
-    /// The value of the environment variable, else the text in the file.
+    /// Value of the environment variable, else the string in the file.
     fn text(&self) -> Option<String> {
         if let Some(value) = self.environment.as_ref().and_then(|name| env::var(name).ok()) {
             return Some(value);
@@ -84,8 +89,9 @@ impl AgentSetting {
         Some(text?.as_str()?.to_owned())
     }
 
-    /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent itself
-    /// reports it.
+    /// Declared windows, as `TOKENS` or `MODEL=TOKENS`.
+    ///
+    /// A file that cannot be read declares none, and the agent itself reports it.
     fn windows(&self) -> Vec<String> {
         if let Some(name) = &self.environment {
             let value = env::var(name).ok();
@@ -124,20 +130,20 @@ fn read(path: &Path) -> Option<Value> {
     }
 }
 
-/// The texts at the top level of a YAML file.
+/// Parses the strings at the top level of a YAML file. Nested values are not needed.
 fn lines(text: &str) -> Value {
     let rows = text.lines().filter_map(|line| line.split_once(':'));
     let rows = rows.map(|(key, value)| (key.to_owned(), value.trim().trim_matches(['"', '\'']).into()));
     Value::Object(rows.collect())
 }
 
-/// The numbers at these keys, each with the model that the last [`ANY`] matched.
+/// Collects the numbers at these keys, each with the model that the last [`ANY`] matched.
 fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
     let [key, rest @ ..] = keys else {
         let tokens = value.as_u64();
         let tokens = tokens.map(|tokens| match model {
             "" => tokens.to_string(),
-            // Models are compared without what is in front of their own name.
+            // The proxy compares models without the provider before their name.
             _ => format!("{}={tokens}", model.rsplit('/').next().unwrap_or(model)),
         });
         return tokens.into_iter().collect();

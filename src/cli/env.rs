@@ -1,4 +1,4 @@
-//! `baton env`: prints what `run` sets for an agent, for a shell or as JSON.
+//! The `baton env` command: prints the settings that `run` makes for an agent, for a shell or as JSON.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ Examples:
   baton env codex --shell fish | source
   baton env pi --json | jq .arguments")]
 pub(super) struct EnvArgs {
-    /// The agent; any other program gets the variables that the SDKs read
+    /// Agent to configure (any other program gets the variables that the SDKs read)
     agent: String,
     #[command(flatten)]
     state: StateArgs,
-    /// Syntax to print; by default that of $SHELL
+    /// Print this syntax [default: that of $SHELL]
     #[arg(long, value_enum)]
     shell: Option<ShellSyntax>,
     /// Print JSON
@@ -69,7 +69,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
                 &url,
             )?);
         }
-        // The file may hold credentials, so no copy is left.
+        // The user's file may hold credentials, so `env` leaves no copy of it.
         Some((own, ConfigContent::Copy { copy_of, set, .. })) => {
             let set = set
                 .iter()
@@ -90,7 +90,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
         file.as_deref().unwrap_or("FILE"),
     );
     if args.json {
-        // The names are API.
+        // These member names are public API.
         let variables: BTreeMap<_, _> = setup.variables.iter().cloned().collect();
         return out.json(&json!({
             "agent": if agent.is_known() { &agent.name } else { &args.agent },
@@ -106,11 +106,11 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
     }
     let own = || ShellSyntax::for_shell(std::env::var("SHELL").ok().as_deref());
     out.lines(lines(agent, &setup, args.shell.unwrap_or_else(own)))?;
-    // On standard error: a user still sees them when a shell evaluates the lines.
+    // On standard error, so that users see the notes even when a shell evaluates the lines.
     Out::stderr().lines(notes.iter().map(|note| format!("baton: {}", visible(note))))
 }
 
-/// The commands for a shell.
+/// Formats the settings as commands for a shell.
 fn lines(agent: &AgentSetup, setup: &agents::Setup, shell: ShellSyntax) -> Vec<String> {
     let mut lines: Vec<_> = setup
         .variables
@@ -123,12 +123,15 @@ fn lines(agent: &AgentSetup, setup: &agents::Setup, shell: ShellSyntax) -> Vec<S
     lines
 }
 
-/// The URL of the proxy that serves from the state directory, else the configured one; and whether a proxy runs.
+/// Returns the URL of the proxy that serves from the state directory, else the configured one.
+///
+/// The flag tells whether a proxy is running.
 fn address(config: &Config) -> CliResult<(String, bool)> {
     if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         return Ok((process.data, true));
     }
     let listen = config.server.listen;
+    // The system picks the port when the proxy starts, so the URL is unknown until then.
     if listen.port() == 0 {
         let message = "no proxy runs, and `server.listen` leaves its port open";
         return Err(Exit::UNAVAILABLE.with_help(message, "start `baton serve` first, or use `baton run`"));
@@ -136,14 +139,14 @@ fn address(config: &Config) -> CliResult<(String, bool)> {
     Ok((running::url(config, running::reachable(listen)), false))
 }
 
-/// The command that starts a proxy with the same state.
+/// Formats the command that starts a proxy with the same state.
 fn serve(state: &StateArgs) -> String {
     let mut words = vec!["baton serve".to_owned()];
     words.extend(options(state).iter().map(|word| ShellSyntax::Sh.quoted(word)));
     words.join(" ")
 }
 
-/// The options with which another command finds the same state.
+/// Options that let another command find the same state.
 pub(super) fn options(state: &StateArgs) -> Vec<String> {
     let config = state.config.as_ref().map(|path| path.display().to_string());
     let given = [("--config", config), ("--state-dir", state.state_dir.clone())];

@@ -17,10 +17,10 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-/// Shells add this to a signal's number for the exit code of a program that the signal ended.
+/// Added to a signal's number for the exit code of a program that the signal ended, as shells do.
 const SIGNALLED: i32 = 128;
 
-/// The signals that are passed on.
+/// Signals that are passed on to the program.
 const PASSED: [i32; 11] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGWINCH,
 ];
@@ -53,8 +53,8 @@ pub(super) fn run(command: &mut Command) -> io::Result<u8> {
     wait(pid)
 }
 
-/// The signals that this process ignores, a bit for each, from the lowest for signal 1; `None` where that cannot be
-/// known.
+/// Signals that this process ignores, one bit each, with signal 1 in the lowest bit; `None` if the system
+/// does not tell.
 fn ignored() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -69,11 +69,11 @@ fn listen(ignored: u64) -> io::Result<SignalsInfo<WithOrigin>> {
     )
 }
 
-/// Whether the signal was sent to this process alone. The kernel and the program itself send to the group.
+/// Whether the signal was sent to this process only. The kernel and the program itself send to the group.
 fn is_for_us_alone(origin: &Origin, program: Pid) -> bool {
     match origin.process {
         None => false,
-        // A sender outside of the container has no id here.
+        // A sender outside the container has no id here.
         Some(sender) if sender.pid == 0 => matches!(origin.cause, Cause::Sent(_)),
         Some(sender) => sender.pid != program.as_raw_nonzero().get(),
     }
@@ -87,7 +87,8 @@ fn wait(pid: Pid) -> io::Result<u8> {
             Err(error) => return Err(error.into()),
         };
         if status.stopped() {
-            // The shell sees a stopped job. `fg` and SIGCONT continue with the next line.
+            // Stopped like the program, so that the shell sees a stopped job. `fg` and SIGCONT continue with
+            // the next line.
             let _ = kill_process(getpid(), Signal::STOP);
             let _ = kill_process(pid, Signal::CONT);
         } else if let Some(signal) = status.terminating_signal() {

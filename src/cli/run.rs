@@ -1,4 +1,5 @@
-//! `baton run`: an agent on this terminal, through the proxy that serves from the state directory.
+//! The `baton run` command: runs an agent on this terminal, through the proxy that serves from the state
+//! directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -44,13 +45,13 @@ Examples:
 pub(super) struct RunArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// The topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
+    /// Set the topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
     #[arg(long, value_name = "NAME", value_parser = topic)]
     topic: Option<String>,
-    /// Change nothing, and note where a handoff would have come [handoff.inject]
+    /// Change nothing, and record where handoffs would have happened [handoff.inject]
     #[arg(long)]
     shadow: bool,
-    /// The agent, and its own arguments
+    /// Agent to run, followed by its own arguments
     #[arg(value_name = "AGENT", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     agent: Vec<OsString>,
 }
@@ -79,7 +80,7 @@ pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
     agent(&start, &args.state)
 }
 
-/// The failure of a word that begins with a dash in place of the agent.
+/// Failure for an unknown option before the agent's name.
 fn unknown_option(option: &str) -> CommandFailure {
     let command = RunArgs::augment_args(clap::Command::new("run"));
     let known: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_long()).collect();
@@ -91,31 +92,32 @@ fn unknown_option(option: &str) -> CommandFailure {
     Exit::USAGE.with_help(format!("there is no option {}", visible(option)), help)
 }
 
-/// What is called when an agent has exited, with the id of its run.
+/// Callback for an agent that has exited. Takes the id of its run, and whether the journal is complete.
 pub(super) type AtExit = fn(&Config, &str, bool);
 
-/// How an agent is started.
+/// Parameters for the start of an agent.
 pub(super) struct AgentStart<'a> {
-    /// Its name on the command line.
+    /// Name or path of the agent on the command line.
     pub(super) named: &'a OsStr,
-    /// Arguments before the user's own.
+    /// Arguments before the user's.
     pub(super) first: &'a [String],
     pub(super) own: &'a [OsString],
-    /// The topic of its handoffs.
+    /// Topic of the run's handoffs.
     pub(super) topic: Option<&'a str>,
-    /// Whether baton only watches.
+    /// Whether the run is in shadow mode.
     pub(super) shadow: bool,
     pub(super) at_exit: AtExit,
 }
 
-/// Runs an agent; its exit code becomes ours.
+/// Runs an agent and returns its exit code as the command's.
 pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     let named = start.named;
     let mut config = load_state(state)?;
-    // Passed to the proxy and to the agent as paths.
+    // Absolute, because the proxy and the agent get paths below it.
     config.state_dir = std::path::absolute(&config.state_dir)?;
     let agent = agents::find_or_generic(&named.to_string_lossy());
     let program = agent_program(agent, named);
+    // Checked first, so that no proxy is started in vain.
     if is_missing(program) {
         return Err(unfound(program));
     }
@@ -135,6 +137,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     };
     let ended = run.to_its_end();
     let id = run.id;
+    // An error of the agent is returned only after this, so that the proxy can stop in any case.
     let is_complete = stay.leave(&proxy);
     let code = ended?;
     (start.at_exit)(&config, &id, is_complete);
@@ -144,7 +147,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     }
 }
 
-/// Writes to standard error what the user may not expect; on a terminal also the proxy's address.
+/// Writes notices about unexpected settings to standard error. On a terminal, adds the proxy's address.
 fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> CliResult {
     let mut out = Out::stderr();
     if !agent.is_known() {
@@ -188,7 +191,9 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
     Ok(())
 }
 
-/// The variables that end what the agent itself does in a pause, where baton does something.
+/// Variables that turn off an agent's own compaction in pauses, if baton hands over then.
+///
+/// Variables that the user has set stay unchanged.
 fn pauses<'a>(agent: &'a AgentSetup, config: &Config) -> impl Iterator<Item = &'a (String, String)> {
     let is_on = config.handoff.when_cache_cold != FreeCutPolicy::Off;
     let all = agent.pauses.iter().filter(move |_| is_on);
@@ -202,7 +207,7 @@ fn port(url: &str) -> Option<u16> {
 /// An agent that is about to run.
 struct AgentRun<'a> {
     start: &'a AgentStart<'a>,
-    /// By which its exchanges are found.
+    /// Id of the run, which its requests carry if [`Self::has_id`].
     id: String,
     agent: &'static AgentSetup,
     proxy: &'a Process,
@@ -211,7 +216,7 @@ struct AgentRun<'a> {
 }
 
 impl AgentRun<'_> {
-    /// Runs it and returns its exit code.
+    /// Runs the agent and returns its exit code.
     fn to_its_end(&self) -> CliResult<u8> {
         let (mut directory, mut path) = (None, String::new());
         let url = self.url();
@@ -234,6 +239,7 @@ impl AgentRun<'_> {
             }
         }
         command.envs(pauses(self.agent, self.config).map(|(name, value)| (name, value)));
+        // The arguments set baton's base URL, so they are left out if a URL of the user's files stays.
         let mut replaces = true;
         for theirs in declared::own_urls(self.agent, false) {
             replaces &= self.replaces(&theirs)?;
@@ -246,11 +252,12 @@ impl AgentRun<'_> {
             running::tell_drafts(self.proxy, self.config.admin.token.as_ref(), &self.id);
         }
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
+        // The agent reads its config file until it ends, so the directory is deleted only now.
         drop(directory);
         ended
     }
 
-    /// The proxy's URL, with what the requests of this run declare.
+    /// The proxy's URL, with path segments for the run, the topic and shadow mode.
     fn url(&self) -> String {
         let run = self.has_id().then(|| format!("/r/{}", self.id));
         let topic = self.start.topic.map(|name| format!("/t/{name}"));
@@ -261,13 +268,13 @@ impl AgentRun<'_> {
             .collect()
     }
 
-    /// Whether its requests name it.
+    /// Whether requests carry the id of the run.
     fn has_id(&self) -> bool {
         let policy = &self.config.documents;
         policy.enabled && policy.at_exit
     }
 
-    /// Whether the agent has no screen: a line on standard error is not in its way.
+    /// Whether the agent has no screen that a line on standard error would disturb.
     fn is_headless(&self) -> bool {
         let has_terminal =
             io::IsTerminal::is_terminal(&io::stdin()) && io::IsTerminal::is_terminal(&io::stdout());
@@ -275,11 +282,14 @@ impl AgentRun<'_> {
         !has_terminal || self.agent.is_headless(&first) || self.agent.is_headless(self.start.own)
     }
 
-    /// Whether the agent gets baton's URL in place of the user's own, or that is kept. A URL of another server is an error: the
-    /// agent's credential is meant for that server, and baton would send it to its upstream.
+    /// Whether baton's URL replaces the user's.
+    ///
+    /// A URL of another server is an error: the agent holds a credential for that server, and baton would
+    /// send it to its own upstream.
     fn replaces(&self, theirs: &OwnUrl) -> CliResult<bool> {
         let there = place(&theirs.url);
-        // Baton itself, with an upstream chosen by name, or with declared windows; another run's is not the user's.
+        // The user's URL leads to baton already, with a chosen upstream or declared windows. A URL of another
+        // run (`/r/`) is replaced.
         let has = |part: &str| theirs.url.contains(part);
         if there == place(&self.proxy.data) && !has("/r/") && (has("/u/") || has("/w/")) {
             return Ok(false);
@@ -289,7 +299,7 @@ impl AgentRun<'_> {
             configured.map_or("", |upstream| upstream.base_url.as_str())
         };
         let listen = self.config.server.listen.to_string();
-        // Set by `baton env` for a proxy that has ended.
+        // `baton env` may have set it for a proxy that has ended since.
         let before = std::env::var(agents::URL).unwrap_or_default();
         let own = [self.proxy.data.as_str(), &listen, &before];
         let mut known = own.into_iter().chain(theirs.upstreams.iter().map(base));
@@ -308,7 +318,7 @@ impl AgentRun<'_> {
     }
 }
 
-/// The user's own value of a variable, where that is a URL in whose place baton sends to an upstream of its own.
+/// The user's value of a variable, if it is a URL that baton can replace.
 pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
     let url = std::env::var(name).ok().filter(|value| value.contains("://"))?;
     let (_, upstreams) = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
@@ -319,7 +329,7 @@ pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
     })
 }
 
-/// Which upstream a variable's URL replaces, by the prefix of its name.
+/// Upstreams that stand for the URL in a variable, by the prefix of the variable's name.
 const UPSTREAMS: &[(&str, &[&str])] = &[
     ("ANTHROPIC_", &["anthropic"]),
     ("OPENAI_", &["openai"]),
@@ -327,7 +337,7 @@ const UPSTREAMS: &[(&str, &[&str])] = &[
     ("CODE_ASSIST_", &["codeassist"]),
 ];
 
-/// Host and port of a URL, normalised.
+/// Host and port of a URL, normalized for comparison.
 pub(super) fn place(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -340,7 +350,7 @@ pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliRes
         ConfigContent::Text { .. } => None,
         ConfigContent::Copy { copy_of, .. } => {
             let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(copy_of));
-            // Without one the copy has the defaults.
+            // Without such a file, the copy has the defaults.
             home.and_then(|path| fs::read_to_string(path).ok())
         }
     };
@@ -364,17 +374,18 @@ fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
     Exit::CANNOT_CREATE.failure(message)
 }
 
-/// The program to start for an agent's name on the command line.
+/// Resolves an agent's name on the command line to the program to start.
 fn agent_program<'a>(agent: &'static AgentSetup, named: &'a OsStr) -> &'a OsStr {
     named
         .to_str()
         .map_or(named, |text| OsStr::new(agent.program(text)))
 }
 
-/// Whether there is certainly no such program, so that no proxy need be started for it.
+/// Whether the program certainly does not exist.
 pub(super) fn is_missing(program: &OsStr) -> bool {
     match program.to_string_lossy().contains('/') {
         true => !Path::new(program).exists(),
+        // Without `PATH` the system searches its default directories, so nothing is certain.
         false => std::env::var_os("PATH").is_some() && !agents::on_path(program).any(|file| file.exists()),
     }
 }

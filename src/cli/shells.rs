@@ -1,8 +1,8 @@
-//! Words as shells read them.
+//! Quoting, variables and functions in the syntax of each shell.
 
 use serde::Serialize;
 
-/// A shell whose syntax is written.
+/// A shell syntax that baton can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ShellSyntax {
@@ -15,7 +15,7 @@ pub(super) enum ShellSyntax {
 }
 
 impl ShellSyntax {
-    /// The shell of a user whose `$SHELL` is this.
+    /// Shell of a user whose `$SHELL` has this value.
     pub(super) fn for_shell(shell: Option<&str>) -> Self {
         let name = shell.and_then(|shell| shell.rsplit('/').next());
         match name {
@@ -25,9 +25,10 @@ impl ShellSyntax {
         }
     }
 
-    /// Quotes a word where needed.
+    /// Quotes a word if the shell needs it.
     pub(super) fn quoted(self, word: &str) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+        // Outside quotes, PowerShell reads `,`, `@` and `%` as operators.
         if !word.is_empty()
             && word.chars().all(plain)
             && !(self == Self::Powershell && word.contains([',', '@', '%']))
@@ -46,7 +47,7 @@ impl ShellSyntax {
         format!("'{inside}'")
     }
 
-    /// Sets a variable for what is started from then on.
+    /// Sets a variable for all programs that are started afterwards.
     pub(super) fn export(self, name: &str, value: &str) -> String {
         let value = self.in_quotes(value);
         match self {
@@ -56,7 +57,7 @@ impl ShellSyntax {
         }
     }
 
-    /// Has a program start with these arguments in front of its own.
+    /// Defines a function that starts a program with these arguments before the user's.
     pub(super) fn function(self, program: &str, arguments: &[String]) -> String {
         let words: Vec<_> = arguments.iter().map(|word| self.in_quotes(word)).collect();
         let words = words.join(" ");

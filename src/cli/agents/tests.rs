@@ -5,10 +5,10 @@ use crate::cli::shells::ShellSyntax;
 
 const BASE: &str = "http://127.0.0.1:8787";
 
-/// How an agent is started by hand, for the tables.
+/// How to start an agent by hand, for the tables.
 fn by_hand(agent: &'static AgentSetup) -> String {
     let setup = agent.setup(BASE, BASE, agent.file.as_ref().map_or("", |file| &file.name));
-    // The URL itself is left out where the file does not use it.
+    // The URL itself is left out if the file does not use it.
     let read = agent.file.as_ref().is_some_and(|file| match file.content {
         ConfigContent::Text { ref text } => text.contains(URL),
         ConfigContent::Copy { .. } => false,
