@@ -1,4 +1,4 @@
-//! Exit codes after sysexits.h, those of shells for programs that are run, and the failures that carry them.
+//! Exit codes of sysexits.h and of shells, and the failures that carry them.
 
 use std::io;
 use std::process::ExitCode;
@@ -14,32 +14,32 @@ use baton_core::text::visible;
 pub(super) struct Exit(u8);
 
 impl Exit {
-    /// Done.
+    /// Success.
     pub(super) const OK: Self = Self(0);
     /// The compared items differ.
     pub(super) const DRIFT: Self = Self(1);
-    /// The command line is wrong.
+    /// The command line is invalid.
     pub(super) const USAGE: Self = Self(64);
-    /// The input is not what it should be.
+    /// The input is invalid.
     pub(super) const DATA: Self = Self(65);
     /// The named input does not exist or cannot be read.
     pub(super) const NO_INPUT: Self = Self(66);
-    /// A resource is unavailable: a port is taken, a store does not answer.
+    /// A resource is unavailable, such as a port in use or a store that does not answer.
     pub(super) const UNAVAILABLE: Self = Self(69);
     /// An internal error.
     pub(super) const SOFTWARE: Self = Self(70);
-    /// A file cannot be made.
+    /// A file cannot be created.
     pub(super) const CANNOT_CREATE: Self = Self(73);
     /// Reading or writing failed.
     pub(super) const IO: Self = Self(74);
-    /// The config is wrong.
+    /// The config is invalid.
     pub(super) const CONFIG: Self = Self(78);
     /// A program cannot be executed (shell convention).
     pub(super) const NOT_EXECUTABLE: Self = Self(126);
     /// A program is not found (shell convention).
     pub(super) const NOT_FOUND: Self = Self(127);
 
-    /// The failure that ends with it.
+    /// Creates a failure with this exit code.
     pub(super) fn failure(self, message: impl Into<String>) -> CommandFailure {
         CommandFailure {
             exit: self,
@@ -48,22 +48,22 @@ impl Exit {
         }
     }
 
-    /// The failure that ends with it, and what to do about it.
+    /// Creates a failure with a hint on how to fix it.
     pub(super) fn with_help(self, message: impl Into<String>, help: impl Into<String>) -> CommandFailure {
         self.failure(message).help(help)
     }
 
-    /// The failure that ends with it, whose reason was printed already.
+    /// Creates a failure whose reason was printed already.
     pub(super) fn silent(self) -> CommandFailure {
         self.failure("")
     }
 
-    /// The number, for a process that ends at once.
+    /// Number of the code, for a process that exits at once.
     pub(super) fn code(self) -> i32 {
         self.0.into()
     }
 
-    /// The exit code of the agent that ran.
+    /// Exit code of an agent, passed on unchanged.
     pub(super) fn of_agent(code: u8) -> Self {
         Self(code)
     }
@@ -75,14 +75,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What a command, or a step of one, ends with.
+/// Result of a command, or of one of its steps.
 pub(super) type CliResult<T = ()> = Result<T, CommandFailure>;
 
-/// Why a command failed.
+/// Failure of a command, with the exit code that it leads to.
 #[derive(Debug)]
 pub(super) struct CommandFailure {
     pub(super) exit: Exit,
-    /// The message; empty if it was printed already.
+    /// Message for the user; empty if it was printed already.
     pub(super) message: String,
     pub(super) help: Option<String>,
 }
@@ -94,7 +94,7 @@ impl CommandFailure {
     }
 }
 
-/// The failure of a store that does not answer.
+/// Reports a store that does not answer.
 impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
         let message = format!("the store does not answer: {}", visible::visible(&error.message));
@@ -114,7 +114,7 @@ impl From<DocumentError> for CommandFailure {
     }
 }
 
-/// The failure of a handoff file.
+/// Maps each error of a handoff file to its exit code.
 impl From<FileError> for CommandFailure {
     fn from(error: FileError) -> Self {
         let exit = match &error {
@@ -129,8 +129,9 @@ impl From<FileError> for CommandFailure {
     }
 }
 
-/// The failure of a write to standard output. Whoever closes the pipe (`| head -1`) has read what was wanted, so that is
-/// no failure.
+/// Reports a failed write to standard output.
+///
+/// A reader that closes the pipe (`| head -1`) has read enough, so that case counts as success.
 impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -1,5 +1,7 @@
-//! The command line, one file per command with its arguments. All output goes through `output`, and untrusted text also
-//! through `output::text`.
+//! The command line: one file per command, with its arguments.
+//!
+//! All output goes through `output`. Untrusted strings pass through `output::text` first, so that they cannot
+//! control the terminal.
 
 mod agents;
 mod curl;
@@ -68,7 +70,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// What handoffs would have saved in the sessions that your agents have kept: reads them, and sends nothing
+    /// Estimate what handoffs would have saved in your agents' past sessions (offline, read-only)
     Try(trial_args::TryArgs),
     /// Run an agent through the proxy, starting the proxy if none is running
     Run(run::RunArgs),
@@ -78,31 +80,32 @@ enum CliCommand {
     Serve(serve::ServeArgs),
     /// Report every problem of a config at once
     Check(doctor::CheckArgs),
-    /// Show what happens, offline: a scripted agent and provider with the real proxy between them
+    /// Run a scripted agent and provider through the real proxy, offline
     Demo(demo::DemoArgs),
-    /// List the exchanges in the journal (requests and answers, kept 30 days), newest last
+    /// List the exchanges in the journal (requests and responses, kept 30 days), newest last
     Log(log::LogArgs),
     /// Show one exchange: removed and added messages, bodies, HAR
     Show(show::ShowExchangeArgs),
-    /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
+    /// Compare actual cost with the estimated cost without baton, by day, model, conversation, handoff or
+    /// client
     Savings(savings::SavingsArgs),
-    /// Handoffs: list, show, write, check, archive and resume them
+    /// List, show, write, check, archive and resume handoffs
     Handoffs(handoffs::HandoffsArgs),
     /// Print a whole conversation as a document, to continue it without baton
     Export(export::ExportArgs),
     /// List, rotate and retire the keys that prove handoffs in transcripts
     SealKey(seal_key::SealKeyArgs),
-    /// What runs, what is stored, what is wrong with config, ports, store, upstreams or agents, and what to do about it
+    /// Diagnose config, ports, store, upstreams and agents, and suggest fixes
     Doctor(doctor::DoctorArgs),
-    /// Open the inspector over the journal, read only, without a proxy
+    /// Open the inspector over the journal, read-only, without a proxy
     Ui(ui::UiArgs),
     /// Copy the store to another one, or check it
     Store(store::StoreArgs),
-    /// Start the proxy at login: a systemd user unit, or a launch agent
+    /// Start the proxy at login, as a systemd user unit or a launch agent
     Service(service::ServiceArgs),
     /// Remove what baton created on this machine
     Uninstall(uninstall::UninstallArgs),
-    /// Print the completions of a shell
+    /// Print the completion script of a shell
     Completions(shell_files::CompletionsArgs),
     /// Print the manual page, or write one for each command
     Man(shell_files::ManArgs),
@@ -142,10 +145,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Handles clap's errors, which include `--help` and `--version`.
+/// Prints clap's errors, which include `--help` and `--version`, and returns the exit code.
 fn help_or_usage(mut error: clap::Error) -> ExitCode {
     drop_escape_tip(&mut error);
-    // A closed pipe is not reported.
+    // Ignored: a reader that closes the pipe (`baton --help | head -1`) has seen enough.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -153,7 +156,9 @@ fn help_or_usage(mut error: clap::Error) -> ExitCode {
     }
 }
 
-/// Removes clap's tip to pass an unknown option as a value: no command takes a value that begins with a dash.
+/// Removes clap's tip to pass an unknown option as a value.
+///
+/// No command takes a value that begins with a dash, so the tip would mislead.
 fn drop_escape_tip(error: &mut clap::Error) {
     let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) else {
         return;
@@ -164,15 +169,15 @@ fn drop_escape_tip(error: &mut clap::Error) {
     }
 }
 
-/// The config file: the given one, else that of `BATON_CONFIG`, else the one in the platform's config directory if it
-/// exists.
+/// Returns the config file: the given one, else the one in `BATON_CONFIG`, else the one in the platform's
+/// config directory if it exists.
 ///
-/// The variable is read here and not by clap, whose usage errors name every argument that has a value as a required one.
+/// The variable is read here because clap's usage errors name every argument with a value as a required one.
 fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
     let named = given
         .cloned()
         .or_else(|| std::env::var_os("BATON_CONFIG").map(PathBuf::from));
-    // Some service managers set `BATON_CONFIG=` for no file.
+    // Some service managers set an empty `BATON_CONFIG` for "no file".
     named.filter(|path| !path.as_os_str().is_empty()).or_else(|| {
         let file = directories::ProjectDirs::from("", "", "baton")?
             .config_dir()
@@ -185,7 +190,7 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
     Config::load(config_file(file).as_deref(), &Environment::of_process(), flags)
 }
 
-/// Loads the config for commands that need a valid one.
+/// Loads the config, or fails with all of its problems.
 fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> CliResult<Config> {
     load(file, flags).map_err(|problems| {
         let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
@@ -197,25 +202,27 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> CliResult<Config> {
     })
 }
 
-/// The price table of a file, or the embedded one.
+/// Returns the price table of a file, or the embedded one.
 fn prices(file: Option<&Path>) -> CliResult<Prices> {
     price_tables::table(file).map_err(|error| Exit::CONFIG.failure(error))
 }
 
-/// The runtime of a command that asks a store or sends.
+/// Creates the runtime for a command that reads a store or sends requests.
 fn runtime() -> CliResult<Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))
 }
 
-/// Runs a command's future to its end. It is boxed, so that tokio's runtime is compiled for one type of future and not for each
+/// Runs a command's future to completion.
+///
+/// The future is boxed, so that tokio's runtime is compiled for one type of future and not for each
 /// command's.
 fn block_on<T>(future: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     let future: Pin<Box<dyn Future<Output = _>>> = Box::pin(future);
     runtime()?.block_on(future)
 }
 
-/// Loads the config for commands that only read the state.
+/// Loads the config for a command that only reads the state.
 fn load_state(args: &StateArgs) -> CliResult<Config> {
     let flags = Flags {
         state_dir: args.state_dir.clone(),
@@ -266,7 +273,7 @@ mod tests {
         let log = args.find_subcommand("log").unwrap();
         let help = log.get_after_help().unwrap().to_string();
         let words: Vec<_> = help.split(|c: char| !c.is_alphanumeric()).collect();
-        // The error of an unknown term lists all of them, in front of its examples.
+        // The error of an unknown term lists all terms before its examples.
         let error = RowFilter::parse("x").unwrap_err().message;
         let error = error.split_once("there are ").unwrap().1;
         let error = error
@@ -278,7 +285,8 @@ mod tests {
         }
     }
 
-    /// A paragraph is one line, which clap breaks at the width of the terminal; examples and tables begin with blanks.
+    /// Each paragraph is one line, which clap breaks at the width of the terminal. Examples and tables begin
+    /// with blanks.
     #[test]
     fn paragraphs_of_the_help_are_not_broken_by_hand() {
         let args = Args::command();
@@ -305,7 +313,7 @@ mod tests {
         }
     }
 
-    /// The commands that a user runs, without those that are hidden from the help.
+    /// The commands that users run, without those that the help hides.
     fn visible_leaves(command: &clap::Command) -> Vec<&clap::Command> {
         let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
         let inner: Vec<_> = visible.collect();

@@ -1,4 +1,6 @@
-//! Output: colour on terminals, tables, and the one place through which all text is printed.
+//! Output of all commands: colors on terminals, tables, and escaping of untrusted text.
+//!
+//! Every line that a command prints goes through [`Out`].
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -17,11 +19,11 @@ use baton_core::text::visible as text;
 /// The output of a command.
 pub(super) struct Out {
     writer: Box<dyn Write>,
-    /// Width of the terminal; `None` for a pipe or a file, where nothing is truncated.
+    /// Width of the terminal; `None` for a pipe or a file, whose lines are not truncated.
     width: Option<usize>,
 }
 
-/// Width of a terminal that does not report one.
+/// Width of a terminal that does not report one, in columns.
 const COLUMNS: usize = 100;
 
 impl Out {
@@ -40,13 +42,13 @@ impl Out {
         }
     }
 
-    /// Prints a line; only styles act on a terminal.
+    /// Prints a line. Only its styles act on a terminal.
     pub(super) fn line(&mut self, text: impl Display) -> CliResult {
         writeln!(self.writer, "{}", text::styled(&text.to_string()))?;
         Ok(self.writer.flush()?)
     }
 
-    /// Prints some lines.
+    /// Prints several lines.
     pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> CliResult {
         let mut lines = lines.into_iter();
         lines.try_for_each(|line| self.line(line))
@@ -58,13 +60,13 @@ impl Out {
         self.line(text::json(&text))
     }
 
-    /// Prints a value as JSON in one line.
+    /// Prints a value as JSON on one line.
     pub(super) fn json_line(&mut self, value: &impl Serialize) -> CliResult {
         let text = serde_json::to_string(value).map_err(io::Error::from)?;
         self.line(text::json(&text))
     }
 
-    /// Prints the rows of a list as one array, or one object a line.
+    /// Prints the rows of a list as one array, or as one object per line.
     pub(super) fn rows(&mut self, rows: &[impl Serialize], format: ListFormat) -> CliResult {
         match format.jsonl {
             true => rows.iter().try_for_each(|row| self.json_line(row)),
@@ -72,7 +74,7 @@ impl Out {
         }
     }
 
-    /// Prints a document that ends with a line break; nothing in it acts on a terminal.
+    /// Prints a document that ends with a line break. Nothing in it acts on a terminal.
     pub(super) fn document(&mut self, text: &str) -> CliResult {
         self.writer.write_all(text::visible(text).as_bytes())?;
         Ok(self.writer.flush()?)
@@ -84,7 +86,9 @@ impl Out {
         Ok(self.writer.flush()?)
     }
 
-    /// Prints bytes that a program will read unchanged; on a terminal control characters are made visible.
+    /// Prints bytes that a program reads unchanged.
+    ///
+    /// On a terminal, control characters are made visible.
     pub(super) fn body(&mut self, body: &[u8]) -> CliResult {
         match self.width {
             Some(_) => self.line(visible(&String::from_utf8_lossy(body))),
@@ -106,7 +110,7 @@ pub(super) fn report(failure: &CommandFailure) -> ExitCode {
     let mut out = Out::stderr();
     let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
     if !failure.message.is_empty() {
-        // Standard error may be closed.
+        // Ignored: standard error may be closed.
         let _ = out.line(format_args!(
             "{red}error{red:#}: {}",
             without_os_codes(&failure.message)
@@ -118,7 +122,7 @@ pub(super) fn report(failure: &CommandFailure) -> ExitCode {
     failure.exit.into()
 }
 
-/// Removes the numbers that the standard library appends to messages of the operating system.
+/// Removes the error numbers that the standard library appends to messages of the operating system.
 fn without_os_codes(message: &str) -> String {
     let mut parts = message.split(" (os error ");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -131,7 +135,7 @@ fn without_os_codes(message: &str) -> String {
     text
 }
 
-/// Width from `COLUMNS`, else from the terminal.
+/// Width from the variable `COLUMNS`, else from the terminal.
 fn terminal_columns() -> usize {
     let given = std::env::var("COLUMNS").ok();
     let given = given.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
@@ -139,17 +143,17 @@ fn terminal_columns() -> usize {
     given.or_else(measured).unwrap_or(COLUMNS)
 }
 
-/// Untrusted text with control characters made visible; line breaks and tabs stay.
+/// Makes control characters of untrusted text visible, except line breaks and tabs.
 pub(super) fn visible(text: &str) -> String {
     text::visible(text).into_owned()
 }
 
-/// A path, made visible.
+/// Formats a path, with control characters made visible.
 pub(super) fn shown(path: &Path) -> String {
     visible(&path.display().to_string())
 }
 
-/// The first distinctive line, made visible and truncated to `width` characters.
+/// First line that is not empty, made visible and truncated to `width` characters.
 pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = visible(line.unwrap_or_default()).replace('\t', " ");
@@ -162,7 +166,7 @@ pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     }
 }
 
-/// Rows with aligned cells, two blanks between them and none at the end.
+/// Aligns the cells of rows, with two blanks between them and none at the end of a line.
 pub(super) fn table(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -178,7 +182,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// `now`, `12m`, `3h`, `5d`.
+/// Formats an age as `now`, `12m`, `3h` or `5d`.
 pub(super) fn age(then_ms: u64, now_ms: u64) -> String {
     let secs = now_ms.saturating_sub(then_ms) / 1000;
     match secs {

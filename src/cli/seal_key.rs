@@ -1,4 +1,4 @@
-//! `baton seal-key`: shows, rotates and retires the keys of the seals.
+//! The `baton seal-key` command: lists, rotates and retires the keys that seals are made with.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
 use baton_core::marker::seal::SealKey;
 
-/// The argument of `--retire` for every key but the one that makes seals.
+/// Argument of `--retire` for every key except the one that makes seals.
 pub(super) const ALL: &str = "all";
 
 #[derive(Debug, ClapArgs)]
@@ -42,10 +42,10 @@ Examples:
 pub(super) struct SealKeyArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// Make a new key for new seals; seals of the older ones stay valid
+    /// Make a new key for new seals (older seals stay valid)
     #[arg(long, conflicts_with = "retire")]
     rotate: bool,
-    /// Make the seals of this older key invalid: its id, a unique prefix of it, or `all`
+    /// Invalidate the seals of this older key, by its id, a unique prefix of it, or `all`
     #[arg(long, value_name = "ID")]
     retire: Option<String>,
     /// Print the list as JSON
@@ -53,13 +53,13 @@ pub(super) struct SealKeyArgs {
     json: bool,
 }
 
-/// A key in the output of `--json`; the names are API.
+/// A key in the output of `--json`. The names are public API.
 #[derive(Serialize)]
 struct ShownKey {
     id: String,
-    /// Whether new seals are made with it.
+    /// Whether this key makes new seals.
     makes: bool,
-    /// When it was made, as far as its file shows.
+    /// Creation time in milliseconds, as far as the key's file shows it.
     made_ms: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn run(args: &SealKeyArgs, out: &mut Out) -> CliResult {
 fn show(config: &Config, json: bool, out: &mut Out) -> CliResult {
     let (file, keys) = keys(config)?;
     if json {
-        // The names are API. The file is that of the key that makes seals.
+        // These names are public API. The file is the one with the key that makes seals.
         let mut shown = json!({"from": if file.is_some() { "file" } else { "config" }, "keys": keys});
         if let Some(file) = file {
             shown["file"] = file.into();
@@ -90,7 +90,7 @@ fn show(config: &Config, json: bool, out: &mut Out) -> CliResult {
     out.lines(rows(&keys, now_ms()))
 }
 
-/// The keys, and the file with the one that makes seals; none where the config gives them.
+/// Returns the keys, and the file with the one that makes seals; no file if the keys are in the config.
 fn keys(config: &Config) -> CliResult<(Option<String>, Vec<ShownKey>)> {
     let given = &config.handoff.seal_keys;
     if !given.is_empty() {
@@ -108,7 +108,7 @@ fn keys(config: &Config) -> CliResult<(Option<String>, Vec<ShownKey>)> {
     Ok((Some(dir.join(FILE).display().to_string()), shown_keys(made)))
 }
 
-/// The keys of these ids and times; the first one makes seals.
+/// Lists keys by id and creation time. The first one makes seals.
 fn shown_keys(keys: impl Iterator<Item = (String, Option<u64>)>) -> Vec<ShownKey> {
     let shown = keys.enumerate().map(|(at, (id, made_ms))| ShownKey {
         id,
@@ -166,13 +166,14 @@ fn retire(config: &Config, wanted: &str, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// The id of the older key that begins so.
+/// Returns the id of the only older key that begins with `wanted`.
 fn older(keys: &StoredKeys, wanted: &str) -> CliResult<String> {
     let wanted = wanted.trim().to_lowercase();
     let begins = |id: &String| !wanted.is_empty() && id.starts_with(&wanted);
     let older = keys.older.iter().map(|stored| stored.key.id());
     only(older.filter(begins), ["key", "the id"], &wanted, || {
         let newest = keys.newest.key.id();
+        // Retiring the newest key would leave none to make seals with.
         if begins(&newest) {
             let failure = Exit::USAGE.failure(format!("key {newest} makes the new seals"));
             return failure.help("make another one first: `baton seal-key --rotate`");
@@ -182,7 +183,10 @@ fn older(keys: &StoredKeys, wanted: &str) -> CliResult<String> {
     })
 }
 
-/// The directory of the keys, where the config gives none.
+/// Returns the directory of the key files.
+///
+/// Fails if the keys are in the config, because baton does not edit that. `instead` is the hint for that
+/// case.
 fn of_files<'a>(config: &'a Config, instead: &str) -> CliResult<&'a Path> {
     if config.handoff.seal_keys.is_empty() {
         return Ok(config.seal_key_dir());

@@ -1,4 +1,4 @@
-//! `baton completions` and `baton man`: files that are made from the parser.
+//! `baton completions` and `baton man`: files generated from the argument parser.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ Examples:
   baton completions zsh > ~/.zfunc/_baton
   baton completions fish > ~/.config/fish/completions/baton.fish")]
 pub(super) struct CompletionsArgs {
-    /// The shell
+    /// Shell to print the script for
     shell: Shell,
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// The words of each command that the help shows.
+    /// Collects the words of each command that the help shows.
     fn paths(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
         for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
             let path = [path, &[child.get_name().to_owned()]].concat();
@@ -115,7 +115,7 @@ mod tests {
             clap_complete::generate(shell, &mut Args::command(), "baton", &mut text);
             let text = String::from_utf8(text).unwrap();
             for path in all_paths() {
-                // Each has the whole path, or the word below its parent.
+                // Each script has the whole path, or the word under its parent.
                 let whole = match shell {
                     Shell::Bash => format!(
                         "baton__subcmd__{}",

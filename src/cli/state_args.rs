@@ -1,4 +1,4 @@
-//! Raw arguments by which a command finds the state.
+//! Shared arguments: options that locate the state, list formats, and value parsers.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use baton_core::text::date::PeriodStart;
 
-/// The help of `--config`, with the place of [`super::config_file`].
+/// Help of `--config`, with the location that [`super::config_file`] uses.
 pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
     "Config file (TOML) [default: ~/Library/Application Support/baton/baton.toml, else the built-in defaults] [env: \
      BATON_CONFIG]"
@@ -16,41 +16,41 @@ pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
     "Config file (TOML) [default: ~/.config/baton/baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
 };
 
-/// How a list is printed for programs.
+/// Output format of a list for programs.
 #[derive(Debug, Clone, Copy, Default, ClapArgs)]
 #[group(multiple = false)]
 pub(super) struct ListFormat {
-    /// Print JSON: one array; with --follow one object a line, as an array would never end
+    /// Print one JSON array (with --follow, one object per line, because an array would never end)
     #[arg(long)]
     pub(super) json: bool,
-    /// Print JSON Lines: one object a line
+    /// Print JSON Lines: one object per line
     #[arg(long)]
     pub(super) jsonl: bool,
 }
 
 impl ListFormat {
-    /// Whether a program reads it.
+    /// Whether a program reads the output.
     pub(super) fn is_for_programs(self) -> bool {
         self.json || self.jsonl
     }
 }
 
-/// Options that locate the state: the same config as the proxy's.
+/// Options that locate the state. They select the same config as the proxy's.
 #[derive(Debug, ClapArgs)]
 pub(super) struct StateArgs {
     #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,
-    /// Directory of the store [state.dir]
+    /// Use the store in this directory [state.dir]
     #[arg(long, value_name = "DIR")]
     pub(super) state_dir: Option<String>,
 }
 
-/// A whole number; the error of the standard library speaks of digits.
+/// Parses a whole number. The standard library's error mentions digits, which confuses users.
 pub(super) fn number<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "not a number from 0")
 }
 
-/// One of these values, by its name.
+/// Creates a parser that accepts the names of `all`.
 pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,
@@ -59,12 +59,12 @@ pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     PossibleValuesParser::new(all.map(name)).try_map(move |given| of(given).ok_or("unknown"))
 }
 
-/// The start of a period.
+/// Parses the start of a period.
 pub(super) fn period_start(text: &str) -> Result<PeriodStart, String> {
     PeriodStart::parse(text).ok_or_else(|| format!("write {}", PeriodStart::SPELLINGS))
 }
 
-/// The number of a leg.
+/// Parses the number of a leg, which counts from 1.
 pub(super) fn leg(text: &str) -> Result<u32, &'static str> {
     match number(text)? {
         0 => Err("legs count from 1"),

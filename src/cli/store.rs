@@ -1,4 +1,4 @@
-//! `baton store`: copies a store to another one, and checks one.
+//! The `baton store` command: copies one store to another, and checks a store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub(super) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
-    /// Copy all records to another store: to move, to back up, to restore
+    /// Copy all records to another store, to move, back up or restore it
     Copy(StoreCopyArgs),
-    /// Check that every record can be read, and that what it refers to exists
+    /// Check that every record can be read, and that the records it refers to exist
     Check(StoreCheckArgs),
 }
 
@@ -51,10 +51,10 @@ Examples:
 pub(super) struct StoreCopyArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// The source: sqlite:DIR, or a server's URL; by default the config's store [env: BATON_COPY_FROM]
+    /// Copy from sqlite:DIR or a server's URL [default: the config's store] [env: BATON_COPY_FROM]
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// The target, in the same form; by default the config's store [env: BATON_COPY_TO]
+    /// Copy to sqlite:DIR or a server's URL [default: the config's store] [env: BATON_COPY_TO]
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Print JSON
@@ -71,7 +71,7 @@ Examples:
   baton store check sqlite:/var/backups/baton
   baton store check --json | jq .kinds")]
 pub(super) struct StoreCheckArgs {
-    /// sqlite:DIR, or a server's URL; by default the config's store
+    /// Store to check: sqlite:DIR or a server's URL [default: the config's store]
     url: Option<String>,
     #[command(flatten)]
     state: StateArgs,
@@ -80,18 +80,20 @@ pub(super) struct StoreCheckArgs {
     json: bool,
 }
 
-/// A kind of record in a report. The field names are API.
+/// A kind of record in a report. The field names are public API.
 #[derive(Serialize)]
 struct KindRow {
     kind: &'static str,
     records: u64,
     bytes: u64,
-    /// For a copy: how many of them the target has.
+    /// Number of these records that the target of a copy has.
     #[serde(skip_serializing_if = "Option::is_none")]
     copied: Option<u64>,
 }
 
-/// The keys of the config that make a store the one in use, and their values without those that may hold a password.
+/// Config keys that put a store into use, and their values.
+///
+/// A value that may hold a password is left out.
 type StoreKeys = BTreeMap<&'static str, String>;
 
 #[derive(Serialize)]
@@ -99,9 +101,9 @@ struct StoreReport {
     ok: bool,
     kinds: Vec<KindRow>,
     problems: Vec<String>,
-    /// How many problems there are; the first ones are listed.
+    /// Number of problems. Only the first ones are listed.
     count: u64,
-    /// For a copy to a store that the config does not name: the keys that have to name it.
+    /// Keys to set for the target of a copy, if another store is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     config: Option<StoreKeys>,
 }
@@ -123,7 +125,7 @@ pub(super) fn run(args: &StoreArgs, out: &mut Out) -> CliResult {
 
 async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
     let config = load_state(&args.state)?;
-    // URLs may hold passwords, which other users see in a command line.
+    // Read from variables as well: URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
     let source = StoreLocation::new(&config, url(&args.from, "BATON_COPY_FROM").as_deref())?;
     let target = StoreLocation::new(&config, url(&args.to, "BATON_COPY_TO").as_deref())?;
@@ -131,7 +133,7 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
         let failure = Exit::USAGE.failure("the source and the target are the same store");
         return Err(failure.help("give --from or --to, the URL of another store"));
     }
-    // Both answer before the first record is copied, and no target is created for a source that is not there.
+    // Both answer before the first record is copied, so that no target is created for a missing source.
     let from = source.existing().await?;
     let to = store::open(&target.settings, &target.dir)?;
     to.ping().await?;
@@ -171,15 +173,15 @@ async fn check(args: &StoreCheckArgs) -> CliResult<StoreReport> {
     })
 }
 
-/// Where a store is.
+/// Location of a store.
 struct StoreLocation {
     settings: StoreConfig,
-    /// The directory of a store in a file.
+    /// Directory of a store in a file.
     dir: PathBuf,
 }
 
 impl StoreLocation {
-    /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
+    /// Parses `sqlite:DIR` or a server's URL; without one, takes the config's store.
     fn new(config: &Config, url: Option<&str>) -> CliResult<Self> {
         let mut settings = config.store.clone();
         let mut dir = config.state_dir.clone();
@@ -201,7 +203,7 @@ impl StoreLocation {
                 }
                 None => {
                     let address = StoreAddress::parse(url).map_err(|why| {
-                        // Not the URL itself: it may hold a password.
+                        // Without the URL itself, because it may hold a password.
                         Exit::USAGE.with_help(
                             format!("not the URL of a store: {why}"),
                             "write sqlite:DIR, or a URL in the form of `store.url`",
@@ -224,7 +226,7 @@ impl StoreLocation {
         }
     }
 
-    /// The store, which has to be there and to answer.
+    /// Opens the store, which must exist and answer.
     async fn existing(&self) -> CliResult<SharedStore> {
         let store = store::open_existing(&self.settings, &self.dir)?;
         let store = store.ok_or_else(|| {
@@ -250,7 +252,7 @@ impl StoreLocation {
     }
 }
 
-/// A directory under one name, as far as it exists.
+/// Resolves a directory to one name, as far as it exists, for comparison.
 fn real(dir: &Path) -> PathBuf {
     let real = dir.canonicalize().or_else(|_| std::path::absolute(dir));
     real.unwrap_or_else(|_| dir.to_owned())

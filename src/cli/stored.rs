@@ -1,4 +1,4 @@
-//! Functions that the commands that read the store directly share.
+//! Functions shared by the commands that read the store directly.
 
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::visible;
@@ -6,7 +6,9 @@ use crate::state::config::{Config, StoreKind};
 use crate::state::store::{self, HandoffFilter, SharedStore};
 use baton_core::record::{Handoff, HandoffId};
 
-/// The store, for reading. Records in a running proxy's memory are not accessible.
+/// Opens the store for reading.
+///
+/// Fails for a store in memory, because only the running proxy can access its records.
 pub(super) fn open(config: &Config) -> CliResult<SharedStore> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs exist only inside the running proxy";
@@ -15,7 +17,7 @@ pub(super) fn open(config: &Config) -> CliResult<SharedStore> {
     Ok(store::open_for_reading(&config.store, &config.state_dir)?)
 }
 
-/// An id without the resume line around it, as people copy it.
+/// Strips the resume line around an id, because users copy the whole line.
 pub(super) fn bare_id(given: &str) -> String {
     let bare = given
         .trim()
@@ -24,13 +26,13 @@ pub(super) fn bare_id(given: &str) -> String {
     bare.to_lowercase()
 }
 
-/// Whether a text may be an id or a prefix of one.
+/// Whether a string may be an id or a prefix of one.
 pub(super) fn is_id(given: &str) -> bool {
     let bare = bare_id(given);
     !bare.is_empty() && bare.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
-/// The one of these ids that equals or begins with the wanted text.
+/// Finds the only id that begins with the wanted string. Dashes may be left out of a complete id.
 pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> CliResult<HandoffId> {
     let wanted = bare_id(wanted);
     if !is_id(&wanted) {
@@ -47,7 +49,9 @@ pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> Cli
     })
 }
 
-/// The only one that begins with the wanted text; `what` names one, and what it begins with.
+/// Returns the only match of a prefix.
+///
+/// `what` names the kind of item and `key` its identifier, for messages.
 pub(super) fn only<T>(
     mut matching: impl Iterator<Item = T>,
     [what, key]: [&str; 2],
@@ -64,7 +68,7 @@ pub(super) fn only<T>(
     }
 }
 
-/// The handoff with this id or unique id prefix, with its full prompt.
+/// Reads the handoff with this id or unique id prefix, with its full prompt.
 pub(super) async fn wanted(store: &SharedStore, id: &str) -> CliResult<Handoff> {
     let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
     let found = find(&handoffs, id)?;
@@ -72,7 +76,7 @@ pub(super) async fn wanted(store: &SharedStore, id: &str) -> CliResult<Handoff> 
     Ok(whole.unwrap_or_else(|| found.clone()))
 }
 
-/// The handoff with this id or unique id prefix.
+/// Finds the handoff with this id or unique id prefix.
 pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> CliResult<&'a Handoff> {
     let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted)?;
     let found = handoffs.iter().find(|handoff| handoff.id == id);

@@ -1,4 +1,4 @@
-//! `baton uninstall`: removes what baton made on this machine, after it has listed it.
+//! The `baton uninstall` command: lists all that baton created on this machine, and then removes it.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal};
@@ -19,7 +19,7 @@ use super::service::{
 use super::state_args::StateArgs;
 use crate::state::config::{Config, StoreKind};
 
-/// The files of the state directory.
+/// Files of the state directory.
 const STATE_FILES: &[&str] = &[
     "baton.db",
     "baton.db-wal",
@@ -40,7 +40,7 @@ const STATE_FILES: &[&str] = &[
     service::LOG,
 ];
 
-/// The directories of the state directory. `ledgers` is next to the documents of handoffs.
+/// Directories of the state directory. `ledgers` is next to the documents of handoffs.
 const STATE_FOLDERS: &[&str] = &["agents", "runs", "started-runs", "handoffs", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
@@ -59,22 +59,22 @@ Examples:
 pub(super) struct UninstallArgs {
     #[command(flatten)]
     state: StateArgs,
-    /// Also remove handoffs, keys, journal and the default config
+    /// Remove handoffs, keys, journal and the default config as well
     #[arg(long)]
     purge: bool,
-    /// Do not ask for confirmation
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Remove nothing, and list what would be removed
+    /// List the files to be removed, and remove nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
 }
 
-/// What is removed, in order.
+/// Items to remove, in order.
 #[derive(Default)]
 struct RemovalPlan {
     items: Vec<Removal>,
-    /// What stays, each with the reason.
+    /// Items that stay, each with the reason.
     stays: Vec<String>,
 }
 
@@ -82,12 +82,12 @@ enum Removal {
     Service(&'static ServiceManager, PathBuf),
     File(PathBuf),
     Directory(PathBuf),
-    /// Removed if it is empty then.
+    /// Removed if it is empty afterwards.
     StateDir(PathBuf),
 }
 
 impl Removal {
-    /// For a user.
+    /// Line for the list that the user confirms.
     fn line(&self) -> String {
         match self {
             Self::Service(manager, path) => {
@@ -104,7 +104,7 @@ impl Removal {
             Self::Service(manager, path) => return service::remove(manager, path),
             Self::File(path) => (path, fs::remove_file(path)),
             Self::Directory(path) => (path, fs::remove_dir_all(path)),
-            // Other files may be in it, which stay.
+            // Ignored: other files in it stay, and with them the directory.
             Self::StateDir(path) => (path, fs::remove_dir(path).or(Ok(()))),
         };
         removed.map_err(|error| Exit::IO.failure(format!("{} cannot be removed: {error}", path.display())))
@@ -135,8 +135,9 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
         }
     }
     let (services, files): (Vec<_>, Vec<_>) = plan.items.iter().partition(|item| item.is_service());
-    // What cannot be removed keeps nothing else: without a service manager the handoffs and keys go all the same.
+    // A failure stops nothing else: without a service manager, handoffs and keys are removed all the same.
     let mut failures: Vec<_> = services.iter().filter_map(|item| item.remove().err()).collect();
+    // A stopped service may still write, so its files are removed only after the proxy has ended.
     refuse_running(&config, STOP_TIME)?;
     failures.extend(files.iter().filter_map(|item| item.remove().err()));
     let Some(last) = failures.pop() else {
@@ -186,10 +187,10 @@ fn plan(args: &UninstallArgs, config: &Config) -> CliResult<RemovalPlan> {
 
 impl RemovalPlan {
     fn purge(&mut self, args: &UninstallArgs, dir: &Path) {
-        // A link is removed, and what it names stays.
+        // Links are not followed: the link is removed, and its target stays.
         let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
         let is_directory = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        // A file is replaced by way of `NAME.new`, which a killed process leaves.
+        // A file is replaced by way of `NAME.new`, which may remain from a killed process.
         let files = STATE_FILES.iter();
         let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
         let (own, default) = match (&args.state.config, super::config_file(None)) {
@@ -226,7 +227,7 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> CliResult {
     Ok(())
 }
 
-/// The answer of a user.
+/// Asks the user for confirmation. Anything but `y` or `yes` declines.
 fn confirmed(user: &mut impl BufRead, out: &mut Out) -> CliResult<bool> {
     out.line("remove this? [y/N]")?;
     let mut answer = String::new();
