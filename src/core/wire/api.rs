@@ -1,4 +1,4 @@
-//! The differences between APIs: one trait for each file of a wire's directory. Pure.
+//! Traits that each wire implements, one per file of its directory. Pure.
 
 use super::aside::{SplitTurn, SyntheticTurn};
 use super::error::ProxyError;
@@ -15,62 +15,67 @@ use crate::tools::ToolNames;
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// One provider API.
+/// A provider API.
 pub trait Wire: Requests + Turns + Pairs + AskAgain + Compose + Send + Sync + 'static {
-    /// What of it is a value.
+    /// Constants of the wire.
     fn facts(&self) -> &'static WireFacts;
 }
 
-/// A request as a whole: read, and the edits of a rewrite that are not about one turn.
+/// Reading a request, and edits that concern it as a whole.
 pub trait Requests: Turns {
-    /// Indexes a request body.
+    /// Parses a request body into spans.
     ///
     /// # Errors
-    /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
+    /// The body is not JSON, does not have this wire's shape, or repeats a key that a rewrite would touch.
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason>;
 
-    /// The carry-over message: preamble blocks as they were, the prompt as the last one.
+    /// Builds the carry-over message: the preamble blocks unchanged, then the prompt.
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String;
 
-    /// The edits that make a text of ours the last one of a message of the user's; `None`: it becomes a message.
+    /// Returns the edits that append one of baton's messages to a user message. `None` means that it has to
+    /// become a message of its own.
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>>;
 }
 
-/// Hidden pairs: how their siblings are named and found, and how they are restored.
+/// Names and finds the calls next to hidden pairs, and restores the pairs.
 pub trait Pairs: Turns {
-    /// The call as restored in the upstream view: a block, an element, an item or a part.
+    /// Serializes the call for the upstream request: as a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
-    /// The changes that put each of these pairs back next to its sibling; none for one that has no place there.
+    /// For each pair, returns the changes that put it back next to its sibling. Empty if the pair has no
+    /// position there.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>>;
 
-    /// The turns that take the place of one with an aside: the two halves around the aside's line, and the hidden pair
-    /// between them.
+    /// Returns the turns that replace a turn with an aside: both halves, with the hidden pair between them.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn>;
 }
 
-/// Asks the model again after a refused call.
+/// Asks the model again after baton has answered its call.
 pub trait AskAgain {
-    /// The elements to append to the transcript: the model's own message as it streamed it, then the results. `pairs` are of its first calls of ours, in order;
-    /// further ones are left out. `ours`: the names of our tools.
+    /// Returns the elements to append to the transcript: the model's message as it was streamed, then the
+    /// results.
+    ///
+    /// `pairs` belong to the first of baton's calls, in order; further calls are omitted. `ours` lists the
+    /// names of baton's tools.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String>;
 }
 
-/// Answers of our own.
+/// Creates responses that do not come from upstream.
 pub trait Compose {
-    /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
+    /// Creates a complete response in this wire's success shape. Nothing is sent upstream.
     fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes;
 
-    /// What a stream of our own begins with, in front of its first text; a dialect takes the answer's identity from it.
+    /// Creates the frames before the first text of a synthetic stream. The wire's decoder takes the identity
+    /// of the response from them.
     fn stream_opening(&self, view: &View, answer: &SyntheticResponse<'_>, framing: Framing) -> StreamOpening;
 }
 
-/// The beginning of a stream of our own.
+/// Opening frames of a synthetic stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamOpening {
     /// Frames as upstream would send them.
     pub frames: Bytes,
-    /// Whether the agent gets them: some wires have no empty frame.
+    /// Whether the agent receives them. On wires without an empty frame they only initialize the decoder.
     pub is_shown: bool,
 }
 
@@ -83,14 +88,14 @@ impl StreamOpening {
     }
 }
 
-/// What follows for every wire from what it is.
+/// Methods that every wire derives from its facts.
 impl dyn Wire + '_ {
-    /// Which one it is.
+    /// Identifies the wire.
     pub fn id(&self) -> WireId {
         self.facts().id
     }
 
-    /// A body with its turns; one that cannot be read has none.
+    /// Locates the turns in a body. An unreadable body has none.
     pub fn located(&self, body: &Bytes, operation: Operation) -> LocatedBody {
         match self.read(body, operation) {
             Ok(view) => (&view).into(),
@@ -101,72 +106,75 @@ impl dyn Wire + '_ {
         }
     }
 
-    /// A user message of plain text: what is left of a preamble that was in a string.
+    /// Creates a plain user message, for example from the rest of a preamble that was part of a string.
     pub fn user_text(&self, text: &str) -> String {
         self.carry_over(&[], text)
     }
 
-    /// A sentinel or aside as this wire streams it.
+    /// Adds the line breaks that this wire streams around a sentinel or an aside.
     pub fn sentinel_text(&self, mark: &str) -> String {
         gap::spaced(mark)
     }
 
-    /// The body of an error of our own, as JSON in the provider's error shape.
+    /// Serializes an error from baton in the provider's error shape.
     pub fn error_body(&self, error: ProxyError<'_>) -> String {
         (self.facts().error_body)(error)
     }
 
-    /// The event of an error that ends a stream; `begun`: something is in front of it.
+    /// Creates the error event that ends a stream. `begun` tells whether anything was sent before it.
     pub fn stream_error(&self, framing: Framing, error: &str, begun: bool) -> String {
         match framing {
             Framing::Sse => (self.facts().error_event)(error),
             Framing::Lines => format!("{error}\n"),
+            // An array that has begun is closed after its next element; otherwise the error is the whole
+            // array.
             Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
             Framing::JsonArray => format!("[{error}]"),
         }
     }
 }
 
-/// What an answer of our own says.
+/// Content of a synthetic response.
 #[derive(Debug, Clone, Copy)]
 pub struct SyntheticResponse<'a> {
-    /// A UUIDv7: the answer's ids and its time are made of it.
+    /// UUIDv7 that determines the response's ids and its timestamp.
     pub id: Uuid,
-    /// The model as the request named it.
+    /// Model as requested.
     pub model: &'a str,
-    /// The answer, as the assistant's text.
+    /// Text of the assistant.
     pub text: &'a str,
-    /// The handoff whose sentinel is in it.
+    /// The handoff whose sentinel the text contains.
     pub handoff: Option<Uuid>,
-    /// Bytes of what the model would see, which the response reports as its input.
+    /// Bytes of the view that the model would have received. The response reports them as its input tokens.
     pub view_bytes: usize,
 }
 
-/// The form of the answer.
+/// Form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerShape {
-    /// In one piece.
+    /// A complete body.
     Whole,
     Stream(Framing),
 }
 
 impl SyntheticResponse<'_> {
-    /// Seconds since the Unix epoch.
+    /// Seconds since the Unix epoch, from the UUIDv7.
     pub(super) fn seconds(&self) -> u64 {
+        // The upper 48 bits of a UUIDv7 are milliseconds since the epoch (RFC 9562, section 5.7).
         u64::try_from(self.id.as_u128() >> 80).unwrap_or_default() / 1000
     }
 
-    /// Estimated tokens of what the model would see.
+    /// Estimated input tokens.
     pub(super) fn input(&self) -> u64 {
         (self.view_bytes as u64).div_ceil(BYTES_PER_TOKEN)
     }
 
-    /// Estimated tokens of the answer.
+    /// Estimated output tokens.
     pub(super) fn output(&self) -> u64 {
         (self.text.len() as u64).div_ceil(BYTES_PER_TOKEN)
     }
 
-    /// The answer's id after a wire's prefix.
+    /// Builds an id with the wire's prefix.
     pub(super) fn id(&self, prefix: &str) -> String {
         format!("{prefix}baton_{}", self.id.simple())
     }

@@ -1,4 +1,4 @@
-//! An aside's line in a text of the model's: what was written before it, and what was written after it.
+//! Splits an assistant turn at an aside's line: the content before it and the content after it.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use super::view::{Role, TurnContent, TurnPart, View};
 use crate::marker::gap;
 use crate::text::{Span, json};
 
-/// A turn that is split at an aside's line.
+/// An assistant turn, split at an aside's line.
 pub struct SplitTurn<'v> {
     pub(super) view: &'v View,
     pub(super) turn: usize,
     pub(super) content: &'v TurnContent,
     pub(super) part: usize,
-    /// The whole turn.
+    /// Span of the whole turn.
     pub(super) whole: Span,
-    /// The part that holds the line.
+    /// The part that contains the line.
     pub(super) here: TurnPart,
-    /// The inside of its text.
+    /// Inside of that part's text literal.
     pub(super) inside: Span,
-    /// The text before the line.
+    /// Text before the line, without the line breaks that were streamed with the line.
     pub(super) before: Span,
-    /// The text after it.
+    /// Text after the line, without the line breaks that were streamed with the line.
     pub(super) after: Span,
 }
 
-/// A turn that a rewrite makes.
+/// A turn that a rewrite creates.
 pub struct SyntheticTurn {
     pub role: Role,
     pub text: Bytes,
@@ -39,27 +39,27 @@ impl SyntheticTurn {
     }
 }
 
-/// What is left of a turn after a line.
+/// The remainder of a turn after a line.
 pub struct TurnRest {
-    /// The bytes that reopen the turn.
+    /// Bytes that reopen the turn: its beginning up to the first content that is kept.
     pub prefix: String,
-    /// Offset from which its own bytes are kept.
+    /// Offset where the agent's bytes continue after `prefix`.
     pub from: usize,
-    /// First part that is kept.
+    /// Index of the first part that is kept.
     pub part: usize,
 }
 
-/// What a part that is in the place of a list gets around it when the turn is rewritten.
+/// Text to add around a part when a turn whose content is not a list is rewritten as one.
 #[derive(Default)]
 pub(super) struct LonePart {
-    /// The list's brackets.
+    /// Brackets of the list.
     pub(super) brackets: [&'static str; 2],
-    /// The block around a text that is none.
+    /// The block to wrap around text that is not a block yet.
     pub(super) block: Option<[&'static str; 2]>,
 }
 
 impl<'v> SplitTurn<'v> {
-    /// A turn that is nothing but an aside, as an item is that is known by its id.
+    /// Treats the whole turn as the aside. Such a turn is an item that is recognized by its id.
     pub fn whole(view: &'v View, turn: usize, content: &'v TurnContent) -> Self {
         Self {
             view,
@@ -74,7 +74,7 @@ impl<'v> SplitTurn<'v> {
         }
     }
 
-    /// Splits a turn at a line in the text of a part; `None` where the part has none.
+    /// Splits a turn at `line`, a span in a part's text. Returns `None` if the part has no text.
     pub fn at(
         view: &'v View,
         turn: usize,
@@ -92,7 +92,7 @@ impl<'v> SplitTurn<'v> {
         })
     }
 
-    /// A turn from an offset in the text of a part on; `None` where the part has none.
+    /// Splits a turn at the offset `rest` in a part's text. Returns `None` if the part has no text.
     pub fn from(
         view: &'v View,
         turn: usize,
@@ -111,11 +111,12 @@ impl<'v> SplitTurn<'v> {
         })
     }
 
-    /// The turn without what is before the text after the line; `None` where nothing is left of it.
+    /// Returns the turn without everything before the text after the line, or `None` if that leaves nothing.
     pub fn rest(&self) -> Option<TurnRest> {
         let facts = self.view.wire().facts();
         let next = self.content.parts.get(self.part + 1);
-        // A blank message counts as empty, also where blank text is allowed next to calls.
+        // Without another part the message itself would be blank. Every API rejects that, even one that
+        // accepts blank text next to calls.
         let drops_blank = facts.drops_blank_text || next.is_none();
         let is_empty = self.after.is_empty() || drops_blank && self.is_blank(self.after);
         let until = |end: usize| self.str(Span::new(self.whole.start, end)).into_owned();
@@ -138,19 +139,20 @@ impl<'v> SplitTurn<'v> {
         Some(TurnRest { prefix, from, part })
     }
 
-    /// A piece of the turn.
+    /// A piece of the turn as a string.
     pub(super) fn str(&self, piece: Span) -> Cow<'_, str> {
         self.view.str_in(self.turn, piece)
     }
 
-    /// Whether only whitespace is in a piece of the text.
+    /// Whether a piece of the text contains only whitespace.
     pub(super) fn is_blank(&self, piece: Span) -> bool {
         json::unescape(piece.of(self.view.text_of(self.turn)))
             .trim()
             .is_empty()
     }
 
-    /// The parts before the line and after it, each as it was, the text's own halves as parts.
+    /// Returns the parts before the line and the parts after it, unchanged. The two halves of the split text
+    /// become parts as well.
     pub(super) fn halves(&self, lone: &LonePart) -> [Vec<String>; 2] {
         let mut first = self.texts(&self.content.parts[..self.part]);
         first.extend(self.block(self.before, lone));
@@ -159,7 +161,8 @@ impl<'v> SplitTurn<'v> {
         [first, last]
     }
 
-    /// The turn in two: the first half with `call` at its end, then the message `result`, then the second half, if any.
+    /// Splits the turn around a hidden pair: the first half ending with `call`, the message `result`, then
+    /// the second half, if any.
     pub(super) fn around(&self, call: &str, result: SyntheticTurn, lone: &LonePart) -> Vec<SyntheticTurn> {
         let [mut first, last] = self.halves(lone);
         first.push(call.to_owned());
@@ -168,7 +171,7 @@ impl<'v> SplitTurn<'v> {
         [half(&first), result].into_iter().chain(last).collect()
     }
 
-    /// The turn with these parts in the place of its own.
+    /// Returns the turn with its parts replaced by `parts`.
     pub(super) fn message(&self, parts: &[String], lone: &LonePart) -> String {
         let (list, [open, close]) = match self.content.list {
             Some(list) => (list.inner(), ["", ""]),
@@ -184,7 +187,7 @@ impl<'v> SplitTurn<'v> {
         parts.iter().map(text).collect()
     }
 
-    /// The part with a piece of its text; `None` where that is blank.
+    /// Returns the part with only `piece` of its text, or `None` if that is blank.
     fn block(&self, piece: Span, lone: &LonePart) -> Option<String> {
         if self.is_blank(piece) {
             return None;

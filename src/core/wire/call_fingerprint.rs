@@ -1,9 +1,11 @@
-//! Identifies a call where ids are missing or were dropped: by its id, its thought signature, its name, arguments and
-//! place, as far as they remain.
+//! Identifies calls whose ids may be missing, on wires where servers omit ids or agents drop them.
 //!
-//! A fingerprint is kept as text in a hidden pair's place: `~CALL.PLACE;SIGNATURE.ID`, the first three hashes in
-//! hexadecimal, the third or `-`. No agent drops the part before the semicolon: it is the lookup key of pairs. A sibling
-//! without the tilde is a plain id.
+//! Identification uses the id, the thought signature, the name, the arguments and the position, as far as
+//! they are left.
+//!
+//! A hidden pair stores a fingerprint as a string: `~CALL.PLACE;SIGNATURE.ID`. The first three fields are
+//! hashes in hexadecimal; the signature may be `-`. No agent drops the data before the semicolon, so that
+//! part is the lookup key of pairs. A sibling without the tilde is a plain id.
 
 use std::collections::HashMap;
 
@@ -11,43 +13,45 @@ use crate::record::{FINGERPRINT, sibling_key};
 use crate::text::{Span, json};
 use crate::wire::TurnPart;
 
-/// Agents' placeholder for a missing signature. It identifies no call.
-/// <https://ai.google.dev/gemini-api/docs/thought-signatures>
+/// Placeholders that agents send for a missing signature. They do not identify a call.
+///
+/// Source: <https://ai.google.dev/gemini-api/docs/thought-signatures>
 const PLACEHOLDER_SIGNATURES: [&str; 2] = [
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
 ];
 
-/// Depth beyond which arguments are hashed as raw text: no real arguments are deeper.
+/// Nesting depth beyond which arguments are hashed as raw bytes. Real arguments are never deeper; the limit
+/// bounds the recursion for hostile ones.
 const DEPTH: u32 = 32;
 
-/// The features that identify a call.
+/// Features that identify a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) signature: Option<u64>,
-    /// Hash of its name and arguments.
+    /// Hash of the name, the arguments, and the number of equal calls before it in its message.
     pub(super) call: u64,
     pub(super) place: Option<MessageNumber>,
     pub(super) id: String,
 }
 
-/// The position of a message in a transcript.
+/// Hash that identifies a message's position in a transcript.
 pub(super) type MessageNumber = u64;
 
-/// The fingerprints of one message's calls, in order: equal calls are distinguished by their order.
+/// Computes the fingerprints of one message's calls, in order. Equal calls differ by their ordinal.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
-    /// How many calls of the same name and arguments there were.
+    /// Number of calls so far, by the hash of their name and arguments.
     seen: HashMap<u64, u64>,
 }
 
 impl Fingerprints {
-    /// The next call of the message that is at `place`.
+    /// Fingerprints the next call of the message at `place`.
     pub(super) fn next(&mut self, text: &[u8], call: &TurnPart, place: MessageNumber) -> Fingerprint {
         self.call(text, call, same(text, call), place)
     }
 
-    /// The next call, with the hash of its name and arguments.
+    /// Fingerprints the next call. `same` is the precomputed hash of its name and arguments.
     pub(super) fn call(
         &mut self,
         text: &[u8],
@@ -72,14 +76,14 @@ impl Fingerprints {
     }
 }
 
-/// Hash of a call's name and arguments.
+/// Hashes a call's name and arguments.
 pub(super) fn same(text: &[u8], call: &TurnPart) -> u64 {
     let name = call.name.map_or(0, |n| of_text(&json::unescape(n.of(text))));
     let arguments = call.value.map_or(EMPTY, |a| digest(text, a, 0));
     mix(name, arguments)
 }
 
-/// The globally unique part of a call's name: a random id, or a signature.
+/// Returns the globally unique part of a call's name, if it has one: a random id or a signature.
 pub fn unique_part(sibling: &str) -> Option<&str> {
     if !sibling.starts_with(FINGERPRINT) {
         return is_random(sibling).then_some(sibling);
@@ -91,7 +95,7 @@ pub fn unique_part(sibling: &str) -> Option<&str> {
 }
 
 impl Fingerprint {
-    /// The part that no agent drops.
+    /// Returns the part that no agent drops: call and position.
     pub(super) fn key(&self) -> String {
         format!(
             "{FINGERPRINT}{:016x}.{:016x}",
@@ -100,13 +104,13 @@ impl Fingerprint {
         )
     }
 
-    /// As a hidden pair's place keeps it.
+    /// Returns the form that hidden pairs store.
     pub(super) fn text(&self) -> String {
         let signature = self.signature.map_or("-".to_owned(), |h| format!("{h:016x}"));
         format!("{};{signature}.{}", self.key(), self.id)
     }
 
-    /// Reads it back; a text that is no fingerprint is an id.
+    /// Parses the stored form. Any string other than a fingerprint is a plain id.
     pub(super) fn read(text: &str) -> Self {
         let read = text.strip_prefix(FINGERPRINT).and_then(Self::parse);
         read.unwrap_or_else(|| Self {
@@ -127,15 +131,16 @@ impl Fingerprint {
         })
     }
 
-    /// Whether a call of the same name, arguments and place may be this one: what else is known of both does not tell
-    /// them apart.
+    /// Whether `found`, a call with the same name, arguments and position, can be this call. Ids and
+    /// signatures must not contradict it.
     pub(super) fn may_be(&self, found: &Self) -> bool {
-        // Agents drop signatures and never make one: a signed call is not the unsigned one that was stored.
+        // Agents drop signatures but never add one, so a signed call is not the call that was stored
+        // unsigned.
         (self.id.is_empty() || found.id.is_empty()) && found.signature.is_none()
     }
 }
 
-/// A hash in hexadecimal, or `-`.
+/// Parses a hash in hexadecimal; `-` stands for an absent one.
 fn hash(field: &str) -> Option<Option<u64>> {
     match field {
         "-" => Some(None),
@@ -143,9 +148,10 @@ fn hash(field: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Whether an id is random and not counted: it has a run of letters and digits long enough to be unique.
+/// Whether an id is random rather than a counter: it contains a run of letters and digits long enough to be
+/// unique.
 pub(super) fn is_random(id: &str) -> bool {
-    /// `call_` and eight of them is the shortest that servers make.
+    /// Minimum length of such a run. The shortest ids that servers create are `call_` and eight characters.
     const LEAST: usize = 8;
     let mut runs = id.as_bytes().split(|b| !b.is_ascii_alphanumeric());
     runs.any(|run| {
@@ -153,17 +159,19 @@ pub(super) fn is_random(id: &str) -> bool {
     })
 }
 
-/// The place of the model's message number `message` in a transcript with this opening; `lead` is what led to it.
+/// Hashes the position of a message: its number among the model's messages, the transcript's opening, and the
+/// calls or user words that led to it.
 pub(super) fn place(message: u64, opening: u64, lead: u64) -> MessageNumber {
     mix(mix(message, opening), lead)
 }
 
-/// Hash of a text.
+/// Hashes a string.
 pub(super) fn of_text(text: &str) -> u64 {
     fnv(text.as_bytes())
 }
 
-/// Agents that decode signatures spell them again in either alphabet, padded or not.
+/// Hashes a signature independently of its base64 spelling: agents that decode signatures re-encode them in
+/// either alphabet, with or without padding.
 fn of_signature(signature: &str) -> u64 {
     let plain = signature.trim_end_matches('=').bytes().map(|b| match b {
         b'-' => b'+',
@@ -173,9 +181,10 @@ fn of_signature(signature: &str) -> u64 {
     plain.fold(OFFSET, step)
 }
 
-/// FNV-1a, 64 bits: kept in records, so it must be the same in every build.
+/// Offset basis of 64-bit FNV-1a. Stored records contain these hashes, so they must not change between
+/// builds.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-/// What an absent object of arguments hashes to, as an empty one does.
+/// Hash of an object without members. Absent arguments have the same hash as `{}`.
 const EMPTY: u64 = 1;
 
 fn step(hash: u64, byte: u8) -> u64 {
@@ -190,8 +199,7 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
     b.to_le_bytes().into_iter().fold(a ^ OFFSET, step)
 }
 
-/// A hash of a JSON value that does not change with the order of keys, whitespace, escapes or the spelling
-/// of numbers.
+/// Hashes a JSON value independently of key order, whitespace, escapes and number spelling.
 fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
     let raw = value.of(text);
     match raw.first() {
@@ -323,7 +331,8 @@ mod tests {
         ] {
             assert_eq!(best_of(&[other], 3), None, "{other}");
         }
-        // What was stored without a signature never matches a signed call, and a placeholder signs nothing.
+        // A call stored without a signature never matches a signed one, and a placeholder does not count as a
+        // signature.
         let unsigned = fingerprint(r#"{"name":"f","args":{"a":1}}"#);
         let matches = |call: &str| best(&unsigned, [(fingerprint(call), ())]).is_some();
         assert!(!matches(r#"{"name":"f","args":{"a":1},"signature":"s"}"#));

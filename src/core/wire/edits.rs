@@ -1,4 +1,4 @@
-//! Edits of JSON texts: members and parts put in, replaced, taken out.
+//! Edits of JSON: insert, replace and remove members and parts.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,8 @@ use super::turn::TurnPart;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json, lossy};
 
-/// The edit that puts a hidden call `raw` back `offset` parts after (or before) `parts[part]`.
+/// Returns the edit that restores the hidden call `raw` at `offset` parts from `parts[part]`. A negative
+/// offset means before it.
 pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
     let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {
@@ -20,8 +21,8 @@ pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
     }
 }
 
-/// Edits that take the lost ones out of a list of members or elements, with the commas between; `None` where
-/// nothing would be left.
+/// Returns the edits that remove the lost items of a list, with their commas. `None` means that no item is
+/// kept.
 pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
     let first = lost.iter().position(|l| !l)?;
     let mut edits = Vec::new();
@@ -36,7 +37,7 @@ pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
     Some(edits)
 }
 
-/// The edit that gives a member of the object at `object` this value; a new one comes last.
+/// Returns the edit that sets a member of `object`. A new member is appended.
 pub(super) fn set_member(text: &[u8], object: Span, key: &str, value: String) -> Edit {
     let members = json::members(text, object);
     let now = members.iter().rfind(|(name, _)| name.of(text) == key.as_bytes());
@@ -47,26 +48,26 @@ pub(super) fn set_member(text: &[u8], object: Span, key: &str, value: String) ->
     }
 }
 
-/// The edit that puts a member in front of all others of the object at `object`.
+/// Returns the edit that inserts a member as the first one of `object`.
 pub(super) fn first_member(text: &[u8], object: Span, key: &str, value: &str) -> Edit {
     let is_empty = json::members(text, object).is_empty();
     let comma = if is_empty { "" } else { "," };
     Edit::insert(object.start + 1, format!(r#""{key}":{value}{comma}"#))
 }
 
-/// The edit that takes the member `key` out of the object at `object`; `None` where it is not there.
+/// Returns the edit that removes the member `key` from `object`, or `None` if it is absent.
 pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
     take_out(text, object, key).into_iter().next()
 }
 
-/// The edits that take the members `key` out of the object at `object`.
+/// Returns the edits that remove all members `key` from `object`.
 fn take_out(text: &[u8], object: Span, key: &str) -> Vec<Edit> {
     let members = json::members(text, object);
     let edits = members_without(&members, |name| name.of(text) == key.as_bytes());
     edits.unwrap_or_else(|| vec![Edit::delete(object.inner())])
 }
 
-/// The object `raw` without its members `key`; the same text where it has none.
+/// Returns the object `raw` without its members `key`, or `raw` itself if it has none.
 pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
     let text = raw.as_bytes();
     let whole = Span::new(0, text.len());
@@ -76,13 +77,13 @@ pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
     }
 }
 
-/// Edits that remove the members with these keys; `None` where no other would be left.
+/// Returns the edits that remove the matching members, or `None` if that would leave none.
 pub(super) fn members_without(members: &[(Span, Span)], is_lost: impl Fn(Span) -> bool) -> Option<Vec<Edit>> {
     let lost: Vec<bool> = members.iter().map(|(key, _)| is_lost(*key)).collect();
     if !lost.contains(&true) {
         return Some(Vec::new());
     }
-    // With the key's opening quote.
+    // Key spans exclude the quotes, so an item begins one byte earlier.
     let items: Vec<_> = members
         .iter()
         .map(|(key, value)| Span::new(key.start - 1, value.end))
@@ -90,7 +91,7 @@ pub(super) fn members_without(members: &[(Span, Span)], is_lost: impl Fn(Span) -
     kept(&items, &lost)
 }
 
-/// The text of `span` with those edits made that lie in it.
+/// Returns the string of `span` after applying those of the edits that lie within it.
 pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
     let within = edits
         .iter()

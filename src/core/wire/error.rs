@@ -1,20 +1,20 @@
-//! Errors: a provider's shape of errors, our own errors in that shape, and the header that carries the key.
+//! Errors in each provider's shape, and the header that carries the key.
 
 use crate::text::{Span, json};
 
-/// An error of our own, to be reported in a wire's shape.
+/// An error raised by baton, to be reported in a wire's error shape.
 #[derive(Debug, Clone, Copy)]
 pub struct ProxyError<'a> {
     /// HTTP status.
     pub status: u16,
-    /// Its name, the value of `x-baton-error`.
+    /// Error code, the value of `x-baton-error`.
     pub code: &'a str,
-    /// What happened and what to do about it.
+    /// Cause and remedy, for the user.
     pub message: &'a str,
 }
 
 impl ProxyError<'_> {
-    /// Replaces an error answer of upstream's that is no JSON.
+    /// Replaces an upstream error body that is not JSON.
     pub fn unreadable(status: u16) -> Self {
         Self {
             status,
@@ -24,51 +24,52 @@ impl ProxyError<'_> {
     }
 }
 
-/// A header for a key.
+/// A header that carries an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyHeader {
-    /// Its name, in lower case.
+    /// Header name in lower case.
     pub name: &'static str,
-    /// What is in front of the key.
+    /// Text before the key in the header's value.
     pub prefix: &'static str,
 }
 
 impl KeyHeader {
-    /// A header that holds the key alone.
+    /// A header whose value is only the key.
     pub(super) const fn plain(name: &'static str) -> Self {
         Self { name, prefix: "" }
     }
 }
 
-/// A bearer token (RFC 6750).
+/// Bearer token (RFC 6750).
 pub(super) const BEARER: KeyHeader = KeyHeader {
     name: "authorization",
     prefix: "Bearer ",
 };
 
-/// Headers that may carry a credential, of whichever wire.
+/// Headers that may carry a credential, for all wires.
 pub const CREDENTIAL_HEADERS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
 
-/// Whether a reply in one piece is or contains an error: all APIs have it in a member of the same name, which may be
-/// there and null.
+/// Whether a complete reply is or contains an error.
+///
+/// All APIs use the member `error`, which may be present but null.
 pub fn is_error(body: &[u8]) -> bool {
     let whole = json::whole(body).ok();
     whole.and_then(|whole| error_in(body, whole)).is_some()
 }
 
-/// Codes and types of errors that no retry helps: the account has no quota left.
+/// Error codes and types that mean the account has no quota left, so that a retry cannot help.
 const QUOTA: [&str; 3] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
     "billing_error",
 ];
 
-/// The error of an answer or of an event, as the body of an error, if the account has no quota left.
+/// Returns the error of a response or event as an error body if it means that the account has no quota left.
 pub fn quota_error(data: &[u8]) -> Option<String> {
     let whole = json::whole(data).ok()?;
     let reported = error_in(data, whole);
     let failed = || error_in(data, json::get(data, whole, "response")?);
-    // The event `error` of the Responses API is the error itself.
+    // The Responses API event `error` has no `error` member: the event itself is the error.
     let error = reported.or_else(failed).unwrap_or(whole);
     let is_quota = |key| json::get_string(data, error, key).is_some_and(|name| QUOTA.contains(&&*name));
     let body = match reported {
@@ -78,7 +79,7 @@ pub fn quota_error(data: &[u8]) -> Option<String> {
     ["code", "type"].into_iter().any(is_quota).then_some(body)
 }
 
-/// The error in the object `whole`.
+/// Returns the error in the object `whole`, if there is one.
 pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
     let object = data.get(whole.start) == Some(&b'{');
     let error = json::get(data, whole, "error").filter(|_| object)?;
@@ -121,7 +122,7 @@ mod tests {
         let text = |framing, begun| wire.stream_error(framing, error, begun);
         assert_eq!(text(Framing::Lines, false), "{\"error\":\"x\"}\n");
         assert_eq!(text(Framing::Lines, true), "{\"error\":\"x\"}\n");
-        // An array that has begun is closed after its next element; one that has not is whole.
+        // After an element, the error closes the array. Before any element, the error is the whole array.
         let whole: Value = serde_json::from_str(&text(Framing::JsonArray, false)).unwrap();
         let rest = text(Framing::JsonArray, true);
         let joined: Value = serde_json::from_str(&format!("[{{}}{rest}")).unwrap();

@@ -1,4 +1,4 @@
-//! What of a wire is a value: one row a wire, in its `facts.rs`.
+//! Per-wire constants and rules: one row per wire, in its `facts.rs`.
 
 use std::ops::Range;
 
@@ -15,57 +15,60 @@ use super::view::{InjectedItem, ToolList, ToolShape, TurnChange, TurnPart, View}
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
 
-/// Lists of words: an error matches that has all words of one list.
+/// Alternatives of words. An error body matches if it contains all words of one alternative.
 pub(super) type Wordings = &'static [&'static [&'static str]];
 
-/// The facts of a wire. A row names what differs from `of`.
+/// Facts of a wire. Each row names only the fields that differ from `new`.
 pub struct WireFacts {
     pub id: WireId,
-    /// The provider as OpenTelemetry's conventions spell it (`gen_ai.provider.name`).
+    /// Provider in the spelling of OpenTelemetry's conventions (`gen_ai.provider.name`).
     pub provider: &'static str,
-    /// How streams are framed where the request does not say.
+    /// Framing of streams unless the request asks for another one.
     pub framing: Framing,
-    /// The header that the provider expects a key in.
+    /// Header that the provider expects the key in.
     pub(super) header: KeyHeader,
-    /// Environment variables in which people have a key of the provider, the usual one first.
+    /// Environment variables that usually hold a key of the provider, the most common one first.
     pub key_variables: &'static [&'static str],
-    /// Error answers (status 400) by which upstream says that returned blocks do not follow their original prefix;
-    /// none where it does not check.
+    /// Error bodies (status 400) which report that returned blocks do not follow their original prefix. Empty
+    /// if the provider does not check that.
     pub(super) prefix_mismatches: Wordings,
-    /// Error answers (status 400) that refuse thinking which the request may leave out.
+    /// Error bodies (status 400) that refuse thinking which the request may omit.
     pub(super) thinking_refusals: Wordings,
-    /// Whether a text block of only whitespace is refused, and so dropped.
+    /// Whether upstream rejects text blocks of only whitespace, so that a rewrite drops them.
     pub drops_blank_text: bool,
-    /// The placeholder for the content of a message with calls and without text.
+    /// Placeholder for the content of a message that has calls and no text.
     pub absent_content: Option<&'static str>,
-    /// Whether calls have ids. Where these may be missing, calls go by fingerprints.
+    /// Whether calls always have ids. Otherwise calls are identified by fingerprints.
     pub(super) has_call_ids: bool,
-    /// Whether the calls of a message are a list of their own, after all text, also where agents write that member first.
+    /// Whether a message lists its calls after all of its text, even if an agent writes that member first.
     pub(super) calls_are_last: bool,
-    /// Members around the transcript by which a provider holds the agent's own history: without a cut or our tool.
+    /// Members around the transcript that make the provider store the agent's own history, without a cut or
+    /// baton's tool.
     pub holding_members: &'static [&'static str],
-    /// Members around the transcript that describe the agent's history, which a later leg does not have.
+    /// Members around the transcript that describe the agent's history. A later leg does not have that
+    /// history.
     pub first_leg_members: &'static [&'static str],
-    /// Further edits that every request with the tool needs.
+    /// Additional edits for every request with the tool.
     pub companions: fn(&View) -> Vec<Edit>,
-    /// What some wires know of the turns of a transcript.
+    /// Rules for turns that only some wires need.
     pub turns: TurnRules,
-    /// What holds of a transcript of items that have ids, and of responses that a request continues by their ids alone.
+    /// Rules for transcripts of items with ids, and for responses that a request continues by id. `None` if
+    /// transcripts consist of messages.
     pub items: Option<ItemRules>,
-    /// The body of an error of our own, as JSON in the provider's error shape.
+    /// Serializes an error from baton in the provider's error shape.
     pub(super) error_body: fn(ProxyError<'_>) -> String,
-    /// The event of a stream (server-sent) that states an error of this body, on one line.
+    /// Formats the server-sent event for an error body, which has one line.
     pub(super) error_event: fn(&str) -> String,
-    /// How a tool is declared in this list.
+    /// Declaration of a tool in this list.
     pub(super) tool_shape: fn(&View, &ToolList) -> ToolShape,
-    /// What is the wire's own in reading the answer to a request.
+    /// Creates the wire's decoder for the response to a request.
     pub(super) dialect: fn(&View) -> Box<dyn Dialect>,
-    /// What changes in a request that asks for a text.
+    /// Edits of a request that asks only for text.
     pub(super) text: TextRules,
 }
 
 impl WireFacts {
-    /// What most wires have.
+    /// Defaults that most wires share.
     pub(super) const fn new(
         id: WireId,
         provider: &'static str,
@@ -96,11 +99,16 @@ impl WireFacts {
         }
     }
 
-    /// The header that `key` goes into, in a request to `target`: the provider's, except for clouds that sell several
-    /// providers' models. OAuth tokens are bearer tokens, Anthropic's and Google's; and Google's are what Vertex takes,
-    /// whoever made the model. Azure's older paths know only one header.
+    /// Returns the header that carries `key` in a request to `target`.
+    ///
+    /// Usually the provider's own. Clouds that sell several providers' models differ:
+    /// * Azure's older paths know only `api-key`.
+    /// * Vertex takes Google's OAuth tokens, whoever made the model.
+    ///
+    /// OAuth tokens of Anthropic and Google are always bearer tokens.
     pub fn key_header(&self, target: &str, key: &str) -> KeyHeader {
         let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
+        // Azure accepts a key here only in `api-key`; a bearer token would have to come from Entra ID.
         if target.contains("/openai/deployments/") {
             KeyHeader::plain("api-key")
         } else if token || target.contains("/publishers/anthropic/") {
@@ -115,7 +123,7 @@ impl WireFacts {
         !self.prefix_mismatches.is_empty()
     }
 
-    /// Whether an error answer (status 400) reports a mismatch of that check.
+    /// Whether an error body (status 400) reports a failure of that check.
     pub fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
         says(body, self.prefix_mismatches)
     }
@@ -125,39 +133,40 @@ impl WireFacts {
         !self.thinking_refusals.is_empty()
     }
 
-    /// Whether an error answer (status 400) refuses thinking that the request may leave out.
+    /// Whether an error body (status 400) refuses thinking that the request may omit.
     pub fn refuses_thinking(&self, body: &[u8]) -> bool {
         says(body, self.thinking_refusals)
     }
 }
 
-/// What one or two wires know of turns, and the others do not.
+/// Rules for turns that only one or two wires need.
 #[derive(Clone, Copy)]
 pub struct TurnRules {
-    /// Whether a turn of the system's is read only until the user's next message.
+    /// Whether a system turn counts only until the next user message.
     pub ends_at_next_user: fn(&View, usize) -> bool,
-    /// The changes of which tools exist that a provider's summary replaces, as an element.
+    /// Returns the tool changes that a provider's summary replaces, as an element.
     pub compacted_changes: fn(&View, &TurnPart) -> Option<String>,
-    /// The turns that are one message of the model's together with this one.
+    /// Range of turns that form one model message with this turn.
     pub message: fn(&View, usize) -> Range<usize>,
-    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
-    /// whole.
+    /// Returns the edits that remove a binding to a changed prefix from a part or its turn. Reasoning parts
+    /// are removed as a whole elsewhere.
     pub unbind: fn(&View, usize, &TurnPart) -> Vec<Edit>,
-    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
-    /// Thinking itself goes as a whole.
+    /// Returns the edits for a model part that is sent back although upstream refused the thinking before it.
+    /// Thinking parts are removed as a whole elsewhere.
     pub omit: fn(&View, usize, &TurnPart) -> Vec<Edit>,
-    /// A part of the model's with this text; `None` where the wire has no parts.
+    /// Creates a model part from text, or `None` if the wire has no parts.
     pub own_part: fn(&str) -> Option<String>,
-    /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
+    /// Removes from a hidden call whatever binds it to its prefix, or returns `None` if nothing does.
     pub unbound_call: fn(&str) -> Option<String>,
-    /// Final changes of a request with the tool, after these: repairs without which a lost hidden pair would be refused.
+    /// Returns further changes after all others in a request with the tool. Without these repairs upstream
+    /// would reject the request because of a lost hidden pair.
     pub repairs: fn(&View, &[TurnChange]) -> Vec<TurnChange>,
-    /// What changes in the turns in front of an aside where a hidden pair was put back.
+    /// Returns the changes of the turns before an aside whose hidden pair was restored.
     pub mend_before_aside: fn(&View, usize) -> Vec<TurnChange>,
 }
 
 impl TurnRules {
-    /// A wire that knows none of it.
+    /// Rules of a wire that needs none of them.
     pub(super) const NONE: Self = Self {
         ends_at_next_user: |_, _| false,
         compacted_changes: |_, _| None,
@@ -171,34 +180,37 @@ impl TurnRules {
     };
 }
 
-/// A turn and the changes at it; `None` where there is no place.
+/// A turn and its changes, or `None` if the pair has no position.
 pub type PlacedChanges = Option<(usize, Vec<TurnChange>)>;
 
-/// What a transcript of items needs besides.
+/// Additional rules for transcripts of items.
 #[derive(Clone, Copy)]
 pub struct ItemRules {
-    /// What makes the lone string that a transcript may be an element of a list.
+    /// Text to add around a transcript that is a single string, to make it an element of a list.
     pub around_string: [&'static str; 2],
-    /// The repairs after a cut in this turn: results right after it are without their calls.
+    /// Returns the repairs after a cut in this turn. The results that follow it may have lost their calls.
     pub repair: fn(&View, usize) -> Vec<TurnChange>,
-    /// Makes the request continue another earlier response (`Some`), or none.
+    /// Makes the request continue a different response, or none.
     pub previous: fn(&View, Option<&str>) -> Vec<Edit>,
-    /// The sibling of a dropped call that was between this reasoning and the text of the model's after it.
+    /// Returns the sibling of a dropped call that stood between this reasoning item and the model's text
+    /// after it.
     pub(super) bound: fn(&View, usize) -> Option<String>,
-    /// The items that siblings name by their own ids, at or after an offset.
+    /// Finds the items that siblings name by item id, at or after an offset.
     pub(super) find: fn(&View, &[&str], usize) -> Vec<Option<CallAt>>,
-    /// Whether a turn that is no message represents one of the model's.
+    /// Whether a turn that is not a message stands for one of the model.
     pub(super) refers: fn(&View, usize) -> bool,
-    /// Replaces a reference to an item of ours, where the model had written nothing, by the whole item.
+    /// Replaces a reference to an injected placeholder item by the whole item.
     pub filler: fn(&View, &InjectedItem) -> Option<String>,
-    /// Items of ours that are identified by their id.
+    /// Returns the injected items that are identified by their id.
     pub own_items: fn(&View) -> Vec<InjectedItem>,
-    /// The result of a hidden call without its call: upstream holds the call itself.
+    /// Serializes the result of a hidden call without the call, because upstream stores the call itself.
     pub lone_result: fn(&str, &HiddenResult) -> String,
-    /// The changes that put back pairs whose siblings have only results in the transcript, each with the result's turn.
-    /// Upstream stores the calls, or the agent refers to them by item id.
+    /// Returns the changes that restore pairs whose siblings have only results in the transcript, each with
+    /// the turn of the result.
+    ///
+    /// That happens if upstream stores the calls, or if the agent refers to them by item id.
     pub put_by_results: fn(&View, &[&HiddenPair]) -> Vec<PlacedChanges>,
-    /// A reply whose echo of the request is the agent's own.
+    /// Restores the agent's own values where the reply echoes the request.
     pub shaped_for: fn(&View, Bytes) -> Bytes,
 }
 

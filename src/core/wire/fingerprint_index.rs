@@ -1,17 +1,17 @@
-//! Finds calls of a transcript by their fingerprints.
+//! Index of a transcript's calls by fingerprint.
 
 use std::collections::HashMap;
 
 use super::call_fingerprint::{Fingerprint, MessageNumber, is_random};
 
-/// Calls by what names them, so that each of many fingerprints finds its own without a walk over all of them.
+/// Calls by every key that can identify them. Each lookup is a hash access instead of a walk over all calls.
 pub(super) struct FingerprintIndex<T> {
     all: Vec<(Fingerprint, T)>,
-    /// The first call that has this name.
+    /// Index of the first call with this key.
     first: HashMap<CallName, usize>,
 }
 
-/// What one call may be found by.
+/// A key that identifies a call.
 #[derive(PartialEq, Eq, Hash)]
 enum CallName {
     Id(String),
@@ -42,7 +42,7 @@ impl<T> FingerprintIndex<T> {
         Self { all, first }
     }
 
-    /// The call most like this one, the first among equals.
+    /// Returns the best match for a fingerprint; among equal matches, the first one.
     pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
         let found = self.surely(wanted).or_else(|| {
             let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
@@ -51,7 +51,7 @@ impl<T> FingerprintIndex<T> {
         found.map(|n| &self.all[n].1)
     }
 
-    /// By id, else by signature; a candidate at the same place wins.
+    /// Finds a call by id, else by signature. A candidate at the same position wins.
     fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
         let place = wanted.place.unwrap_or_default();
         let by_id = (!wanted.id.is_empty()).then(|| {
@@ -65,7 +65,7 @@ impl<T> FingerprintIndex<T> {
         names.filter_map(|name| self.first.get(&name).copied()).next()
     }
 
-    /// Whether the call is surely here, by a unique feature: a random id, or a signature.
+    /// Whether a unique feature, a random id or a signature, proves that the call is here.
     pub(super) fn proves(&self, wanted: &Fingerprint) -> bool {
         let has = |name: CallName| self.first.contains_key(&name);
         wanted.signature.is_some_and(|s| has(CallName::Signed(s)))

@@ -1,4 +1,4 @@
-//! The calls of a transcript by their fingerprints: what the wires share whose ids may be missing.
+//! Finds the calls of a transcript by fingerprint, for wires whose calls may lack ids.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,11 +11,13 @@ use super::view::{Role, TurnPart, View};
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 
-/// Names a call by its distance from the transcript's end, calls of ours not counted: it holds while texts and
-/// results before the call are edited.
+/// Prefix of a name that counts the agent's calls back from the transcript's end.
+///
+/// The name stays valid while text and results before the call are edited, because baton's calls do not
+/// count.
 const FROM_END: &str = "~@";
 
-/// A transcript whose calls go by fingerprints.
+/// A transcript whose calls are identified by fingerprints.
 #[derive(Clone, Copy)]
 pub(super) struct FingerprintedCalls<'a> {
     pub(super) view: &'a View,
@@ -26,7 +28,7 @@ pub(super) struct FingerprintedCalls<'a> {
 struct KnownCall {
     at: CallAt,
     part: TurnPart,
-    /// Hash of its name and arguments.
+    /// Hash of the name and arguments.
     same: u64,
 }
 
@@ -34,25 +36,27 @@ struct KnownCall {
 #[derive(Debug, Default)]
 pub struct CallMemo {
     places: Option<SharedPlaces>,
-    /// The messages that were read last, with their calls: a message's place depends on the one before it.
+    /// The last two messages read, with their calls. Two suffice, because the position of a message depends
+    /// only on the one before it.
     read: Vec<(Range<usize>, Arc<[KnownCall]>)>,
-    /// The message whose calls were named last, with their names in order.
+    /// The last message whose calls were named, with those names in order.
     named: Option<(Range<usize>, CallNames)>,
 }
 
-/// What a message's calls are named by, each with its turn.
+/// Names of a message's calls, each with its turn.
 type CallNames = Vec<(usize, String)>;
 
-/// Data shared by all places.
+/// Data that the positions of all messages share.
 #[derive(Debug)]
 struct SharedPlaces {
     opening: u64,
-    /// Of each turn, how many messages of the model's have begun.
+    /// For each turn, the number of model messages that have begun by then.
     messages: Vec<u32>,
 }
 
-/// The turns of the model's message that `turn` belongs to: neighbours, since agents send what was streamed in
-/// pieces of their own.
+/// Returns the range of turns that form one model message with `turn`.
+///
+/// Agents may send one streamed message back as several adjacent turns.
 pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
     let mine = |t: &usize| view.turns[*t].role == Role::Assistant;
     let start = (0..turn).rev().take_while(mine).last().unwrap_or(turn);
@@ -61,7 +65,8 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
 }
 
 impl SharedPlaces {
-    /// The place of the message that begins at `start`, which may be the one that is to come.
+    /// Returns the position of the message that begins at `start`. The message may be the next one, which
+    /// does not exist yet.
     fn of(&self, start: usize, lead: u64) -> MessageNumber {
         let begun = match self.messages.get(start) {
             Some(begun) => *begun,
@@ -77,7 +82,7 @@ impl<'a> FingerprintedCalls<'a> {
         self.view.turns[turn].role == Role::Assistant
     }
 
-    /// The insides of a turn's texts, in order.
+    /// Insides of a turn's text literals, in order.
     fn texts(&self, turn: usize) -> impl DoubleEndedIterator<Item = Span> + use<> {
         let parts = self.view.content(turn).parts.into_iter();
         parts.filter_map(|part| part.text)
@@ -104,7 +109,7 @@ impl<'a> FingerprintedCalls<'a> {
         }
     }
 
-    /// Reads a message's calls, or has them already.
+    /// Returns a message's calls, read or cached.
     fn calls(&self, message: Range<usize>, memo: &mut CallMemo) -> Arc<[KnownCall]> {
         if let Some((_, known)) = memo.read.iter().find(|(range, _)| *range == message) {
             return Arc::clone(known);
@@ -118,13 +123,17 @@ impl<'a> FingerprintedCalls<'a> {
             })
         });
         let known: Arc<[KnownCall]> = calls.collect();
+        // Keep the newest entry next to the new one: a backward walk needs each message and its predecessor.
         memo.read.truncate(1);
         memo.read.insert(0, (message, Arc::clone(&known)));
         known
     }
 
-    /// The context of the message that begins at `start`: the calls before it, else the user's last words. Tagged texts
-    /// of harnesses vary and are ignored.
+    /// Hashes the context of the message that begins at `start`.
+    ///
+    /// The context is the calls of the model message before it, or else the user's last words.
+    ///
+    /// Text that begins with a tag is ignored, because harnesses vary it from request to request.
     fn lead(&self, start: usize, memo: &mut CallMemo) -> u64 {
         let Some(last) = (0..start).rev().find(|turn| self.is_models(*turn)) else {
             return 0;
@@ -145,7 +154,7 @@ impl<'a> FingerprintedCalls<'a> {
         words.unwrap_or_default()
     }
 
-    /// The fingerprints of those of a message's calls that are at or after offset `from`.
+    /// Fingerprints a message's calls that begin at or after offset `from`.
     fn fingerprints(
         &self,
         message: &Range<usize>,
@@ -168,10 +177,10 @@ impl<'a> FingerprintedCalls<'a> {
         sent.map(|(fingerprint, known)| (fingerprint, known.at)).collect()
     }
 
-    /// The place of the answer to this request.
+    /// Returns the position of the response to this request.
     pub(super) fn place_of_answer(&self) -> MessageNumber {
         let end = self.view.turns.len();
-        // An answer may continue with the message that the request ends with.
+        // If the request ends with an assistant message, the response may continue that message.
         let start = match end.checked_sub(1).filter(|last| self.is_models(*last)) {
             Some(last) => message(self.view, last).start,
             None => end,
@@ -180,7 +189,7 @@ impl<'a> FingerprintedCalls<'a> {
         self.places().of(start, lead)
     }
 
-    /// What the calls of a turn are named by.
+    /// Returns the names of a turn's calls.
     pub(super) fn names(&self, turn: usize, memo: &mut CallMemo) -> Vec<String> {
         let named = memo.named.take().filter(|(range, _)| range.contains(&turn));
         let named = named.unwrap_or_else(|| {
@@ -198,7 +207,7 @@ impl<'a> FingerprintedCalls<'a> {
         keys
     }
 
-    /// Every call at or after offset `from`.
+    /// Indexes all calls at or after offset `from`.
     fn index(&self, from: usize) -> FingerprintIndex<CallAt> {
         let mut memo = CallMemo::default();
         let mut turn = self.view.turns.partition_point(|t| t.span.end <= from);
@@ -215,7 +224,8 @@ impl<'a> FingerprintedCalls<'a> {
         FingerprintIndex::new(found)
     }
 
-    /// The calls that these siblings name, at or after offset `from`: one walk over the transcript for all of them.
+    /// Finds the calls that `siblings` name, at or after offset `from`. One walk over the transcript serves
+    /// all of them.
     pub(super) fn find(&self, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let (mut index, mut from_end) = (None, None);
         let found = siblings.iter().map(|sibling| {
@@ -230,7 +240,7 @@ impl<'a> FingerprintedCalls<'a> {
         found.collect()
     }
 
-    /// The agent's own calls, last ones first.
+    /// The agent's calls, last first.
     fn visible(&self) -> impl Iterator<Item = CallAt> {
         let models = (0..self.view.turns.len())
             .rev()
@@ -243,7 +253,7 @@ impl<'a> FingerprintedCalls<'a> {
         agents.map(|(at, _)| at)
     }
 
-    /// The siblings by their distance from the transcript's end.
+    /// Names the siblings by their distance from the transcript's end.
     pub(super) fn settled(&self, siblings: &[&str], from: usize) -> Vec<String> {
         let distances: HashMap<CallAt, usize> = self.visible().zip(1..).collect();
         let distance = |at: CallAt| distances.get(&at).copied();
@@ -254,7 +264,7 @@ impl<'a> FingerprintedCalls<'a> {
         settled.collect()
     }
 
-    /// For each sibling, whether the call that it names is surely in the transcript.
+    /// For each sibling, whether the transcript certainly contains the call that it names.
     pub(super) fn prove(&self, siblings: &[&str]) -> Vec<bool> {
         let index = self.index(0);
         let proven = siblings

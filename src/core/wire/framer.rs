@@ -1,7 +1,7 @@
-//! Cuts a stream of bytes into frames.
+//! Splits a byte stream into frames.
 //!
-//! Bytes go in as they arrive; whole frames come out as ranges of one buffer. Unchanged frames can be forwarded in one
-//! piece.
+//! Input arrives in arbitrary chunks. Output is a buffer with the ranges of its complete frames, so that
+//! unchanged frames can be forwarded as one slice.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use bytes::{Bytes, BytesMut};
 
 use super::framing::{Framing, Scanner};
 
-/// Whole frames in one buffer, one after the other.
+/// Complete frames in one buffer.
 #[derive(Debug, Clone, Default)]
 pub struct FrameBatch {
     pub buf: Bytes,
-    /// The frames in it, blank lines included; they follow each other without a gap.
+    /// Ranges of the frames, including blank lines, without gaps between them.
     pub frames: Vec<Range<usize>>,
 }
 
-/// A frame exceeded the limit; its buffered bytes are returned.
+/// A frame exceeded the limit. Contains its buffered bytes.
 #[derive(Debug)]
 pub struct OversizeFrame(pub Bytes);
 
-/// Finds the frames in a stream of bytes.
+/// Finds the frames of a byte stream.
 #[derive(Debug)]
 pub struct Framer {
     buffered: Vec<Bytes>,
@@ -31,7 +31,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// A framer of streams of this framing that holds at most `limit` bytes of an unfinished frame.
+    /// Creates a framer that buffers at most `limit` bytes of an incomplete frame.
     pub fn new(framing: Framing, limit: usize) -> Self {
         Self {
             buffered: Vec::new(),
@@ -41,10 +41,10 @@ impl Framer {
         }
     }
 
-    /// Takes the next bytes and returns the frames that are complete now.
+    /// Adds the next bytes and returns the frames that are complete now.
     ///
     /// # Errors
-    /// An unfinished frame grew over the limit.
+    /// An incomplete frame exceeded the limit.
     pub fn push(&mut self, chunk: Bytes) -> Result<FrameBatch, OversizeFrame> {
         let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {
@@ -59,6 +59,7 @@ impl Framer {
         let offset = self.buffered_len;
         let whole = chunk.slice(..last);
         let rest = chunk.slice(last..);
+        // Without a remainder the frames are slices of the chunk; only a frame that spans reads is copied.
         let buf = if offset == 0 {
             whole
         } else {
@@ -78,7 +79,7 @@ impl Framer {
         Ok(FrameBatch { buf, frames })
     }
 
-    /// What is left when the stream has ended: an unfinished frame, perhaps nothing.
+    /// Returns the bytes after the last complete frame when the stream has ended.
     pub fn finish(&mut self) -> Bytes {
         self.take_buffered()
     }

@@ -1,4 +1,4 @@
-//! How the events of a stream are distinguished: one of three framings, whatever the events mean.
+//! Framing of streams: how events are delimited, independent of their meaning.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ pub enum Framing {
     /// Server-sent events.
     #[default]
     Sse,
-    /// The elements of one JSON array (Gemini without `alt=sse`).
+    /// Elements of one JSON array (Gemini without `alt=sse`).
     JsonArray,
-    /// One JSON text a line (Ollama).
+    /// JSON values, one per line (Ollama).
     Lines,
 }
 
 impl Framing {
-    /// The payload of a frame; empty where it has none.
+    /// Payload of a frame; empty if it has none.
     pub fn data(self, frame: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Self::Sse => sse::data(frame),
@@ -28,7 +28,7 @@ impl Framing {
         }
     }
 
-    /// What ends a last frame that upstream left open.
+    /// Bytes that complete a last frame without a terminator.
     pub fn terminator(self) -> &'static [u8] {
         match self {
             Self::Sse => b"\n\n",
@@ -38,7 +38,7 @@ impl Framing {
     }
 }
 
-/// The payload of a frame whose framing is unknown: an event's data, a line, an array's element.
+/// Payload of a frame of unknown framing: an event's data, a line, or an array element.
 pub fn payload(frame: &[u8]) -> Cow<'_, [u8]> {
     let data = sse::data(frame);
     if data.is_empty() {
@@ -48,7 +48,7 @@ pub fn payload(frame: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// An element without the bracket or comma in front of it.
+/// Strips the bracket or comma before an array element.
 fn element(frame: &[u8]) -> &[u8] {
     let lead = frame
         .iter()
@@ -56,14 +56,14 @@ fn element(frame: &[u8]) -> &[u8] {
     frame[lead.count()..].trim_ascii_end()
 }
 
-/// The elements of one array, as they are sent.
+/// Writes the elements of an array.
 #[derive(Debug, Default)]
 pub struct ArrayWriter {
     opened: bool,
 }
 
 impl ArrayWriter {
-    /// Puts an element's separator in front of it.
+    /// Writes an element with its separator.
     pub fn element(&mut self, element: Bytes, out: &mut Vec<Bytes>) {
         let lead: &'static [u8] = if self.opened { b"\n,\n" } else { b"[" };
         self.opened = true;
@@ -71,18 +71,18 @@ impl ArrayWriter {
         out.push(element);
     }
 
-    /// Whether an element was sent.
+    /// Whether an element was written.
     pub fn is_open(&self) -> bool {
         self.opened
     }
 
-    /// Ends the array.
+    /// Closes the array.
     pub fn end(&mut self, out: &mut Vec<Bytes>) {
         out.push(Bytes::from_static(if self.opened { b"\n]\n" } else { b"[]\n" }));
     }
 }
 
-/// Finds where frames end; what it knows survives from one read to the next.
+/// Finds the ends of frames. The state survives from one read to the next.
 #[derive(Debug)]
 pub(super) enum Scanner {
     Sse(sse::FrameEndScan),
@@ -99,7 +99,7 @@ impl Scanner {
         }
     }
 
-    /// Offsets in `chunk` after each frame's end.
+    /// Offsets in `chunk` after the end of each frame.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         match self {
             Self::Sse(scan) => scan.ends_in(chunk),
@@ -109,16 +109,16 @@ impl Scanner {
     }
 }
 
-/// Objects in an array, or one after another without one.
+/// State of a scan for objects, inside an array or one after another.
 #[derive(Debug, Default)]
 pub(super) struct Elements {
     depth: usize,
-    /// Depth of the elements: 1 inside an array.
+    /// Depth of the elements: 1 inside an array, otherwise 0.
     base: usize,
     text: StringState,
 }
 
-/// Whether a byte belongs to a string.
+/// Position relative to a string literal.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum StringState {
     #[default]
@@ -156,7 +156,7 @@ impl Elements {
         ends
     }
 
-    /// One byte outside of strings; whether it ends an element.
+    /// Processes a byte outside of strings. Returns whether it ends an element.
     fn structure(&mut self, byte: u8) -> bool {
         match byte {
             b'"' => self.text = StringState::Inside,

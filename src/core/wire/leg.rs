@@ -1,4 +1,4 @@
-//! The outcome of a leg.
+//! Result of a leg: token usage, hidden calls, reason for the end.
 
 use super::framing::payload;
 use crate::bill::TokenCounts;
@@ -10,22 +10,23 @@ use crate::tools::{TOOL_NAME, ToolNames};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Tokens of one leg, as its provider counted them.
+/// Token counts of one leg, as reported by the provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Input tokens that no cache served.
+    /// Input tokens not served from a cache.
     pub input: u64,
     /// Input tokens read from a cache.
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Of these, tokens that are stored for the provider's long lifetime. Absent in JSON where it is zero.
+    /// Tokens written to the provider's long-lived cache, included in `cache_write`. Omitted from JSON if
+    /// zero.
     #[serde(skip_serializing_if = "is_zero")]
     pub cache_write_long: u64,
-    /// Output tokens, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Of these, tokens of reasoning.
+    /// Reasoning tokens, included in `output`.
     pub reasoning: u64,
 }
 
@@ -35,22 +36,25 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// All input tokens, cached ones included.
+    /// Total input tokens, including cached ones.
     pub fn all_input(self) -> u64 {
         self.input
             .saturating_add(self.cache_read)
             .saturating_add(self.cache_write)
     }
 
-    /// Tokens of the context of the last leg that has any and is not one of `own`: of its input and its output.
+    /// Context size after the last leg that reported usage: input plus output tokens.
+    ///
+    /// Legs whose index is in `own` are skipped, because the agent's conversation does not contain them.
     pub fn of_context(legs: &[Option<Self>], own: &[u32]) -> Option<u64> {
         let of_agent = (0_u32..).zip(legs).filter(|(leg, _)| !own.contains(leg));
         let counted = of_agent.filter_map(|(_, tokens)| *tokens);
+        // Zeros mean that upstream reported nothing; they would hide the context of the leg before.
         let last = counted.filter(|tokens| *tokens != Self::default()).last()?;
         Some(last.all_input().saturating_add(last.output))
     }
 
-    /// The sum of what is known of each leg; `None` where nothing is.
+    /// Total usage over the given legs, or `None` without any.
     pub fn sum(legs: impl Iterator<Item = Self>) -> Option<Self> {
         let add = u64::saturating_add;
         legs.reduce(|sum, leg| Self {
@@ -78,57 +82,58 @@ impl From<Usage> for TokenCounts {
 }
 
 named! {
-    /// Why a leg ended.
+    /// Reason for a leg's end.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum StopReason {
-        /// No terminal event was seen.
+        /// No terminal event arrived.
         #[default]
         Open = "open",
-        /// The model was done.
+        /// The model finished.
         Done = "done",
-        /// The model waits for its calls.
+        /// The model waits for tool results.
         Calls = "calls",
-        /// Out of room.
+        /// The output limit was reached.
         Truncated = "truncated",
-        /// Refused or filtered.
+        /// The output was refused or filtered.
         Refused = "refused",
-        /// Paused by the provider.
+        /// The provider paused the turn.
         Paused = "paused",
-        /// An error event ended it.
+        /// An error event ended the leg.
         Error = "error",
     }
 }
 
 impl StopReason {
-    /// Whether the model ended its turn itself.
+    /// Whether the model itself ended its turn.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)
     }
 }
 
-/// A call of our tool, hidden from the agent.
+/// A call of one of baton's tools, hidden from the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenCall {
-    /// Upstream's id of it.
+    /// Call id assigned by upstream.
     pub id: String,
-    /// The tool of ours.
+    /// Name of baton's tool; empty means `session_handoff`.
     pub tool: &'static str,
-    /// The arguments' JSON text, as collected; empty where it was over the limit.
+    /// Arguments as raw JSON; empty if they exceeded the limit.
     pub arguments: String,
-    /// Whether all of it came.
+    /// Whether the call arrived completely.
     pub complete: bool,
-    /// Whether it was over the limit of what is collected.
+    /// Whether the arguments exceeded the limit.
     pub oversize: bool,
-    /// The number of visible parts before it in the leg.
+    /// Number of visible parts before the call in its leg.
     pub after: usize,
-    /// Other parts of the call that must come back unchanged (Gemini: the whole part; Responses: the item).
+    /// Data to return unchanged with the call (Gemini: the whole part; Responses: the item).
     pub raw: Option<String>,
-    /// Names the reasoning right before it, which the API takes back with this call alone (Responses).
+    /// Id of the reasoning item right before the call. The API accepts that reasoning only together with this
+    /// call (Responses).
     pub bound_to: Option<String>,
 }
 
 impl HiddenCall {
-    /// A call of which all came at once; arguments of more than `limit` bytes are not kept.
+    /// Creates a call that arrived in one piece. Arguments longer than `limit` bytes are dropped.
     pub fn whole(id: String, tool: &'static str, after: usize, arguments: &str, limit: usize) -> Self {
         let mut call = Self {
             id,
@@ -141,8 +146,8 @@ impl HiddenCall {
         call
     }
 
-    /// Takes a piece of the arguments, within the limit. Beyond it none are kept: with a hole they would be another
-    /// call's.
+    /// Appends a piece of the arguments. Beyond the limit all of them are dropped, because arguments with a
+    /// gap would be those of a different call.
     pub fn collect(&mut self, piece: &str, limit: usize) {
         if self.oversize || self.arguments.len() + piece.len() > limit {
             self.oversize = true;
@@ -152,7 +157,7 @@ impl HiddenCall {
         }
     }
 
-    /// The tool's name.
+    /// Tool name.
     pub fn name(&self) -> &'static str {
         if self.tool.is_empty() {
             TOOL_NAME
@@ -161,7 +166,7 @@ impl HiddenCall {
         }
     }
 
-    /// The arguments as a JSON object: an empty one where they are none.
+    /// Arguments as a JSON object, or `{}` if they do not parse as one.
     pub fn object(&self) -> &str {
         match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&self.arguments) {
             Ok(_) => self.arguments.trim(),
@@ -169,76 +174,78 @@ impl HiddenCall {
         }
     }
 
-    /// The arguments' JSON text as it goes back upstream: an empty object where they were not kept.
+    /// Arguments as sent back upstream: raw, or `{}` if they were dropped.
     pub fn put_back(&self) -> &str {
         if self.oversize { "{}" } else { &self.arguments }
     }
 }
 
-/// The outcome of a leg.
+/// Result of a leg.
 #[derive(Debug, Clone, Default)]
 pub struct LegReport {
-    /// Hidden calls, in order.
+    /// Hidden calls in order.
     pub hidden: Vec<HiddenCall>,
-    /// Ids (or fingerprints) of the visible calls, each with its place among the leg's visible parts.
+    /// Visible calls by id or fingerprint, each with its index among the visible parts.
     pub calls: Vec<(String, usize)>,
-    /// Visible parts.
+    /// Number of visible parts.
     pub parts: usize,
-    /// Whether the last visible part may not be a message's last one (Anthropic: thinking).
+    /// Whether a message must not end with the last visible part (Anthropic: thinking).
     pub unfit: bool,
-    /// Why it ended.
+    /// Reason for the end.
     pub stop: StopReason,
-    /// Whether its last event was seen.
+    /// Whether the terminal event arrived.
     pub ended: bool,
-    /// A later leg that ended in an error before anything of it was shown: it may be tried again.
+    /// Whether a later leg failed before any of its output was shown, so that it may be retried.
     pub again: bool,
-    /// That error, as the body of one, if the account has no quota left: no other try helps.
+    /// Body of that error if the account has no quota left. A retry cannot help then.
     pub quota: Option<String>,
     pub usage: Usage,
-    /// The model that answered.
+    /// Model that produced the response.
     pub served: ServedBy,
-    /// Upstream's id of the response.
+    /// Response id assigned by upstream.
     pub id: String,
-    /// Model texts that were escaped.
+    /// Number of sentinel-like strings that were escaped in the model's text.
     pub escaped_sentinels: usize,
     /// Thinking that the provider dropped from the request.
     pub dropped_thinking: DroppedThinking,
 }
 
 impl LegReport {
-    /// Notes a visible call, which comes after the parts so far.
+    /// Records a visible call at the current position.
     pub(super) fn call(&mut self, name: String) {
         self.calls.push((name, self.parts));
     }
 
-    /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent sends it
-    /// back. `emitted`: something was shown before this leg.
+    /// Whether the agent's next request would be rejected if its message ended with this leg, without the
+    /// hidden calls.
+    ///
+    /// `emitted` tells whether anything was shown before this leg.
     pub fn is_unsendable(&self, emitted: bool) -> bool {
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
         dropped && (self.unfit || (self.parts == 0 && !emitted))
     }
 }
 
-/// What is looked for in a response.
+/// Configuration for reading a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResponseWatch {
-    /// The tools whose calls are ours to hide: it was we who offered them.
+    /// Tools whose calls are hidden, which are those that baton offered.
     pub hide: ToolNames,
-    /// Bytes of a hidden call's arguments that are collected.
+    /// Maximum size of a hidden call's arguments, in bytes.
     pub buffered_bytes: usize,
 }
 
-/// Output of a model in one leg, kept for a follow-up.
+/// Model output of one leg, kept for a follow-up request.
 #[derive(Debug, Clone)]
 pub enum LegOutput {
-    /// The stream's frames, as they came.
+    /// Frames of the stream, unchanged.
     Stream(Vec<Bytes>),
-    /// The reply's body.
+    /// Body of the reply.
     Reply(Bytes),
 }
 
 impl LegOutput {
-    /// The payloads of the frames, or the reply.
+    /// Payloads of the frames, or the reply.
     pub(super) fn pieces(&self) -> Vec<Cow<'_, [u8]>> {
         match self {
             Self::Stream(frames) => frames.iter().map(|frame| payload(frame)).collect(),
@@ -252,25 +259,25 @@ impl LegOutput {
 pub struct Leg {
     /// Upstream's body.
     pub body: Bytes,
-    /// What was found in it.
+    /// Result of reading the body.
     pub report: LegReport,
-    /// A sentinel or aside to be shown after it.
+    /// Sentinel or aside to show after the leg.
     pub then: Option<String>,
 }
 
 /// How a response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// As the last leg ended.
+    /// Like the last leg.
     Own,
-    /// As the last leg ended, but without the call and without a stop for tools.
+    /// Like the last leg, but without the hidden call and without a stop for tools.
     WithoutCall,
-    /// After the sentinel (stop mode); the input side of usage is what the next request will send.
+    /// At the sentinel (stop mode). Usage reports the input of the next request.
     Stopped {
         /// Estimated input tokens of the next request.
         next_input: u64,
     },
-    /// After the sentinel, because there is no next leg.
+    /// At the sentinel, because the next leg failed.
     Lost {
         /// Estimated input tokens of the next request.
         next_input: u64,
@@ -278,7 +285,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Estimated input tokens of the next request, where baton itself ends the response.
+    /// Estimated input tokens of the next request if baton itself ends the response.
     pub(super) fn next_input(self) -> Option<u64> {
         match self {
             Self::Own | Self::WithoutCall => None,
@@ -287,26 +294,29 @@ impl Ending {
     }
 }
 
-/// Longest name that is kept, in bytes.
+/// Maximum length of a stored model or service name, in bytes.
 const MAX_NAME: usize = 200;
 
-/// The model that answered a leg. Providers may answer with another one than was requested.
+/// The model that produced a leg. Providers may substitute another one for the requested model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServedBy {
-    /// Its name; empty where upstream gave none.
+    /// Model name; empty if upstream does not report it.
     pub model: String,
-    /// The speed or the service tier, where upstream names one.
+    /// Speed or service tier, if upstream reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Why the provider's prompt cache did not serve it, where upstream says so (Anthropic).
+    /// Reason for a miss of the provider's prompt cache, if upstream reports it (Anthropic).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_miss: Option<CacheMiss>,
 }
 
 impl ServedBy {
-    /// Reads the members of a response object: `model` or `modelVersion`; `usage.speed`, `diagnostics.cache_miss_reason`
-    /// (Anthropic); `service_tier` (OpenAI). Members that are absent change nothing.
+    /// Reads the members of a response object. Absent members change nothing.
+    ///
+    /// * All wires: `model` or `modelVersion`.
+    /// * Anthropic: `usage.speed` and `diagnostics.cache_miss_reason`.
+    /// * OpenAI: `service_tier`.
     pub(super) fn take(&mut self, data: &[u8], response: Span) {
         let [model, version, tier, usage, diagnostics] = json::pick(
             data,
@@ -335,36 +345,37 @@ fn own(data: &[u8], literal: Span) -> Option<String> {
     (!name.is_empty() && name.len() <= MAX_NAME).then(|| Cow::into_owned(name))
 }
 
-/// Types of an entry that says that thinking was dropped.
+/// Types of entries that report dropped thinking.
 const TYPES: [&str; 2] = ["thinking_dropped", "reasoning"];
 
-/// Reasons that report a changed prefix of the thinking.
+/// Reasons that report a changed prefix.
 const PREFIX: [&str; 2] = ["prefix_binding_mismatch", "prefix_mismatch"];
 
-/// By design: reasoning of an earlier turn.
+/// Reason for reasoning of an earlier turn, which providers drop by design.
 const TURN_BOUNDARY: &str = "turn_boundary";
 
-/// How many blocks of thinking a provider dropped from a request without an error, as its answer reports in
-/// `input_transformations`.
+/// Number of thinking blocks that a provider silently dropped from a request, read from
+/// `input_transformations` of the response.
 ///
-/// Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`, with the
-/// beta `thinking-binding-controls-2026-08-01`. OpenAI Responses: `{type: "reasoning", action: "removed", reason:
-/// prefix_mismatch | model_mismatch | …}`.
+/// * Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`,
+///   with the beta `thinking-binding-controls-2026-08-01`.
+/// * OpenAI Responses: `{type: "reasoning", action: "removed", reason: prefix_mismatch | model_mismatch |
+///   …}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DroppedThinking {
-    /// Because their prefix changed.
+    /// Blocks dropped because their prefix changed.
     pub prefix: u32,
-    /// For another reason, mostly because the model changed.
+    /// Blocks dropped for other reasons, mostly because the model changed.
     pub other: u32,
 }
 
 impl DroppedThinking {
-    /// What the member `input_transformations` of an object reports, where it has one.
+    /// Reads the member `input_transformations` of `object`, if it has one.
     pub(super) fn of_member(text: &[u8], object: Span) -> Option<Self> {
         Self::of_list(text, json::get(text, object, "input_transformations")?)
     }
 
-    /// What that member's value reports, where it is a list.
+    /// Reads the value of that member, if it is a list.
     pub(super) fn of_list(text: &[u8], list: Span) -> Option<Self> {
         if text[list.start] != b'[' {
             return None;
@@ -387,7 +398,7 @@ impl DroppedThinking {
         self.prefix.saturating_add(self.other)
     }
 
-    /// All of them; `None` where there was none.
+    /// Total number of dropped blocks, or `None` if it is zero.
     pub fn some(self) -> Option<u32> {
         Some(self.total()).filter(|total| *total > 0)
     }
@@ -398,7 +409,7 @@ mod tests {
     use super::*;
     use crate::bill::CacheMissReason;
 
-    /// `null`: the diagnosis was still pending.
+    /// A `null` reason means that the diagnosis was still pending.
     #[test]
     fn the_providers_diagnosis_of_its_cache_is_read() {
         let found = |diagnostics: &str| {

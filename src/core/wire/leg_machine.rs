@@ -1,6 +1,7 @@
-//! The machine of an answer on any wire: its legs one after the other, each as frames or in one piece.
+//! State machine for the response of any wire: leg after leg, as frames or as complete replies.
 //!
-//! What differs between the wires is a [`Dialect`]; what is held, forgotten and counted of a leg is decided here.
+//! The wires differ only in their [`Dialect`]. This machine decides which frames are held, forgotten and
+//! counted.
 
 use bytes::Bytes;
 
@@ -13,7 +14,7 @@ use crate::marker::escape::Escaper;
 use crate::text::splice;
 use crate::tools::ToolNames;
 
-/// Frames of one leg after another go in, what the agent may see comes out.
+/// Consumes the frames of one leg after another, and emits the frames for the agent.
 pub struct LegMachine {
     state: LegState,
     dialect: Box<dyn Dialect>,
@@ -29,49 +30,50 @@ impl LegMachine {
         Self { state, dialect }
     }
 
-    /// How the frames are distinguished.
+    /// Framing of the stream.
     pub fn framing(&self) -> Framing {
         self.state.framing
     }
 
-    /// How upstream frames this stream: the wire's usual way, or the one that the path requests.
+    /// Sets upstream's framing, if the path requests another one than the wire's default.
     pub fn frame_as(&mut self, framing: Framing) {
         self.state.framing = framing;
     }
 
-    /// One frame: `raw` as it came, `data` its payload.
+    /// Reads a frame with its payload `data`. Appends the agent's frames to `out`.
     pub fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| dialect.frame(state, Frame { raw, data }));
     }
 
-    /// The report of the present leg so far.
+    /// Report of the current leg so far.
     pub fn report(&self) -> &LegReport {
         &self.state.report
     }
 
-    /// Terminal frames wait even without a hidden call: a handoff is pending.
+    /// Holds terminal frames even without a hidden call, because a handoff is pending.
     pub fn hold_ends(&mut self) {
         self.state.hold = true;
     }
 
-    /// Whether terminal frames are waiting.
+    /// Whether terminal frames are held.
     pub fn holds_end(&self) -> bool {
         self.state.held.iter().any(Option::is_some)
     }
 
-    /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
+    /// Sets the tools whose calls are hidden from now on. The next leg may offer different ones.
     pub fn hide(&mut self, tools: ToolNames) {
         self.state.watch.hide = tools;
     }
 
-    /// Frames that follow belong to another leg; its opening is swallowed.
+    /// Starts the next leg. Its opening frames are not forwarded.
     pub fn next_leg(&mut self) {
         self.end_leg(true);
         self.state.leg += 1;
+        // A sentinel-like string cannot span two legs: a sentinel or an aside separates their text.
         self.state.escaper = Escaper::default();
     }
 
-    /// The present leg failed before anything of it was shown: it counts for nothing, its tokens neither.
+    /// Discards the current leg and its usage. It failed before any output was shown.
     pub fn forget_leg(&mut self) {
         self.end_leg(false);
     }
@@ -82,17 +84,17 @@ impl LegMachine {
         self.state.held = Default::default();
     }
 
-    /// The first leg of this response is a later one: the frames' own opening is shown, then `text`.
+    /// Emits `text` after the opening frames of the first leg, before the output of the model.
     pub fn open_with(&mut self, text: String) {
         self.state.opening = Some(text);
     }
 
-    /// The text of [`open_with`](Self::open_with), if it was not shown yet.
+    /// Returns the text of [`open_with`](Self::open_with) if it was not emitted yet.
     pub fn take_opening(&mut self) -> Option<String> {
         self.state.opening.take()
     }
 
-    /// Assistant text of our own.
+    /// Emits baton's text as assistant output.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| {
             state.show_end();
@@ -100,12 +102,12 @@ impl LegMachine {
         });
     }
 
-    /// A keep-alive in the wire's own form.
+    /// Emits a keep-alive in the wire's own form.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| dialect.keepalive(state));
     }
 
-    /// The end of the response: the leg's own, or one of ours.
+    /// Ends the response: with the held frames of the leg, or with an end that baton creates.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| match ending.next_input() {
             Some(next_input) => {
@@ -120,7 +122,7 @@ impl LegMachine {
         });
     }
 
-    /// Does something that shows the agent more, which is added to `out`.
+    /// Runs `what` with `out` in place of the state's buffer, so that it appends to `out`.
     fn emit(&mut self, out: &mut Vec<Bytes>, what: impl FnOnce(&mut dyn Dialect, &mut LegState)) {
         std::mem::swap(&mut self.state.out, out);
         what(&mut *self.dialect, &mut self.state);
@@ -129,20 +131,20 @@ impl LegMachine {
 }
 
 impl dyn Wire + '_ {
-    /// The machine that reads this wire's answers to the request `view`.
+    /// Creates the machine that reads responses to the request `view`.
     pub fn machine(&self, view: &View, watch: ResponseWatch) -> LegMachine {
         LegMachine::new((self.facts().dialect)(view), self.facts().framing, watch)
     }
 
-    /// Reads a reply in one piece to the request `view`; `None` where it is none of this wire's.
+    /// Reads a complete reply to the request `view`. Returns `None` if it does not have this wire's shape.
     pub fn reply(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let mut machine = self.machine(view, watch);
         machine.dialect.whole(&mut machine.state, body)?;
         Some(machine.state.report)
     }
 
-    /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in front of
-    /// them all: the first leg is a later one.
+    /// Joins the replies of all legs into the one for the agent. `opening` is a sentinel shown before them,
+    /// if the first leg follows a handoff.
     pub fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
         let Some(last) = legs.last() else {
             return Bytes::new();
@@ -155,6 +157,7 @@ impl dyn Wire + '_ {
             if n > 0 {
                 machine.next_leg();
             }
+            // This second reading watches for no tools, so it hides the calls that the first reading hid.
             machine.state.hid = leg.report.hidden.iter().map(|call| call.tool).collect();
             if machine.dialect.whole(&mut machine.state, &leg.body).is_none() {
                 return last.body.clone();

@@ -1,4 +1,4 @@
-//! The state that the answers of all wires keep of their legs.
+//! State that the responses of all wires share.
 
 use super::error::quota_error;
 use super::framing::Framing;
@@ -9,64 +9,65 @@ use crate::text::Span;
 use crate::text::splice::Edit;
 use bytes::Bytes;
 
-/// The legs of an answer so far, and how the present one is treated.
+/// Legs of a response so far, and the settings of the current leg.
 #[derive(Default)]
 pub(super) struct LegState {
-    /// What is looked for.
+    /// Configuration for reading the response.
     pub(super) watch: ResponseWatch,
-    /// Tools whose calls the leg's first reading has hidden; it is being joined to others.
+    /// Tools whose calls an earlier reading of this leg has hidden. Set only while complete replies are
+    /// joined.
     pub(super) hid: Vec<&'static str>,
     pub(super) framing: Framing,
-    /// Number of the present leg; the first is 0.
+    /// Number of the current leg, starting at 0.
     pub(super) leg: usize,
-    /// Its result so far.
+    /// Report of the current leg so far.
     pub(super) report: LegReport,
     pub(super) escaper: Escaper,
-    /// Whether terminal frames wait even without a hidden call.
+    /// Whether terminal frames are held even without a hidden call.
     pub(super) hold: bool,
-    /// The terminal frames that wait, one of a kind.
+    /// Held terminal frames, one per kind.
     pub(super) held: [Option<HeldFrame>; 3],
-    /// What the agent gets.
+    /// Frames for the agent.
     pub(super) out: Vec<Bytes>,
-    /// Text of ours before upstream's first output, until it is emitted.
+    /// Text to emit before upstream's first output; taken when emitted.
     pub(super) opening: Option<String>,
 }
 
-/// Which of a leg's terminal frames one is, in the order in which they are sent.
+/// Kinds of terminal frames, in sending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeldKind {
-    /// States the reason to end.
+    /// States the reason for the end.
     End,
     /// Usage in a frame of its own.
     Usage,
-    /// Nothing follows it.
+    /// The last frame of a stream.
     Done,
 }
 
-/// A frame of upstream's.
+/// A frame from upstream.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
-    /// The bytes as they came.
+    /// Unchanged bytes of the frame.
     pub(super) raw: &'a Bytes,
-    /// The payload in them.
+    /// Payload of the frame.
     pub(super) data: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// The frame with these edits made in its payload.
+    /// Applies edits to the payload and returns the whole frame.
     pub(super) fn edited(self, edits: Vec<Edit>) -> Bytes {
         sse::edited(self.raw, self.data, edits)
     }
 }
 
-/// A terminal frame while it waits.
+/// A terminal frame that is held.
 #[derive(Debug)]
 pub(super) struct HeldFrame {
     pub(super) kind: HeldKind,
     pub(super) raw: Bytes,
-    /// The edits by which it holds only what the agent may see.
+    /// Edits that remove everything the agent must not see.
     pub(super) edits: Vec<Edit>,
-    /// What it says besides the end, as a frame of its own: sent in front of a text of ours.
+    /// Visible content of the frame without the end, as a frame of its own. Sent before text from baton.
     pub(super) visible: Option<Bytes>,
 }
 
@@ -82,29 +83,30 @@ impl HeldFrame {
 }
 
 impl LegState {
-    /// The tool of ours of this name, where its calls are hidden.
+    /// Returns baton's tool of this name if its calls are hidden.
     pub(super) fn ours(&self, name: &str) -> Option<&'static str> {
         let again = || self.hid.iter().copied().find(|tool| *tool == name);
         self.watch.hide.find(name).or_else(again)
     }
 
-    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is held: a call was hidden, a handoff is pending, or a later leg needs
+    /// other numbers.
     pub(super) fn holds(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    /// Keeps a terminal frame until the verdict.
+    /// Holds a terminal frame until the verdict.
     pub(super) fn keep(&mut self, frame: HeldFrame) {
         let kind = frame.kind as usize;
         self.held[kind] = Some(frame);
     }
 
-    /// Passes a frame on as it is.
+    /// Forwards a frame unchanged.
     pub(super) fn pass(&mut self, raw: &Bytes) {
         self.out.push(raw.clone());
     }
 
-    /// Passes a terminal frame on, or keeps it.
+    /// Forwards or holds a terminal frame.
     pub(super) fn end(&mut self, kind: HeldKind, raw: &Bytes) {
         match self.holds() {
             true => self.keep(HeldFrame::new(kind, raw)),
@@ -112,23 +114,28 @@ impl LegState {
         }
     }
 
-    /// Shows what a last frame says besides the end, where the frame itself will not be sent.
+    /// Emits the visible content of a held frame that will not be sent itself.
     pub(super) fn show_end(&mut self) {
         let end = self.held[HeldKind::End as usize].as_mut();
         self.out.extend(end.and_then(|end| end.visible.take()));
     }
 
-    /// Breaks up what looks like a mark of ours in a piece of the model's text. All texts of a leg are one: agents join
-    /// them, and some put them in front of the calls between.
+    /// Escapes sentinel-like strings in a piece of the model's text.
+    ///
+    /// The text of a leg counts as one string, because agents join it, and some move it before the calls in
+    /// between.
     pub(super) fn break_up(&mut self, data: &[u8], inside: Span) -> Vec<Edit> {
         let edits = self.escaper.breaks(data, inside);
         self.report.escaped_sentinels += edits.len();
         edits
     }
 
-    /// Notes an error of upstream's; whether its frame is passed on. A later leg of which nothing was shown may be retried.
+    /// Records an upstream error. Returns whether to forward its frame.
+    ///
+    /// A later leg without visible output may be retried, so its error is withheld.
     pub(super) fn fail(&mut self, shown: bool, raw: &[u8]) -> bool {
         self.report.stop = StopReason::Error;
+        // The first leg's errors belong to the agent, which has its own rules for retries.
         let again = self.leg > 0 && !shown;
         self.report.ended |= again;
         self.report.again |= again;
@@ -138,7 +145,7 @@ impl LegState {
         !again
     }
 
-    /// Passes on the frame of an error of upstream's, unless the leg may be retried.
+    /// Forwards an error frame unless the leg may be retried.
     pub(super) fn pass_error(&mut self, shown: bool, raw: &Bytes) {
         if self.fail(shown, raw) {
             self.pass(raw);
@@ -146,55 +153,57 @@ impl LegState {
     }
 }
 
-/// A wire's part of [`LegMachine`](super::LegMachine): it decodes frames and whole replies, and makes those of our own.
+/// A wire's part of [`LegMachine`](super::LegMachine): it decodes frames and whole replies, and creates those
+/// that baton inserts.
 ///
-/// Nothing visible is buffered. The terminal frames of a leg go through [`LegState::end`], which holds them where the
-/// leg is not the whole response.
+/// Visible output is never buffered. The terminal frames of a leg go through [`LegState::end`], which holds
+/// them if the leg is not the whole response.
 pub(super) trait Dialect: Send {
-    /// Takes a frame.
+    /// Reads a frame.
     fn frame(&mut self, state: &mut LegState, frame: Frame<'_>);
 
-    /// A leg in one piece; `None` where it is no reply of this wire's.
+    /// Reads a complete reply. Returns `None` if it does not have this wire's shape.
     fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()>;
 
-    /// Forgets what is the present leg's alone; its tokens count where `counts`.
+    /// Resets the state of the current leg. Keeps its usage only if `counts` is set.
     fn end_leg(&mut self, state: &LegState, counts: bool);
 
-    /// Assistant text of our own in a stream, in a block of its own where the wire has such a thing.
+    /// Emits assistant text from baton in a stream, as a block of its own if the wire has blocks.
     fn say(&mut self, state: &mut LegState, text: &str);
 
-    /// Assistant text of our own between the legs of a whole reply.
+    /// Inserts assistant text from baton between the legs of a complete reply.
     fn say_whole(&mut self, state: &LegState, text: &str);
 
-    /// A keep-alive in the wire's own form.
+    /// Emits a keep-alive in the wire's own form.
     fn keepalive(&mut self, state: &mut LegState);
 
-    /// A terminal frame that was held, as the response's.
+    /// Emits a held terminal frame as the end of the response.
     fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending);
 
-    /// An end of our own in place of the leg's. The next request will have `next_input` tokens.
+    /// Emits an end that replaces the leg's end. `next_input` estimates the tokens of the next request.
     fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64);
 
-    /// The edits that make the last leg's reply that of all legs.
+    /// Returns the edits that turn the last leg's reply into the reply of all legs.
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit>;
 }
 
-/// What a provider counts of one leg.
+/// Usage of one leg in the provider's terms.
 pub(super) trait ProviderUsage: Clone + Default {
-    /// Takes what a usage object says.
+    /// Reads a usage object.
     fn take(&mut self, data: &[u8], usage: Span);
 
-    /// The counters in baton's terms.
+    /// Converts to baton's terms.
     fn usage(&self) -> Usage;
 
-    /// Whether upstream reported any.
+    /// Whether upstream reported any usage.
     fn is_reported(&self) -> bool;
 
-    /// The usage of the whole response: input side of the last leg, output of all. `None` where nothing was counted.
+    /// Usage of the whole response: input of the last leg, output of all legs. `None` if upstream reported
+    /// none.
     fn merged(legs: &[Self]) -> Option<String>;
 }
 
-/// The counters of an answer's legs.
+/// Usage of a response's legs.
 #[derive(Default)]
 pub(super) struct LegUsage<U> {
     earlier: Vec<U>,
@@ -202,25 +211,26 @@ pub(super) struct LegUsage<U> {
 }
 
 impl<U: ProviderUsage> LegUsage<U> {
-    /// Takes a usage object of the present leg.
+    /// Reads a usage object of the current leg.
     pub(super) fn take(&mut self, data: &[u8], usage: Span, report: &mut LegReport) {
         self.now.take(data, usage);
         report.usage = self.now.usage();
     }
 
-    /// The present leg is over. Where it does not count, what it cost is forgotten.
+    /// Ends the current leg. Its usage is kept only if `counts` is set.
     pub(super) fn end_leg(&mut self, counts: bool) {
         let leg = std::mem::take(&mut self.now);
         self.earlier.extend(Some(leg).filter(|_| counts));
     }
 
-    /// Whether the present leg was counted.
+    /// Whether the current leg reported usage.
     pub(super) fn is_reported(&self) -> bool {
         self.now.is_reported()
     }
 
-    /// What a joined reply has in place of its last leg's usage; `stopped` makes that of a response which ends with its
-    /// sentinel.
+    /// Returns the usage of a joined reply, or `None` if the last leg's stands.
+    ///
+    /// `stopped` formats the usage of a response that baton ends at the sentinel.
     pub(super) fn joined(&self, ending: Ending, stopped: fn(&[U], u64) -> String) -> Option<String> {
         match ending.next_input() {
             Some(next_input) => Some(stopped(&self.all(), next_input)),
@@ -229,7 +239,7 @@ impl<U: ProviderUsage> LegUsage<U> {
         }
     }
 
-    /// The usage of each leg that was counted.
+    /// Usage of each leg that reported any.
     pub(super) fn all(&self) -> Vec<U> {
         let all = self.earlier.iter().chain([&self.now]);
         all.filter(|leg| leg.is_reported()).cloned().collect()

@@ -1,34 +1,35 @@
-//! Edits of the members that are around a transcript: settings put in, replaced, taken out.
+//! Edits of the members around a transcript: settings are added, replaced or removed.
 
 use super::view::{ToolChoice, View, first_member, members_without};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// How a wire's members around the transcript are named, and what changes in them for another model, or where a text is asked
-/// for and no call. A path is the names of a member, outer ones first.
+/// Names of a wire's settings, and the edits for another model or for a request that asks only for text.
+///
+/// A path lists the names of nested members, the outermost first.
 pub(super) struct TextRules {
-    /// Whether a key is this name.
+    /// Compares a key with a name.
     pub(super) named: fn(&[u8], &str) -> bool,
     /// Members that are invalid without tools and history.
     pub(super) with_tools: &'static [&'static str],
-    /// The edits for another model, where it is not a member in the place of the others.
+    /// Returns the edits for another model, if the model is not the member `model` of the body.
     pub(super) for_model: Option<fn(&View, &str) -> Vec<Edit>>,
     /// Members that other models may not support.
     pub(super) of_model: &'static [&'static str],
-    /// Paths of the bound of the output, best first: many servers refuse one of two.
+    /// Paths of the output limit, best first. Many servers accept only one of two.
     pub(super) bounds: &'static [&'static [&'static str]],
-    /// The path of a number that is added to the bound.
+    /// Path of a number that is added to the limit, such as a thinking budget.
     pub(super) thinks: &'static [&'static str],
-    /// Whether a request without a bound always gets one.
+    /// Whether a request without an output limit always gets one.
     pub(super) always_bounds: bool,
-    /// Whether a lone message gets a bound where the request has none.
+    /// Whether a lone message gets an output limit if the request has none.
     pub(super) bounds_lone: bool,
-    /// The path of the choice of tools, with the values for none and for any; `None`: the wire has no choice.
+    /// Path of the tool choice with its values for "none" and "any". `None` if the wire has no such setting.
     pub(super) choice: Option<(&'static [&'static str], [&'static str; 2])>,
 }
 
 impl TextRules {
-    /// What most wires have.
+    /// Defaults that most wires share.
     pub(super) const DEFAULT: Self = Self {
         named: |key, name| key == name.as_bytes(),
         with_tools: &[],
@@ -42,24 +43,24 @@ impl TextRules {
     };
 }
 
-/// How a request that continues asks only for text.
+/// How a continued request asks only for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOnly {
-    /// No tool may be called, and a bound of the output is added where there is none. A server that refuses this is
-    /// asked again without both.
+    /// Forbids calls, and adds an output limit if there is none. If a server rejects this, the request is
+    /// retried without both.
     pub forbids_calls: bool,
-    /// Most tokens of output; the request's own bound holds where it is smaller.
+    /// Maximum output tokens. A smaller limit of the request stays.
     pub max_tokens: u64,
 }
 
-/// A request of one message, with what else the agent's request sets.
+/// A request with a single message, and the settings of the agent's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoneText<'a> {
-    /// The message.
+    /// Content of the message.
     pub text: &'a str,
-    /// Another model than the request's: settings that are bound to a model go.
+    /// A different model than the request's. Settings bound to the old model are removed.
     pub model: Option<&'a str>,
-    /// Most tokens of output; the request's own bound holds where it is smaller.
+    /// Maximum output tokens. A smaller limit of the request stays.
     pub max_tokens: u64,
 }
 
@@ -69,7 +70,7 @@ impl View {
         &self.wire().facts().text
     }
 
-    /// The value at a path.
+    /// Value at a path.
     pub(super) fn member(&self, path: &[&str]) -> Option<Span> {
         let (first, rest) = path.split_first()?;
         let inside = |object: Span, name: &&str| self.find(&json::members(&self.body, object), name);
@@ -86,7 +87,7 @@ impl View {
         json::number(self.text(self.member(path)?))
     }
 
-    /// Sets the member at a path, and makes what is missing; a new member follows the transcript.
+    /// Sets the member at a path, creating missing objects. A new member follows the transcript.
     fn set(&self, path: &[&str], value: &str) -> Option<Edit> {
         if let Some(now) = self.member(path) {
             return Some(Edit::replace(now, value.to_owned()));
@@ -100,9 +101,9 @@ impl View {
         }
     }
 
-    /// Sets the choice of tools where it is another.
+    /// Sets the tool choice if it differs.
     fn choose(&self, forbids_calls: bool) -> Option<Edit> {
-        // Without tools there is no choice, and servers refuse the member.
+        // Without tools the setting is meaningless, and servers reject it.
         self.tools.filter(|tools| tools.count > 0)?;
         let (wanted, at) = match forbids_calls {
             true => (ToolChoice::None, 0),
@@ -113,11 +114,14 @@ impl View {
         self.set(path, values[at])
     }
 
-    /// Bounds the output where the request's own bound is larger; one without a bound gets one where `adds` says so.
+    /// Lowers the output limit to `most`. A request without a limit gets one if `adds` is set or the wire
+    /// always needs one.
     fn bound_output(&self, most: u64, adds: bool) -> Option<Edit> {
         let rules = self.text_rules();
         let own = rules.bounds.iter().find(|path| self.member(path).is_some());
         let path = own.or(rules.bounds.first().filter(|_| adds || rules.always_bounds))?;
+        // A thinking budget counts toward the limit; without this the model could think and have no tokens
+        // left to write.
         let most = most + self.number(rules.thinks).unwrap_or_default();
         if self.number(path).is_some_and(|own| own <= most) {
             return None;
@@ -125,21 +129,24 @@ impl View {
         self.set(path, &most.to_string())
     }
 
-    /// The edits that take members out; the transcript stays, so something is kept.
+    /// Returns the edits that remove members. The transcript always remains, so the object never becomes
+    /// empty.
     pub fn without(&self, names: &[&str]) -> Vec<Edit> {
         let named = self.text_rules().named;
         let is_lost = |key: Span| names.iter().any(|name| named(self.text(key), name));
         members_without(&self.around, is_lost).unwrap_or_default()
     }
 
-    /// The edits by which the model answers in text. Transcript, system prompt, tools, thinking and sampling stay.
+    /// Returns the edits that make the model answer in text. Transcript, system prompt, tools, thinking and
+    /// sampling stay.
     pub fn text_only(&self, how: TextOnly) -> Vec<Edit> {
         let bound = self.bound_output(how.max_tokens, how.forbids_calls);
         let choice = self.choose(how.forbids_calls);
         bound.into_iter().chain(choice).collect()
     }
 
-    /// The edits around the transcript of a request that keeps its settings, and has one message and no tools.
+    /// Returns the edits around the transcript for a request with the same settings, one message and no
+    /// tools.
     pub fn settings_alone(&self, lone: LoneText<'_>) -> Vec<Edit> {
         let rules = self.text_rules();
         let bound = self.bound_output(lone.max_tokens, rules.bounds_lone);
@@ -148,8 +155,8 @@ impl View {
         edits.chain(model).collect()
     }
 
-    /// The edits by which the request goes to another model: its name where the body has one, and settings that are
-    /// bound to a model go.
+    /// Returns the edits that send the request to another model: the name, if it is in the body, and the
+    /// removal of settings bound to the old model.
     pub fn for_model(&self, model: &str) -> Vec<Edit> {
         let rules = self.text_rules();
         if let Some(edits) = rules.for_model {

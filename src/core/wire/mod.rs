@@ -1,11 +1,18 @@
-//! Provider APIs. A wire is a directory with the same files in each: `request` (what an agent sends), `turns` (which parts
-//! of a message a rewrite edits, of those that `parts` reads), `pairs` (restored hidden pairs). `answer` reads upstream's
-//! answers, streamed and in one piece, inside `leg_machine`, which is the same for all. `ask_again` returns the model's
-//! output to it, `compose` makes an answer of our own, `usage` counts. Each implements one of the traits of `api`, and what
-//! is a value is a row of `facts`; what a wire needs besides is in files of its own.
+//! Provider APIs, one directory per wire, each with the same files.
 //!
-//! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
-//! translation between wires.
+//! * `request` reads the agent's requests.
+//! * `turns` selects the parts that a rewrite may edit, out of those that `parts` reads.
+//! * `pairs` restores hidden pairs.
+//! * `answer` reads upstream's responses, streamed or complete, inside the shared `leg_machine`.
+//! * `ask_again` returns the model's output to the model.
+//! * `compose` creates a complete response without upstream.
+//! * `usage` counts tokens.
+//!
+//! Each file implements one of the traits of `api`. Constants of a wire are a row of `facts`. Anything else
+//! that only one wire needs has a file of its own.
+//!
+//! The module knows JSON and the providers' rules, but no stores, sockets or policies. It never translates
+//! between wires.
 
 pub mod anthropic;
 mod api;

@@ -1,4 +1,4 @@
-//! What both of OpenAI's wires have in common.
+//! Code shared by both OpenAI wires.
 
 use super::leg_state::ProviderUsage;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use super::view::ToolShape;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
-/// An error of our own in OpenAI's shape.
+/// Formats an error from baton in OpenAI's shape.
 pub(super) fn error_body(error: ProxyError<'_>) -> String {
     serde_json::json!({
         "error": {"message": error.message, "type": kind(error.status), "param": null, "code": error.code},
@@ -27,7 +27,7 @@ fn kind(status: u16) -> &'static str {
     }
 }
 
-/// A tool, as chat servers take it.
+/// Declaration of a tool for Chat Completions.
 pub(super) const TOOL: ToolShape = ToolShape {
     around: [
         r#"{"type":"function","function":{"name":""#,
@@ -38,7 +38,7 @@ pub(super) const TOOL: ToolShape = ToolShape {
     openapi: false,
 };
 
-/// One leg's usage: the last that upstream reported. Chat and Responses name its members differently.
+/// Usage of one leg: the last object that upstream reported. Chat and Responses name the members differently.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenaiUsage {
     input: u64,
@@ -64,7 +64,7 @@ impl ProviderUsage for OpenaiUsage {
                 b"prompt_tokens" | b"input_tokens" => self.input = number.unwrap_or_default(),
                 b"completion_tokens" | b"output_tokens" => self.output = number.unwrap_or_default(),
                 b"total_tokens" => total = number,
-                // DeepSeek counts its cache in a member of its own.
+                // DeepSeek reports cache hits in a member of its own.
                 b"prompt_cache_hit_tokens" => hits = number,
                 b"prompt_tokens_details" | b"input_tokens_details" => {
                     cached = json::get_u64(data, value, "cached_tokens");
@@ -80,13 +80,13 @@ impl ProviderUsage for OpenaiUsage {
         self.total = total.unwrap_or(self.input + self.output);
     }
 
-    /// The input counts all of it; the parts are distinguished here.
+    /// Splits the input, because OpenAI's total includes the cached tokens.
     fn usage(&self) -> Usage {
         Usage {
             input: self.input.saturating_sub(self.cached + self.written),
             cache_read: self.cached,
             cache_write: self.written,
-            // Never more than the sum that it is a part of.
+            // Clamped: a part must not exceed the total that it belongs to.
             cache_write_long: self.written_long.min(self.written),
             output: self.output,
             reasoning: self.reasoning,
@@ -97,7 +97,7 @@ impl ProviderUsage for OpenaiUsage {
         !self.raw.is_empty()
     }
 
-    /// The last leg's object; `None` where that leg reported none.
+    /// Returns the last leg's usage object with the output of all legs, or `None` if that leg reported none.
     fn merged(legs: &[Self]) -> Option<String> {
         let last = legs.last().filter(|leg| leg.is_reported())?;
         let (output, reasoning) = Self::spent(legs);
@@ -122,8 +122,10 @@ impl ProviderUsage for OpenaiUsage {
 }
 
 impl OpenaiUsage {
-    /// Takes the tokens that were stored in the cache: `cache_write_tokens`, and by lifetime in `cache_write_tokens_details`
-    /// (`ttl_30m_tokens`, `ttl_12h_tokens`; openai 3.57.0, `types/responses/response_usage.py`).
+    /// Reads the tokens written to the cache: `cache_write_tokens`, and by lifetime
+    /// `cache_write_tokens_details` with `ttl_30m_tokens` and `ttl_12h_tokens`.
+    ///
+    /// Source: openai 3.57.0, `types/responses/response_usage.py`.
     fn take_written(&mut self, data: &[u8], details: Span) {
         let by_lifetime = json::get(data, details, "cache_write_tokens_details");
         let [short, long] = ["ttl_30m_tokens", "ttl_12h_tokens"].map(|key| {
@@ -135,14 +137,15 @@ impl OpenaiUsage {
         self.written_long = long;
     }
 
-    /// Output and reasoning of all legs.
+    /// Output and reasoning tokens of all legs.
     pub(super) fn spent(legs: &[Self]) -> (u64, u64) {
         let sum = |of: fn(&Self) -> u64| legs.iter().map(of).sum();
         (sum(|leg| leg.output), sum(|leg| leg.reasoning))
     }
 }
 
-/// Chat's usage of a response that ends with its sentinel: the output, and the input of the next request.
+/// Chat usage of a response that baton ends at the sentinel: the real output, and as input the estimate for
+/// the next request.
 pub(super) fn stopped_chat(legs: &[OpenaiUsage], next_input: u64) -> String {
     chat_usage(next_input, OpenaiUsage::spent(legs).0)
 }
@@ -152,7 +155,8 @@ pub(super) fn chat_usage(input: u64, output: u64) -> String {
     format!(r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}}}"#)
 }
 
-/// The Responses API's usage of a response that ends with its sentinel: the output, and the input of the next request.
+/// Responses usage of a response that baton ends at the sentinel: the real output, and as input the estimate
+/// for the next request.
 pub(super) fn stopped_response(legs: &[OpenaiUsage], next_input: u64) -> String {
     response_usage(next_input, OpenaiUsage::spent(legs))
 }
@@ -174,7 +178,7 @@ mod tests {
         usage.usage()
     }
 
-    /// As the Responses API counts, and as chat does; a server that states the parts alone; and one without details.
+    /// Four shapes: Responses, Chat, a server that reports only the parts, and one without details.
     #[test]
     fn tokens_written_to_the_cache_are_counted_by_their_lifetime() {
         let written = |new, all, long| Usage {

@@ -1,14 +1,14 @@
-//! How a text of ours goes into a message: the shapes that wires share.
+//! Shapes of messages that baton inserts into a transcript, shared between wires.
 
 use super::view::TurnContent;
 use crate::text::json;
 use crate::text::splice::Edit;
 
-/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
-/// it is refused.
+/// Placeholder for a turn that would otherwise be empty or end in thinking. Agents send such a message back,
+/// and the API rejects it.
 pub const EMPTY_TURN: &str = "(The session goes on.)";
 
-/// The member with an id in front of others; nothing without one.
+/// Returns the member `id` followed by a comma, or nothing if there is no id.
 pub(super) fn id_member(id: &str) -> String {
     match id {
         "" => String::new(),
@@ -16,12 +16,12 @@ pub(super) fn id_member(id: &str) -> String {
     }
 }
 
-/// A block of plain text.
+/// Returns a block of text.
 pub(super) fn block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
 }
 
-/// A message of the user's: blocks, and the text as the last one; a string where there are no blocks.
+/// Returns a user message of `blocks` followed by `text`. Without blocks the content is a string.
 pub(super) fn user_message(blocks: &[String], text: &str) -> String {
     let content = match blocks {
         [] => json::quote(text),
@@ -30,14 +30,16 @@ pub(super) fn user_message(blocks: &[String], text: &str) -> String {
     format!(r#"{{"role":"user","content":{content}}}"#)
 }
 
-/// The block as the last one of a list; `None` where there is no list, or an empty one: of two blocks of ours, which are placed
-/// by two passes, neither would know whether it is the first.
+/// Appends the block to a list of blocks. Returns `None` without a list, or if the list is empty.
+///
+/// Two passes place two blocks, and with an empty list neither could know whether it needs a comma.
 pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
     let list = content.list.filter(|_| !content.parts.is_empty())?;
     Some(vec![Edit::insert(list.end - 1, format!(",{block}"))])
 }
 
-/// Makes a list of the part that stands in its place, between the two strings of `around`, and puts the block after it.
+/// Turns a lone part into a list and appends the block. The part is wrapped between the two strings of
+/// `around`.
 pub(super) fn after_lone(content: &TurnContent, around: [&str; 2], block: &str) -> Option<Vec<Edit>> {
     let only = content.parts.first()?.span;
     let [open, close] = around;
@@ -47,7 +49,7 @@ pub(super) fn after_lone(content: &TurnContent, around: [&str; 2], block: &str) 
     ])
 }
 
-/// The text at the end of a string, as a paragraph of its own.
+/// Appends `text` to a string content as a paragraph.
 pub(super) fn in_string(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
     let inside = content.parts.first()?.text?;
     let quoted = json::quote(&format!("\n\n{text}"));

@@ -1,14 +1,18 @@
-//! The one reader of what an element of a transcript is made of, for rewriting and for everything that is derived from
-//! transcripts. Elements are distinguished by their members: a Responses item has a type, a Gemini content has parts,
-//! all others have content, and calls in it or next to it. The wires' shapes do not collide, so an element that stands
-//! alone is read as well. What of it a rewrite may edit, each wire says ([`Turns::content`](super::Turns::content)).
+//! The single reader of transcript elements, for rewriting and for everything derived from transcripts.
+//!
+//! Elements are distinguished by their members. A Responses item has a type, and a Gemini content has parts.
+//! All others have content, with calls in it or next to it. These shapes do not collide, so an element can be
+//! read without its transcript.
+//!
+//! [`Turns::content`](super::Turns::content) decides for each wire which parts a rewrite may edit.
 
 use super::gemini;
 use super::turn::{Role, TurnContent, TurnPart, TurnPartKind};
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
 
-/// Members that hold reasoning next to the content, best first: some servers send the same text under several names.
+/// Members that hold reasoning next to the content, best first. Some servers send the same reasoning under
+/// several names.
 const THOUGHTS: [&[u8]; 5] = [
     b"reasoning_content",
     b"reasoning",
@@ -17,20 +21,22 @@ const THOUGHTS: [&[u8]; 5] = [
     b"thinking_blocks",
 ];
 
-/// The members of an element; what is in its content and in its calls is read in the same walk.
+/// The members of an element. One walk reads them together with its content and calls.
 pub(super) struct ElementMembers<'t> {
     text: &'t [u8],
     span: Span,
-    /// Key, inside its quotes, and value.
+    /// Span of the key, inside its quotes, and of the value.
     all: Vec<(Span, Span)>,
-    /// What its content is made of.
+    /// Parsed content.
     pub(super) blocks: TurnContent,
-    /// The calls next to the content, where it has a list of them.
+    /// Calls next to the content, if the element has a list of them.
     pub(super) calls: Option<Vec<TurnPart>>,
 }
 
 impl<'t> ElementMembers<'t> {
-    /// Reads an element, and where `apart` is set what is in its members. One that breaks off is read up to there.
+    /// Reads an element, with its content and calls if `apart` is set.
+    ///
+    /// If the JSON is truncated, the members before that point are kept.
     pub(super) fn read(text: &'t [u8], span: Span, apart: bool) -> Self {
         let mut found = Self {
             text,
@@ -40,6 +46,8 @@ impl<'t> ElementMembers<'t> {
             calls: None,
         };
         let _ = json::object(text, span.start, |key, at| {
+            // A content that fails to parse falls back to `value_end`, which reports the error and ends the
+            // walk.
             let within = Some(key.of(text)).filter(|_| apart);
             let end = match within.and_then(|key| found.take_apart(key, at)) {
                 Some(end) => end,
@@ -51,7 +59,8 @@ impl<'t> ElementMembers<'t> {
         found
     }
 
-    /// Takes a member's value apart; `None`: it is read as a whole.
+    /// Parses the content or the list of calls. Returns `None` for any other member, which the caller then
+    /// skips as a whole.
     fn take_apart(&mut self, key: &[u8], at: usize) -> Option<usize> {
         let (list, end) = match key {
             b"content" => content(self.text, at).ok()?,
@@ -65,7 +74,7 @@ impl<'t> ElementMembers<'t> {
         Some(end)
     }
 
-    /// The value under a key.
+    /// The value of the last member with this key.
     pub(super) fn get(&self, key: &[u8]) -> Option<Span> {
         let mut found = self
             .all
@@ -75,13 +84,13 @@ impl<'t> ElementMembers<'t> {
         found.next().map(|(_, value)| *value)
     }
 
-    /// The inside of the literal under a key.
+    /// Inside of the string literal under a key.
     pub(super) fn literal(&self, key: &[u8]) -> Option<Span> {
         let value = self.get(key).filter(|value| self.text[value.start] == b'"');
         value.map(Span::inner)
     }
 
-    /// The first value under one of these keys, but for these.
+    /// The first value under one of `keys` that is not one of `but`.
     fn first(&self, keys: &[&[u8]], but: &[&[u8]]) -> Option<Span> {
         let values = keys.iter().filter_map(|key| self.get(key));
         values
@@ -89,13 +98,13 @@ impl<'t> ElementMembers<'t> {
             .find(|value| !but.contains(&value.of(self.text)))
     }
 
-    /// What it is, messages being untyped.
+    /// Type of the element. Elements without a type are messages.
     pub(super) fn kind(&self) -> &'t [u8] {
         self.literal(b"type")
             .map_or(b"message", |kind| kind.of(self.text))
     }
 
-    /// Whether it is nothing but a reference to an item that the provider holds, which may leave its type out.
+    /// Whether the element only refers to an item that the provider stores. References may omit their type.
     pub(super) fn is_reference(&self) -> bool {
         match self.kind() {
             b"message" => {
@@ -106,7 +115,7 @@ impl<'t> ElementMembers<'t> {
         }
     }
 
-    /// A message: its reasoning, its content, then what is next to that.
+    /// Parts of a message: reasoning, content, images, then the parts next to the content.
     fn message(mut self) -> Vec<TurnPart> {
         let thought = self.first(&THOUGHTS, &[b"null", b"\"\"", b"[]", b"{}"]);
         let thought = thought.map(|value| TurnPart::named(value, TurnPartKind::Thinking, None, Some(value)));
@@ -122,14 +131,17 @@ impl<'t> ElementMembers<'t> {
         all
     }
 
-    /// A message without what no rewrite edits; `seen`: what it sees of a block.
+    /// Returns the content of a message that a rewrite may edit.
+    ///
+    /// `seen` maps each block, and turns those that must not be edited into `Other`.
     pub(super) fn edited(mut self, seen: impl Fn(&mut TurnPart)) -> TurnContent {
         let mut content = std::mem::take(&mut self.blocks).edited(seen);
         self.beside(&mut content.parts);
         content
     }
 
-    /// What is next to the content: other statements, then the calls, the one of an older form at the end.
+    /// Appends the parts next to the content: refusal and audio, then the calls, and last a call of the
+    /// deprecated form `function_call`.
     fn beside(self, out: &mut Vec<TurnPart>) {
         let is_there = |value: &Span| !matches!(value.of(self.text), b"null" | b"\"\"" | b"[]");
         let others = self
@@ -140,6 +152,7 @@ impl<'t> ElementMembers<'t> {
             let said = Some(*value).filter(|_| self.text[value.start] == b'"');
             TurnPart::named(*value, TurnPartKind::Other, Some(*key), said)
         }));
+        // Agents built on older SDKs still send the single call that `tool_calls` replaced.
         let older = self.get(b"function_call").filter(is_there);
         out.extend(self.calls.into_iter().flatten());
         out.extend(older.map(|value| {
@@ -151,7 +164,9 @@ impl<'t> ElementMembers<'t> {
         }));
     }
 
-    /// A tool's message: all of it is one result. Ollama's names its tool, and is no more than its content.
+    /// Reads a tool message as one result.
+    ///
+    /// Ollama names the tool in `tool_name`; its result spans only the content.
     pub(super) fn result(&self) -> TurnPart {
         let (tool, content) = (self.literal(b"tool_name"), self.get(b"content"));
         let span = tool.and(content).unwrap_or(self.span);
@@ -159,7 +174,7 @@ impl<'t> ElementMembers<'t> {
         TurnPart::named(span, TurnPartKind::Result, name, content).with_id(self.literal(b"tool_call_id"))
     }
 
-    /// The call that an item of the Responses API is or answers.
+    /// Id of the call that a Responses item makes or answers.
     pub(super) fn call_id(&self) -> Option<Span> {
         self.literal(match self.kind() {
             b"mcp_approval_request" => b"id",
@@ -168,7 +183,7 @@ impl<'t> ElementMembers<'t> {
         })
     }
 
-    /// An item of the Responses API that is no message.
+    /// Reads a Responses item other than a message.
     pub(super) fn item(&self) -> TurnPart {
         let of = |kind, name, value| TurnPart::named(self.span, kind, name, value);
         let (kind, whole) = (self.literal(b"type"), Some(self.span));
@@ -192,7 +207,7 @@ impl<'t> ElementMembers<'t> {
         part.with_id(call_id)
     }
 
-    /// A call that is an item: tools of the provider's own design are named by the item's type.
+    /// Reads an item that is a call. Built-in tools of the provider are named by the item's type.
     fn item_call(&self) -> TurnPart {
         let kind = self.literal(b"type").unwrap_or_default();
         let built_in = Span::new(kind.start, kind.end.saturating_sub("_call".len()).max(kind.start));
@@ -202,7 +217,7 @@ impl<'t> ElementMembers<'t> {
     }
 }
 
-/// The parts of an element, in the order in which the model reads them; none where it is not JSON.
+/// Parts of an element, in the order that the model reads them. Empty if the element is not JSON.
 pub fn parts(text: &[u8], span: Span, role: Role) -> Vec<TurnPart> {
     if text.get(span.start) == Some(&b'"') {
         return vec![TurnPart::literal(span)];
@@ -218,7 +233,7 @@ pub fn parts(text: &[u8], span: Span, role: Role) -> Vec<TurnPart> {
     }
 }
 
-/// What the content of an element is made of, without what is next to it. One that breaks off is read up to there.
+/// Content of an element, without the parts next to it. Truncated JSON is read up to that point.
 pub(super) fn content_of(text: &[u8], span: Span) -> TurnContent {
     let mut found = TurnContent::default();
     let _ = json::object(text, span.start, |key, at| {
@@ -232,7 +247,7 @@ pub(super) fn content_of(text: &[u8], span: Span) -> TurnContent {
     found
 }
 
-/// What the list at `at` is made of, and where it ends.
+/// Parses the list at `at`. Returns its parts and its end.
 fn list(
     text: &[u8],
     at: usize,
@@ -244,7 +259,7 @@ fn list(
     Ok((TurnContent { parts, list }, end))
 }
 
-/// What the content at `at` is made of, a string or a list of blocks, and where it ends.
+/// Parses the content at `at`, a string or a list of blocks. Returns its parts and its end.
 fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> {
     if text.get(at) == Some(&b'[') {
         return list(text, at, block);
@@ -257,7 +272,7 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> 
     Ok((content, end))
 }
 
-/// Adds a block with a type, and returns its end; a text's own type is its name.
+/// Appends a content block and returns its end. Blocks of text are named by their type.
 fn block(text: &[u8], at: usize, parts: &mut Vec<TurnPart>) -> WalkResult {
     if text.get(at) != Some(&b'{') {
         let span = Span::new(at, json::value_end(text, at)?);
@@ -314,12 +329,13 @@ fn block_kind(kind: &[u8], says: Option<Span>) -> TurnPartKind {
     }
 }
 
-/// The elements of a list of calls that is next to a content.
+/// Elements of a list of calls that stands next to the content.
 pub(super) fn calls(text: &[u8], calls: Span) -> Vec<TurnPart> {
     list(text, calls.start, call).map_or(Vec::new(), |(calls, _)| calls.parts)
 }
 
-/// Adds an element of `tool_calls`, and returns its end: what it calls is in a member of its own.
+/// Appends an element of `tool_calls` and returns its end. The name and arguments are nested in `function` or
+/// `custom`.
 fn call(text: &[u8], at: usize, parts: &mut Vec<TurnPart>) -> WalkResult {
     let mut part = TurnPart::new(Span::new(at, at), TurnPartKind::Call);
     part.span.end = match text.get(at) {
@@ -330,7 +346,7 @@ fn call(text: &[u8], at: usize, parts: &mut Vec<TurnPart>) -> WalkResult {
     Ok(part.span.end)
 }
 
-/// Takes a call's id, name and arguments, here or a level down.
+/// Reads a call's id, name and arguments, at this level or one below.
 fn function(text: &[u8], at: usize, part: &mut TurnPart) -> WalkResult {
     json::object(text, at, |key, at| {
         let key = key.of(text);

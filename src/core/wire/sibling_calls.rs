@@ -1,5 +1,5 @@
-//! The calls that hidden pairs name as their siblings: found for all pairs together, so that many pairs in a large
-//! transcript cost one walk over it.
+//! Finds the calls that hidden pairs name as siblings, for all pairs together: many pairs in a large
+//! transcript cost one walk.
 
 use std::collections::HashMap;
 
@@ -9,30 +9,31 @@ use super::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 use crate::record::HiddenPair;
 use crate::text::cost;
 
-/// Up to this many ids are searched for one by one: a search is many times faster than a walk over all calls.
+/// Maximum number of ids that are searched for separately. A byte search is many times faster than parsing
+/// all calls.
 const FEW: usize = 4;
 
-/// Where a call is in a transcript.
+/// Position of a call in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallAt {
     pub turn: usize,
-    /// Which part of the turn it is.
+    /// Index of the part in its turn.
     pub part: usize,
 }
 
-/// A hidden pair and the call that it goes next to.
+/// A hidden pair and its sibling, the call next to it.
 #[derive(Debug, Clone, Copy)]
 pub struct SiblingPair<'a> {
-    /// The sibling.
+    /// Position of the sibling.
     pub at: CallAt,
     pub pair: &'a HiddenPair,
 }
 
-/// Ids that are searched for in one walk over a transcript.
+/// Ids to find in one walk over a transcript.
 pub(super) struct WantedIds<'a, T> {
     found: HashMap<&'a [u8], Option<T>>,
     missing: usize,
-    /// The ids where they are few: a search for these is many times faster than reading a turn.
+    /// Searchers for the ids if there are few. A search is many times faster than parsing a turn.
     few: Vec<memmem::Finder<'static>>,
 }
 
@@ -49,7 +50,7 @@ impl<'a, T: Copy> WantedIds<'a, T> {
         }
     }
 
-    /// Whether there is more to search for, and bytes of a turn may have it.
+    /// Whether ids are missing, and the bytes of a turn may contain one.
     pub(super) fn may_be_in(&self, raw: &[u8]) -> bool {
         if self.missing == 0 {
             return false;
@@ -58,7 +59,7 @@ impl<'a, T: Copy> WantedIds<'a, T> {
         self.few.is_empty() || self.few.iter().any(|id| id.find(raw).is_some())
     }
 
-    /// What this id is the first of.
+    /// Records the first occurrence of an id.
     pub(super) fn take(&mut self, id: &[u8], what: T) {
         if let Some(missing @ None) = self.found.get_mut(id) {
             *missing = Some(what);
@@ -71,7 +72,7 @@ impl<'a, T: Copy> WantedIds<'a, T> {
     }
 }
 
-/// The calls of a turn, each with where it is.
+/// Calls of a turn with their positions.
 pub(super) fn calls_in(
     view: &View,
     turn: usize,
@@ -81,7 +82,7 @@ pub(super) fn calls_in(
     calls.map(move |(part, call)| (CallAt { turn, part }, call))
 }
 
-/// The calls of these ids at or after offset `from`.
+/// Finds the calls with these ids, at or after offset `from`.
 pub(super) fn find_by_ids(view: &View, ids: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let mut wanted = WantedIds::new(ids.iter().copied());
     let first = view.turns.partition_point(|t| t.span.end <= from);
@@ -101,14 +102,15 @@ pub(super) fn find_by_ids(view: &View, ids: &[&str], from: usize) -> Vec<Option<
     ids.iter().map(|id| wanted.found(id)).collect()
 }
 
-/// The changes that restore pairs where content and calls are two lists of a message. The call goes among the calls,
-/// which alone count; the `result` goes right after the message.
+/// Returns the changes that restore pairs in messages with separate lists of content and calls.
+///
+/// Only the list of calls determines the order. The call is inserted there, and `result` follows the message.
 pub(super) fn among_calls(
     view: &View,
     besides: &[SiblingPair<'_>],
     result: fn(&HiddenPair) -> String,
 ) -> Vec<Vec<TurnChange>> {
-    // Of each message, its calls, and which of its parts they are.
+    // For each message, its calls and their part indices.
     let mut messages: HashMap<usize, (Vec<TurnPart>, Vec<usize>)> = HashMap::new();
     let changes = besides.iter().map(|SiblingPair { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {

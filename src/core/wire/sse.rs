@@ -1,4 +1,5 @@
-//! Server-sent events, as frames: where one ends, and what its data is. Says nothing of what they mean.
+//! Server-sent events as frames: their ends and their data, independent of the meaning.
+//!
 //! Rules: WHATWG HTML, section "Server-sent events".
 
 use std::borrow::Cow;
@@ -9,22 +10,22 @@ use memchr::{memchr2, memchr2_iter};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
 
-/// What the last bytes seen say about a frame's end; it survives from one read to the next.
+/// State of the search for a frame's end. It survives from one read to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum FrameEndScan {
     /// Inside a line.
     Line,
-    /// At the start of a line: a line break here ends the frame.
+    /// At the start of a line. A line break here ends the frame.
     #[default]
     LineStart,
-    /// After a carriage return that ended a line; a line feed may belong to it.
+    /// After a carriage return that ended a line. A line feed may belong to it.
     Return,
-    /// After a carriage return that ended the frame; a line feed may belong to it.
+    /// After a carriage return that ended the frame. A line feed may belong to it.
     EndReturn,
 }
 
 impl FrameEndScan {
-    /// Offsets in `chunk` after each frame's end.
+    /// Offsets in `chunk` after the end of each frame.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
@@ -37,7 +38,8 @@ impl FrameEndScan {
             }
             let (next, ended) = step(*self, chunk[at]);
             if ended {
-                // After this byte; a frame ended by a lone return ends before the byte that shows it.
+                // The end is after this byte. If a lone carriage return ended the frame, the end is before
+                // the byte that reveals it.
                 ends.push(if *self == FrameEndScan::EndReturn && chunk[at] != b'\n' {
                     at
                 } else {
@@ -51,7 +53,7 @@ impl FrameEndScan {
     }
 }
 
-/// One byte at or after a line's end.
+/// Processes a byte at or after the end of a line. Returns the new state, and whether a frame ended.
 fn step(scan: FrameEndScan, byte: u8) -> (FrameEndScan, bool) {
     match (scan, byte) {
         (FrameEndScan::EndReturn, b'\n') => (FrameEndScan::LineStart, true),
@@ -65,12 +67,13 @@ fn step(scan: FrameEndScan, byte: u8) -> (FrameEndScan, bool) {
     }
 }
 
-/// The data of a frame: its `data` lines joined by line feeds. Empty where it has none (a comment, a lone
-/// `retry`).
+/// Data of a frame: its `data` lines joined by line feeds. Empty if it has none, as in a comment or a lone
+/// `retry`.
 pub fn data(frame: &[u8]) -> Cow<'_, [u8]> {
     let mut found: Cow<'_, [u8]> = Cow::Borrowed(&[]);
     let mut of_data = 0;
     for line in lines(frame) {
+        // A stream may begin with a byte order mark.
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         let Some(value) = field(line, b"data") else {
             continue;
@@ -87,14 +90,14 @@ pub fn data(frame: &[u8]) -> Cow<'_, [u8]> {
     found
 }
 
-/// The lines of a frame.
+/// Lines of a frame.
 fn lines(frame: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = memchr2_iter(b'\n', b'\r', frame).chain([frame.len()]);
     let mut from = 0;
     ends.map(move |end| &frame[std::mem::replace(&mut from, end + 1)..end])
 }
 
-/// The value of a line `name: value`, one space removed.
+/// Value of a line `name: value`, without one leading space.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let rest = line.strip_prefix(name)?;
     if rest.is_empty() {
@@ -104,20 +107,22 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Some(value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// The frame with edits made in its data: `data` is what `data()` gave for `raw`, and the edits are in its
-/// offsets. Everything else of the frame stays as it is.
+/// Applies edits to the data of a frame; everything else stays unchanged.
+///
+/// `data` must be the result of `data()` for `raw`, and the edits use its offsets.
 pub fn edited(raw: &Bytes, data: &[u8], mut edits: Vec<Edit>) -> Bytes {
     if edits.is_empty() {
         return raw.clone();
     }
     let offset = (data.as_ptr() as usize).wrapping_sub(raw.as_ptr() as usize);
+    // Data of one line is a slice of the frame, so the edits only need to be moved.
     if offset.checked_add(data.len()).is_some_and(|end| end <= raw.len()) {
         for edit in &mut edits {
             edit.span = Span::new(edit.span.start + offset, edit.span.end + offset);
         }
         return splice::edited(raw, edits);
     }
-    // Data of several lines: the frame is rewritten, with the fields it had.
+    // Multi-line data is not a slice of the frame, so the frame is written again with its other fields.
     let data = splice::edited(&Bytes::copy_from_slice(data), edits);
     let mut out = Vec::new();
     for line in lines(raw).filter(|l| !l.is_empty() && field(l, b"data").is_none()) {
@@ -133,12 +138,12 @@ pub fn edited(raw: &Bytes, data: &[u8], mut edits: Vec<Edit>) -> Bytes {
     out.into()
 }
 
-/// A frame with a named event.
+/// Formats a frame with a named event.
 pub fn named(event: &str, data: &str) -> Bytes {
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }
 
-/// A frame of data alone.
+/// Formats a frame that has only data.
 pub fn unnamed(data: &str) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
 }

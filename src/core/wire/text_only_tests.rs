@@ -1,4 +1,4 @@
-//! Requests for a text alone, on every wire: what is edited, and that all else stays byte for byte.
+//! Requests that ask only for text, on every wire: the edits, and that all other bytes stay unchanged.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -109,7 +109,7 @@ fn after_a_refusal_the_request_has_nothing_added() {
     );
 }
 
-/// Requests of each wire that force a call, and have the provider store nothing.
+/// Requests that force a call and forbid storage, for each wire.
 const FORCED: [(WireId, &str); 8] = [
     (
         WireId::Anthropic,
@@ -145,7 +145,8 @@ const FORCED: [(WireId, &str); 8] = [
     ),
 ];
 
-/// Some models refuse a choice that forces a call. What the agent says of storage holds for what it does not see, too.
+/// Some models reject a tool choice that forces a call. The agent's storage setting also holds for requests
+/// that it does not see.
 #[test]
 fn a_request_for_a_text_forces_no_call_and_is_stored_no_more_than_the_agents() {
     for (id, body) in FORCED {
@@ -211,7 +212,7 @@ fn a_lone_text_has_the_settings_and_neither_tools_nor_history() {
     }
 }
 
-/// The agent's transcript was no list.
+/// The agent's transcript was a single string or object instead of a list.
 #[test]
 fn a_lone_text_is_in_a_list_also_where_the_transcript_was_in_none() {
     for (id, body, expected) in [
@@ -230,7 +231,7 @@ fn a_lone_text_is_in_a_list_also_where_the_transcript_was_in_none() {
     }
 }
 
-/// Whatever is around the transcript, the result is JSON and is read again.
+/// Members in any order around the transcript yield JSON that parses again.
 #[test]
 fn members_in_any_order_make_a_request_that_is_read() {
     let contents = json!([{"role": "user", "parts": [{"text": "a"}]}]);

@@ -1,16 +1,16 @@
-//! The elements of a transcript, as far as all wires have them in common.
+//! Elements of a transcript, as far as all wires share them.
 
 use crate::text::Span;
 use crate::text::splice::Edit;
 
-/// One element of the transcript: a message, an item, a content.
+/// An element of the transcript: a message, an item or a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// The whole element.
+    /// Span of the whole element.
     pub span: Span,
-    /// The role of its speaker.
+    /// Role of the speaker.
     pub role: Role,
-    /// Which text of the view its spans are in: 0 is the agent's body, and a rewritten turn has one of its own.
+    /// Which buffer of the view the spans refer to: 0 is the agent's body, `n` is `View::made[n - 1]`.
     pub text: usize,
 }
 
@@ -21,21 +21,21 @@ impl Turn {
     }
 }
 
-/// A change at a turn of a transcript, which the number names.
+/// A change at the turn with this number.
 #[derive(Debug, Clone)]
 pub enum TurnChange {
-    /// An element in front of it.
+    /// Insert an element before the turn.
     Before(usize, String),
-    /// An element after it.
+    /// Insert an element after the turn.
     After(usize, String),
-    /// An edit of its own text.
+    /// Edit the turn's bytes.
     Within(usize, Edit),
-    /// It is left out.
+    /// Omit the turn.
     LeftOut(usize),
 }
 
 impl TurnChange {
-    /// Edits of a turn's own text.
+    /// Wraps edits of a turn's bytes.
     pub(crate) fn within(turn: usize, edits: Vec<Edit>) -> Vec<Self> {
         let edits = edits.into_iter();
         edits.map(|edit| Self::Within(turn, edit)).collect()
@@ -51,18 +51,18 @@ impl TurnChange {
 }
 
 named! {
-    /// Whose turn it is.
+    /// Speaker of a turn.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Role {
         /// System or developer.
         System = "system",
-        /// The user, tool results included where the wire puts them there.
+        /// The user; on some wires also tool results.
         User = "user",
         /// The model.
         Assistant = "assistant",
-        /// A tool's result as a turn of its own.
+        /// A tool result that is a turn of its own.
         Tool = "tool",
-        /// An item that changes which tools exist.
+        /// An item that changes the available tools.
         Tools = "tools",
         /// Anything else.
         Other = "other",
@@ -70,28 +70,29 @@ named! {
 }
 
 impl Role {
-    /// Whether such a turn belongs to the conversation itself: no system message, and no change of the tools.
+    /// Whether turns of this role belong to the conversation itself, unlike system messages and tool changes.
     pub fn is_spoken(self) -> bool {
         !matches!(self, Self::System | Self::Tools)
     }
 
-    /// Whether the model may have made it: items of kinds that are not known are mostly its own.
+    /// Whether the model may have created turns of this role. Most items of unknown types come from the
+    /// model.
     pub fn may_be_models(self) -> bool {
         matches!(self, Self::Assistant | Self::Other)
     }
 }
 
-/// What a turn is made of.
+/// Content of a turn.
 #[derive(Debug, Clone, Default)]
 pub struct TurnContent {
-    /// Its parts, in order.
+    /// Parts in order.
     pub parts: Vec<TurnPart>,
-    /// The content array, brackets included; `None` where the content is a string or nothing.
+    /// The content array including its brackets, or `None` if the content is a string or absent.
     pub list: Option<Span>,
 }
 
 impl TurnContent {
-    /// Nothing but this part, outside of a list.
+    /// Content of a single part outside a list.
     pub(super) fn from_part(part: TurnPart) -> Self {
         Self {
             parts: vec![part],
@@ -99,7 +100,7 @@ impl TurnContent {
         }
     }
 
-    /// The same with what a rewrite sees of each block: what it must not edit is made `Other`.
+    /// Applies `seen` to each block. It turns parts that a rewrite must not edit into `Other`.
     pub(super) fn edited(mut self, seen: impl Fn(&mut TurnPart)) -> Self {
         if self.list.is_some() {
             self.parts.iter_mut().for_each(seen);
@@ -108,31 +109,32 @@ impl TurnContent {
     }
 }
 
-/// A part of a turn, as spans of the text that the turn is in.
+/// A part of a turn, as spans of the turn's buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnPart {
-    /// The block, or the string literal where the content is a string.
+    /// The block, or the string literal if the content is a string.
     pub span: Span,
     pub kind: TurnPartKind,
-    /// The inside of its text literal.
+    /// Inside of the text literal.
     pub text: Option<Span>,
-    /// The inside of its call id literal (calls and results).
+    /// Inside of the call id literal (calls and results).
     pub id: Option<Span>,
-    /// The inside of its name: of the tool that is called or answers, else of its type. `None`, where it has no type:
-    /// it goes by its first member.
+    /// Inside of the name literal: the tool that is called or answers, otherwise the part's type.
+    ///
+    /// `None` means that the part has no type and is named by its first member.
     pub name: Option<Span>,
-    /// What is said in it, a value: a call's arguments, what a tool answered, reasoning, the data of a picture.
+    /// Payload: a call's arguments, a tool's output, reasoning, or image data.
     pub value: Option<Span>,
-    /// More that is said, after it.
+    /// Additional payload after `value`.
     pub more: Option<Span>,
-    /// The inside of its signature literal (Gemini).
+    /// Inside of the signature literal (Gemini).
     pub signature: Option<Span>,
-    /// Whether the tool failed; `None` where the wire has no place to say so.
+    /// Whether the tool failed, or `None` if the wire has no member for that.
     pub failed: Option<bool>,
 }
 
 impl TurnPart {
-    /// A part of which nothing else is known.
+    /// A part with only a span and a kind.
     pub(super) fn new(span: Span, kind: TurnPartKind) -> Self {
         Self {
             span,
@@ -141,7 +143,7 @@ impl TurnPart {
         }
     }
 
-    /// A text whose inside is there.
+    /// A part of text; `inside` is the inside of its literal.
     pub(super) fn of_text(span: Span, inside: Span) -> Self {
         Self {
             text: Some(inside),
@@ -149,12 +151,12 @@ impl TurnPart {
         }
     }
 
-    /// A text that is nothing but a string.
+    /// A part that is a plain string literal.
     pub(super) fn literal(span: Span) -> Self {
         Self::of_text(span, span.inner())
     }
 
-    /// Something of this name that says `value`.
+    /// A part with a name and a payload.
     pub(super) fn named(span: Span, kind: TurnPartKind, name: Option<Span>, value: Option<Span>) -> Self {
         Self {
             name,
@@ -171,17 +173,17 @@ impl TurnPart {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TurnPartKind {
     Text,
-    /// A call of a tool.
+    /// Tool call.
     Call,
-    /// A tool's result.
+    /// Tool result.
     Result,
     /// Reasoning.
     Thinking,
-    /// A picture; with a value, any other data, of the type that it states.
+    /// An image. With a `value`, other media of the type that the part states.
     Image,
-    /// A change of which tools exist.
+    /// Change of the available tools.
     ToolChange,
-    /// A provider's summary of earlier turns.
+    /// The provider's summary of earlier turns.
     Compaction,
     /// Anything else.
     #[default]

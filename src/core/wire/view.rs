@@ -1,4 +1,4 @@
-//! A request as spans: what a rewrite has to know of it, and nothing else.
+//! A request as spans of its body, limited to the parts that a rewrite needs.
 
 pub use super::edits::{beside, edited_part, kept, without, without_member};
 pub(super) use super::edits::{first_member, members_without, set_member};
@@ -13,26 +13,26 @@ use std::borrow::Cow;
 use std::fmt;
 
 named! {
-    /// What a request asks for, as far as a rewrite cares.
+    /// Purpose of a request, as far as a rewrite depends on it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Operation {
-        /// A model's answer.
+        /// Generate a response.
         Generate = "generate",
-        /// The size of a request: rewritten like the real one, so that the number is honest.
+        /// Count tokens. The request is rewritten like the real one, so that the count is correct.
         Count = "count",
-        /// A compaction by the provider: cut, but never tooled.
+        /// Compact the transcript on the provider's side. The request is cut, but does not get the tool.
         Compact = "compact",
     }
 }
 
-/// Why a body is relayed as it is.
+/// Reason why a body is relayed unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreadReason {
     /// Not JSON at this offset.
     NotJson(usize),
-    /// JSON, and not of the shape this wire has.
+    /// JSON of a different shape than this wire has.
     OtherShape,
-    /// A key that a rewrite would touch occurs twice: parsers disagree on which one counts.
+    /// A key that a rewrite would touch occurs twice. Parsers disagree about which value counts.
     RepeatedKey,
 }
 
@@ -46,36 +46,36 @@ impl fmt::Display for UnreadReason {
     }
 }
 
-/// An agent's request, indexed.
+/// A parsed request.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// The API that the request is for.
+    /// API that the request is for.
     pub wire: WireId,
     /// The whole body.
     pub body: Bytes,
-    /// The members of the object that holds the transcript: the body, or an envelope in it. Each is the inside of its key,
-    /// and its value.
+    /// Members of the object that holds the transcript: of the body, or of an envelope in it. Each is the
+    /// span of the key, inside its quotes, and of the value.
     pub around: Vec<(Span, Span)>,
-    /// The array of turns, brackets included.
+    /// The array of turns, including its brackets.
     pub list: Span,
-    /// Its elements, in order.
+    /// Elements of that array, in order.
     pub turns: Vec<Turn>,
-    /// The texts of turns that a rewrite made.
+    /// Buffers of turns that a rewrite created.
     pub made: Vec<Bytes>,
     pub tools: Option<ToolList>,
-    /// What decides whether the tool is offered.
+    /// Properties that decide whether the tool is offered.
     pub facts: RequestFacts,
 }
 
 impl View {
-    /// Bytes of the request outside of the conversation: the system prompt, the tools, the parameters.
+    /// Bytes outside the conversation: system prompt, tools and parameters.
     pub fn fixed_bytes(&self) -> usize {
         let spoken = self.turns.iter().filter(|turn| turn.role != Role::System);
         let spoken: usize = spoken.map(|turn| turn.span.len()).sum();
         self.body.len().saturating_sub(spoken)
     }
 
-    /// No request, to this API.
+    /// An empty request to this API.
     pub fn empty(wire: WireId) -> Self {
         Self {
             wire,
@@ -89,7 +89,7 @@ impl View {
         }
     }
 
-    /// A request to this API of whose body nothing is read yet.
+    /// A request to this API whose body is not parsed yet.
     pub(super) fn unread(wire: WireId, body: &Bytes, facts: RequestFacts) -> Self {
         Self {
             body: body.clone(),
@@ -98,17 +98,17 @@ impl View {
         }
     }
 
-    /// The bytes of a span.
+    /// Bytes of a span.
     pub fn text(&self, span: Span) -> &[u8] {
         span.of(&self.body)
     }
 
-    /// The bytes of a span as text; JSON that is not UTF-8 is taken as it is, byte for byte, elsewhere.
+    /// A span as a string. Invalid UTF-8 is replaced here only; rewrites copy the bytes unchanged.
     pub fn str(&self, span: Span) -> Cow<'_, str> {
         lossy(self.text(span))
     }
 
-    /// The text that the spans of a turn and of its parts are in.
+    /// The buffer that the spans of a turn and its parts refer to.
     pub fn text_of(&self, turn: usize) -> &Bytes {
         match self.turns.get(turn).map_or(0, |turn| turn.text) {
             0 => &self.body,
@@ -116,17 +116,17 @@ impl View {
         }
     }
 
-    /// The bytes of a turn.
+    /// Bytes of a turn.
     pub fn raw(&self, turn: usize) -> &[u8] {
         self.turns[turn].span.of(self.text_of(turn))
     }
 
-    /// A span of a turn as text.
+    /// A span of a turn as a string.
     pub fn str_in(&self, turn: usize, span: Span) -> Cow<'_, str> {
         lossy(span.of(self.text_of(turn)))
     }
 
-    /// The turn that holds this offset of the agent's body.
+    /// Index of the turn that contains this offset of the agent's body.
     pub fn turn_at(&self, offset: usize) -> Option<usize> {
         let i = self.turns.partition_point(|t| t.span.end <= offset);
         self.turns
@@ -135,7 +135,8 @@ impl View {
             .then_some(i)
     }
 
-    /// Whether the transcript's bytes hold one of these: decided before anything of it is read.
+    /// Whether the transcript contains one of these words. A byte search, so that most requests need no
+    /// parsing.
     pub(super) fn transcript_has(&self, words: &[&str]) -> bool {
         let transcript = self.text(self.list);
         words
@@ -143,7 +144,8 @@ impl View {
             .any(|word| memmem::find(transcript, word.as_bytes()).is_some())
     }
 
-    /// Whether this string is a value outside of the transcript, or in a turn of it that may change which tools exist.
+    /// Whether this string occurs as a value outside the transcript, or in a turn that may change the
+    /// available tools.
     pub fn has_beside_transcript(&self, value: &str) -> bool {
         let quoted = json::quote(value);
         let holds = |span: Span| memmem::find(self.text(span), quoted.as_bytes()).is_some();
@@ -152,16 +154,18 @@ impl View {
             || self.has_in_changes(value)
     }
 
-    /// Whether a tool of the agent's has the name of one of these.
+    /// Whether a tool of the agent has the same name as a tool of baton.
     pub fn has_tool_named(&self, ours: ToolNames) -> bool {
         self.tools.is_some_and(|tools| tools.taken)
             || ours.iter().any(|name| match name {
+                // `taken` already covers the list of tools for this name; only later tool changes are left to
+                // search.
                 TOOL_NAME => self.has_in_changes(name),
                 _ => self.has_beside_transcript(name),
             })
     }
 
-    /// Whether this string is a value in a turn that may change which tools exist.
+    /// Whether this string occurs as a value in a turn that may change the available tools.
     fn has_in_changes(&self, value: &str) -> bool {
         let mut changes = self.turns.iter().filter(|turn| !turn.role.is_spoken()).peekable();
         if changes.peek().is_none() {
@@ -171,36 +175,36 @@ impl View {
         changes.any(|turn| memmem::find(self.text(turn.span), quoted.as_bytes()).is_some())
     }
 
-    /// How many leading turns are the system's.
+    /// Number of leading turns that do not belong to the conversation itself, such as system messages.
     pub fn leading(&self) -> usize {
         self.turns.iter().take_while(|t| !t.role.is_spoken()).count()
     }
 
-    /// The last turn that belongs to the conversation itself.
+    /// Last turn that belongs to the conversation itself.
     pub fn last_spoken(&self) -> Option<usize> {
         self.turns.iter().rposition(|t| t.role.is_spoken())
     }
 
-    /// Whether the request is one message of the user's, with no system prompt and nothing before it.
+    /// Whether the request is a single user message without a system prompt or a previous response.
     pub fn is_lone_message(&self) -> bool {
         !self.facts.system
             && self.facts.previous.is_none()
             && matches!(self.turns[..], [turn] if turn.role == Role::User)
     }
 
-    /// Whether the model has spoken before.
+    /// Whether the model has already produced output in this transcript.
     pub fn under_way(&self) -> bool {
         self.turns.iter().any(|t| t.role == Role::Assistant)
     }
 }
 
-/// A body, and where its turns are.
+/// A body and the positions of its turns.
 #[derive(Debug, Clone, Default)]
 pub struct LocatedBody {
     pub text: Bytes,
-    /// The array of turns, brackets included; empty where none were found.
+    /// The array of turns, including its brackets; empty if there is none.
     pub list: Span,
-    /// Its elements, in order.
+    /// Elements of that array, in order.
     pub turns: Vec<Turn>,
 }
 
@@ -214,32 +218,33 @@ impl From<&View> for LocatedBody {
     }
 }
 
-/// The turns of a transcript.
+/// Reading of a transcript's turns.
 pub trait Turns {
-    /// What a turn is made of, for `View::content` alone. Its spans are in `text`, the text that the turn is in.
+    /// Parses a turn. Called only by `View::content`; `text` is the buffer that the turn's spans refer to.
     fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent;
 
-    /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
+    /// Whether the transcript contains anything bound to its prefix, such as signed thinking or encrypted
+    /// reasoning.
     fn bound(&self, view: &View) -> bool;
 }
 
 /// The list of tools in a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolList {
-    /// Offset of the list's closing bracket: where ours goes.
+    /// Offset of the list's closing bracket, where baton's tools are inserted.
     pub end: usize,
-    /// How many there are.
+    /// Number of tools.
     pub count: usize,
-    /// Whether one of them is run by the agent.
+    /// Whether the agent runs at least one of them.
     pub client: bool,
-    /// Whether one of them has our name.
+    /// Whether one of them has the name of baton's handoff tool.
     pub taken: bool,
-    /// Whether their schemas are in the older of two styles (Gemini: `parameters`).
+    /// Whether the schemas use the older of two styles (Gemini: `parameters`).
     pub old_style: bool,
 }
 
 impl ToolList {
-    /// The edit that puts our tools after the others.
+    /// Returns the edit that appends baton's tools.
     pub fn with(&self, ours: &ToolTable, shape: ToolShape) -> Edit {
         let [before, name, description, after] = shape.around;
         let mut text = String::new();
@@ -266,17 +271,17 @@ impl ToolList {
     }
 }
 
-/// How a tool of ours is declared.
+/// Declaration of a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolShape {
-    /// What is before, between and after its name, its description and its schema.
+    /// JSON before the name, between name, description and schema, and after the schema.
     pub around: [&'static str; 4],
-    /// Whether the schema is OpenAPI's kind.
+    /// Whether the schema follows OpenAPI instead of JSON Schema.
     pub openapi: bool,
 }
 
 impl ToolShape {
-    /// With a schema in JSON Schema.
+    /// A declaration with a JSON Schema.
     pub fn new(around: [&'static str; 4]) -> Self {
         Self {
             around,
@@ -285,57 +290,58 @@ impl ToolShape {
     }
 }
 
-/// Whether the model may choose.
+/// Freedom of the model to call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolChoice {
-    /// It may.
+    /// The model decides.
     #[default]
     Auto,
-    /// It may call nothing.
+    /// The model must not call a tool.
     None,
-    /// It must call something.
+    /// The model must call a tool.
     Forced,
 }
 
-/// What decides whether the tool is offered, and a few things worth logging.
+/// Properties that decide whether the tool is offered, and a few that are only logged.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFacts {
     /// Model as requested.
     pub model: Option<String>,
-    /// Whether a stream was requested.
+    /// Whether the agent requested a stream.
     pub stream: bool,
-    /// `tool_choice` and its kin.
+    /// Value of `tool_choice` or the wire's equivalent.
     pub choice: ToolChoice,
-    /// A system prompt next to the transcript.
+    /// Whether there is a system prompt next to the transcript.
     pub system: bool,
-    /// Output bound to a JSON schema: a sentinel would break it.
+    /// Whether the output is bound to a JSON schema, which a sentinel would violate.
     pub structured: bool,
-    /// More than one choice was requested.
+    /// Whether more than one choice is requested.
     pub many: bool,
-    /// Too little room for a call (`max_tokens` and its kin).
+    /// Whether the output limit (`max_tokens` or the wire's equivalent) leaves no room for a call.
     pub cramped: bool,
-    /// The provider holds the conversation, or runs the request in the background.
+    /// Whether the provider stores the conversation or runs the request in the background.
     pub server_side: bool,
-    /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
+    /// Anthropic only: the request contains the whole conversation and asks the provider to store it from
+    /// here on.
     pub begins_thread: bool,
-    /// It says how much of its history the agent could clear.
+    /// Whether the agent states how much of its history it could clear.
     pub context_hint: bool,
-    /// A compaction or summary.
+    /// Whether the request asks for a compaction or a summary.
     pub summary: bool,
-    /// A session id from the body.
+    /// Session id from the body.
     pub session: Option<String>,
-    /// The names of our tools: calls of these are not the agent's.
+    /// Names of baton's tools. Calls with these names do not belong to the agent.
     pub ours: ToolNames,
-    /// Chat: whether the agent requested usage in the stream.
+    /// Chat only: the agent requested usage in the stream.
     pub wants_usage: bool,
-    /// Responses: the provider does not store the response, so that no later request continues it by its id.
+    /// Responses only: the provider does not store the response, so no later request continues it by id.
     pub unstored: bool,
-    /// Responses: the response this request continues. The provider holds what came before it.
+    /// Responses only: the response that this request continues. The provider stores everything before it.
     pub previous: Option<PreviousResponse>,
 }
 
 impl RequestFacts {
-    /// The facts of a request of which only the operation is known.
+    /// Facts of a request when only the operation is established.
     pub(super) fn for_operation(operation: Operation) -> Self {
         Self {
             summary: operation == Operation::Compact,
@@ -344,37 +350,38 @@ impl RequestFacts {
     }
 }
 
-/// A reference to an earlier response, as the agent knows it.
+/// A reference to an earlier response, with the id that the agent received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviousResponse {
-    /// Its literal in the body.
+    /// Span of the literal in the body.
     pub value: Span,
     pub id: String,
 }
 
-/// What an item of ours is.
+/// Kind of an injected item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedKind {
     Sentinel,
     Aside,
-    /// The placeholder where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
+    /// The placeholder for a response without any output of the model: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
-    /// An answer of baton's own.
+    /// A synthetic response.
     SyntheticResponse,
 }
 
-/// An item of ours that is recognised by its id (Responses), even if its text has changed.
+/// An injected item, recognized by its id (Responses) even if its text has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedItem {
     pub turn: usize,
-    /// The handoff's id, or the aside's; nil where it is neither.
+    /// Id of the handoff or the aside, or nil for other kinds.
     pub id: uuid::Uuid,
     pub kind: InjectedKind,
-    /// Nothing but a reference, which means nothing to upstream.
+    /// Whether the item is only a reference. Upstream does not know its id.
     pub reference: bool,
 }
 
-/// Members that state the requested thinking effort, of all wires: besides the model, a provider's cache depends on it.
+/// Keys of the settings for thinking effort, for all wires. Like the model, they are part of a provider's
+/// cache key.
 const EFFORT: [&str; 6] = [
     "\"effort\"",
     "\"reasoning_effort\"",
@@ -384,12 +391,12 @@ const EFFORT: [&str; 6] = [
     "\"think\"",
 ];
 
-/// Bytes of one statement: settings are short, and a tool's schema may use these words, too.
+/// Maximum length of a setting's value. A tool's schema may use these keys as well, but with longer values.
 const EFFORT_BYTES: usize = 120;
 
 impl View {
-    /// The settings of effort and thinking, as they are written; empty where there are none. It is looked for next to the
-    /// turns only.
+    /// Returns the settings of effort and thinking as written, or an empty string without any. Only the
+    /// members around the transcript are searched.
     pub fn effort(&self) -> String {
         let beside = [
             Span::new(0, self.list.start),
@@ -409,7 +416,8 @@ impl View {
     }
 }
 
-/// The short value of a key that ends here. Of a string that has the word, no colon follows.
+/// Returns the short value of the key that ends at `key_end`. A string that merely contains the word has no
+/// colon after it.
 fn value_after(text: &[u8], key_end: usize) -> Option<&[u8]> {
     let colon = json::blank(text, key_end);
     if text.get(colon) != Some(&b':') {

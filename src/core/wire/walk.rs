@@ -1,4 +1,4 @@
-//! The walk over a request that all wires share: its top level once, its messages by their roles.
+//! Parsing shared by all wires: one walk over the top level, and messages with their roles.
 
 use super::UnreadReason;
 use super::view::{Role, ToolList, Turn, View};
@@ -6,7 +6,8 @@ use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
 use crate::tools::TOOL_NAME;
 
-/// Reads a body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
+/// Parses a body whose transcript is `messages`. `member` reads each other top-level member (text, key,
+/// value).
 pub(super) fn view(
     mut view: View,
     keys: &[&str],
@@ -33,15 +34,17 @@ pub(super) fn view(
     Ok(view)
 }
 
-/// Whether an output limit leaves no room for a call (pre-warming and probes send 0 or 1).
+/// Whether an output limit leaves no room for a call. Probes and cache warm-ups send 0 or 1.
 pub(super) fn is_cramped(limit: &[u8]) -> bool {
     const LEAST_ROOM: u64 = 1024;
     json::number(limit).is_some_and(|tokens| tokens < LEAST_ROOM)
 }
 
-/// Walks the top level of a body. `member` gets each key and where its value begins, and returns where that
-/// ends. `keys` are those that a rewrite reads or edits: parsers disagree on which of two counts, so that a
-/// body which repeats one is refused.
+/// Walks the top level of a body.
+///
+/// `member` receives each key and the offset of its value, and returns the end of the value. `keys` are those
+/// that a rewrite reads or edits. Parsers disagree about which of two equal keys counts, so a body that
+/// repeats one is refused.
 pub(super) fn body(
     text: &[u8],
     keys: &[&str],
@@ -74,7 +77,7 @@ pub(super) fn body(
     }
 }
 
-/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
+/// Walks an array of messages; any other value contains none. `role` parses the literal of a message's role.
 fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Vec<Turn>) -> WalkResult {
     if text.get(at) != Some(&b'[') {
         return json::value_end(text, at);
@@ -96,7 +99,7 @@ fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Ve
     })
 }
 
-/// A list of tools; `each` takes the values of these keys of one.
+/// Parses a list of tools. `each` receives the values of `keys` for each tool.
 pub(super) fn tools<const N: usize>(
     text: &[u8],
     value: Span,
@@ -118,8 +121,9 @@ pub(super) fn tools<const N: usize>(
     Some(tools)
 }
 
-/// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One
-/// without a type it does.
+/// Parses a list of tools with a `type` and a `name`.
+///
+/// `client` decides whether the agent runs tools of a type. A tool without a type is always the agent's.
 pub(super) fn typed_tools(text: &[u8], value: Span, client: impl Fn(&str) -> bool) -> Option<ToolList> {
     let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
     tools(text, value, ["type", "name"], |[kind, name], tools| {

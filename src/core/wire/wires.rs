@@ -1,4 +1,4 @@
-//! All wires, and what a request can be asked once its wire is known.
+//! All wires, and the queries that a request answers by means of its wire.
 
 use super::api::Wire;
 use super::facts::{ItemRules, TurnRules};
@@ -29,31 +29,31 @@ pub const WIRES: &[&dyn Wire] = &[
     &ollama::Ollama,
 ];
 
-/// What follows for every request from what its wire is.
+/// Methods that every request derives from its wire.
 impl View {
-    /// The request's API, which knows what the spans mean.
+    /// The request's API, which interprets the spans.
     pub fn wire(&self) -> &'static dyn Wire {
         wire(self.wire)
     }
 
-    /// What only some wires know of turns.
+    /// Rules for turns that only some wires have.
     pub fn turn_rules(&self) -> &'static TurnRules {
         &self.wire().facts().turns
     }
 
-    /// The rules of a transcript of items; `None` where the wire has messages.
+    /// Rules for transcripts of items, or `None` if the wire has messages.
     pub fn item_rules(&self) -> Option<ItemRules> {
         self.wire().facts().items
     }
 
-    /// What a turn is made of.
+    /// Parses a turn.
     pub fn content(&self, turn: usize) -> TurnContent {
         let whole = self.turns.get(turn).copied();
         let content = |whole| self.wire().content(self, whole, self.text_of(turn));
         whole.map(content).unwrap_or_default()
     }
 
-    /// A reply whose echo of the request is the agent's own.
+    /// Restores the agent's own values in a reply that echoes the request.
     pub fn shaped_for(&self, reply: Bytes) -> Bytes {
         match self.item_rules() {
             Some(items) => (items.shaped_for)(self, reply),
@@ -61,20 +61,22 @@ impl View {
         }
     }
 
-    /// Whether a turn is the model's own, or represents one that is.
+    /// Whether a turn comes from the model, or stands for one that does.
     pub fn is_models(&self, turn: usize) -> bool {
         let refers = |items: ItemRules| (items.refers)(self, turn);
         self.turns[turn].role == Role::Assistant || self.item_rules().is_some_and(refers)
     }
 
-    /// The edit that adds our tools; `None` where there is no list to add them to.
+    /// Returns the edit that adds baton's tools, or `None` if the request has no list of tools.
     pub fn add_tools(&self, ours: &ToolTable) -> Option<Edit> {
         let tools = self.tools?;
         Some(tools.with(ours, (self.wire().facts().tool_shape)(self, &tools)))
     }
 
-    /// The changes that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
-    /// message, or a message of its own. None for another's turn.
+    /// Returns the changes that append baton's text after a user or tool turn.
+    ///
+    /// The text becomes the last block of a user message, or else a message of its own. Other turns get no
+    /// changes.
     pub fn put_text(&self, turn: usize, text: &str) -> Vec<TurnChange> {
         let inside = match self.turns[turn].role {
             Role::User => self.wire().text_inside(&self.content(turn), text),
@@ -87,12 +89,12 @@ impl View {
         }
     }
 
-    /// The transcript by the fingerprints of its calls, where those may be without ids.
+    /// The transcript with its calls identified by fingerprints, if calls may lack ids.
     fn fingerprinted(&self) -> Option<FingerprintedCalls<'_>> {
         (!self.wire().facts().has_call_ids).then_some(FingerprintedCalls { view: self })
     }
 
-    /// The positions of the calls that hidden pairs name as their siblings, at or after offset `from`.
+    /// Finds the calls that hidden pairs name as siblings, at or after offset `from`.
     pub fn find_calls(&self, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let from = self.calls_from(from);
         if let Some(calls) = self.fingerprinted() {
@@ -109,8 +111,9 @@ impl View {
         found
     }
 
-    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is
-    /// of the same view, and caches the walk over many turns.
+    /// Returns the names that hidden pairs use for the calls of this turn: fingerprints, or else ids.
+    ///
+    /// `memo` must belong to the same view. It caches the walk over many turns.
     pub fn call_names(&self, turn: usize, memo: &mut CallMemo) -> Vec<String> {
         if let Some(calls) = self.fingerprinted() {
             return calls.names(turn, memo);
@@ -122,20 +125,22 @@ impl View {
             .collect()
     }
 
-    /// The siblings by names that survive edits before the calls, where their own do not.
+    /// Renames the siblings so that the names survive edits before the calls. `None` if ids already do.
     pub fn settled(&self, siblings: &[&str], from: usize) -> Option<Vec<String>> {
         let calls = self.fingerprinted()?;
         Some(calls.settled(siblings, self.calls_from(from)))
     }
 
-    /// Where the calls begin that count from here on: from within a message's text on, all of its calls do.
+    /// Offset of the first call that counts. If the wire lists calls after all text, an offset within a
+    /// message includes all of its calls.
     fn calls_from(&self, from: usize) -> usize {
         let turn = self.turn_at(from).filter(|_| self.wire().facts().calls_are_last);
         turn.map_or(from, |turn| self.turns[turn].span.start)
     }
 
-    /// For each call that a pair of *another* conversation is next to, whether it is surely in this transcript, too:
-    /// the conversation continues here under another name. An id that a server counts up proves nothing.
+    /// For each call next to a pair of *another* conversation, whether this transcript certainly contains it.
+    ///
+    /// If so, that conversation continues here under another name. Ids from a server's counter prove nothing.
     pub fn prove(&self, siblings: &[&str]) -> Vec<bool> {
         match self.fingerprinted() {
             Some(calls) => calls.prove(siblings),
@@ -146,8 +151,8 @@ impl View {
         }
     }
 
-    /// For each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
-    /// call: an id is.
+    /// For each sibling found among the names of this transcript's calls, whether it is exactly that call.
+    /// Ids always are.
     pub fn are_here(&self, siblings: &[&str]) -> Vec<bool> {
         match self.fingerprinted() {
             Some(calls) => calls.find(siblings, 0).iter().map(Option::is_some).collect(),

@@ -1,5 +1,6 @@
-//! Anthropic's answers: one message to the agent, however many legs it has. Events:
-//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+//! Reads Anthropic's responses: one message for the agent, whatever the number of legs.
+//!
+//! Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::usage::{AnthropicUsage, stopped};
 use crate::text::splice::Edit;
@@ -10,21 +11,23 @@ use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegU
 use crate::wire::{DroppedThinking, Ending, own_text, sse, view};
 use bytes::Bytes;
 
-/// State of an answer.
+/// State of a response.
 #[derive(Default)]
 pub(super) struct AnthropicDialect {
     usage: LegUsage<AnthropicUsage>,
     block: OpenBlock,
-    /// Index of the next block the agent sees.
+    /// Next block index of the agent.
     next: usize,
-    /// Whether blocks have other indices than upstream's: one is baton's, or hidden, or of a later leg.
+    /// Whether block indices differ from upstream's, because a block is injected, hidden or part of a later
+    /// leg.
     moved: bool,
-    /// What the start of a later leg's message says of its end, as members; empty if it says nothing.
+    /// Members of a later leg's `message_start` that describe the end of the message; empty if it has not
+    /// ended.
     started: String,
     transformations: Option<String>,
-    /// The blocks that a whole reply has for the agent.
+    /// The agent's blocks of complete replies.
     shown: Vec<String>,
-    /// Its id and its model: the first leg's, as literals.
+    /// Id and model of the first leg, as literals.
     identity: [Option<String>; 2],
 }
 
@@ -34,7 +37,7 @@ enum OpenBlock {
     None,
     /// A visible block with this index.
     Shown(usize),
-    /// Ours.
+    /// A call of one of baton's tools.
     Hidden(HiddenCall),
 }
 
@@ -89,7 +92,7 @@ impl Dialect for AnthropicDialect {
         let keys = ["id", "model", "content", "stop_reason"];
         let [id, model, content, reason] = json::pick(data, message, keys);
         id.and_then(|id| json::string(data, id))?;
-        // Any other value in its place cannot be extended.
+        // Any other value of `content` cannot be extended.
         let content = content.filter(|content| data[content.start] == b'[')?;
         if state.leg == 0 {
             self.identity = [id, model].map(|own| own.map(|own| own.text(data)));
@@ -131,7 +134,7 @@ impl Dialect for AnthropicDialect {
     }
 
     fn keepalive(&mut self, state: &mut LegState) {
-        // Nothing but a comment may be in front of the message's start.
+        // Before `message_start`, SDKs accept nothing but comments.
         state
             .out
             .push(match state.leg == 0 && state.report.id.is_empty() {
@@ -162,7 +165,7 @@ impl Dialect for AnthropicDialect {
         state.out.push(done);
     }
 
-    /// With the first leg's identity: all other members are the last one's.
+    /// Keeps the identity of the first leg. All other members are those of the last leg.
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
         let mut edits = Vec::new();
         for (key, value) in json::members(last, json::root(last)) {
@@ -181,7 +184,7 @@ impl Dialect for AnthropicDialect {
 }
 
 impl AnthropicDialect {
-    /// Takes what a message says of itself.
+    /// Records the data of a message object.
     fn learn(&mut self, state: &mut LegState, data: &[u8], message: Span) {
         let report = &mut state.report;
         let keys = ["id", "usage", "input_transformations"];
@@ -226,8 +229,9 @@ impl AnthropicDialect {
         }
     }
 
-    /// Begins a block. Of a visible one, the inside of its text, where it is a text. `whole`: no deltas follow, and an
-    /// empty input is no placeholder.
+    /// Begins a block. Returns `None` if it is hidden, or else the inside of its text, if it is a text block.
+    ///
+    /// `whole` means that no deltas follow, so an empty input is the real one and not a placeholder.
     fn begin(&mut self, state: &mut LegState, data: &[u8], block: Span, whole: bool) -> Option<Option<Span>> {
         let [kind, id, name, input, text] = json::pick(data, block, ["type", "id", "name", "input", "text"]);
         let kind = json::string_or_empty(data, kind);
@@ -274,7 +278,7 @@ impl AnthropicDialect {
         self.show(state, frame, event, text.map(Span::inner));
     }
 
-    /// Shows an event of a visible block: as it is, or with its index moved and its text escaped.
+    /// Emits an event of a visible block, with its index and text adjusted if necessary.
     fn show(&self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent, text: Option<Span>) {
         let mut edits = Vec::new();
         if let (OpenBlock::Shown(shown), Some(index), true) = (&self.block, event.index, self.moved)
@@ -290,11 +294,12 @@ impl AnthropicDialect {
 
     fn message_delta(&mut self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent) {
         let data = frame.data;
-        // After a fallback it is the list of the model that answered.
+        // After a fallback, this list belongs to the model that responded.
         let whole = json::root(data);
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
             state.report.dropped_thinking = dropped;
         }
+        // The leg ended inside the call: without `content_block_stop` it stays incomplete.
         if let OpenBlock::Hidden(call) = std::mem::take(&mut self.block) {
             state.report.hidden.push(call);
         }
@@ -306,8 +311,9 @@ impl AnthropicDialect {
         state.end(HeldKind::End, frame.raw);
     }
 
-    /// Ends a later leg that has no `message_delta` with one made from its message's start. A provider that resumes a
-    /// container's program sends such legs.
+    /// Ends a later leg without `message_delta` by creating one from its `message_start`.
+    ///
+    /// Providers send such a leg when they resume a program in a container.
     fn end_as_started(&mut self, state: &mut LegState) {
         let delta = format!(r#"{{"type":"message_delta","delta":{{{}}}}}"#, self.started);
         let raw = sse::named("message_delta", &delta);
@@ -323,7 +329,7 @@ impl AnthropicDialect {
         );
     }
 
-    /// What the last `message_delta` says in place of the leg's own.
+    /// Edits of the final `message_delta` that replace the leg's own end.
     fn final_edits(&mut self, state: &LegState, data: &[u8], ending: Ending) -> Vec<Edit> {
         let (event, _) = event(data);
         let mut edits = Vec::new();
@@ -331,7 +337,7 @@ impl AnthropicDialect {
             let reason = json::get(data, delta, "stop_reason");
             let now = reason.and_then(|reason| Some((reason, ends_otherwise(reason.of(data), ending)?)));
             edits.extend(now.map(|(reason, now)| Edit::replace(reason, now)));
-            // Valid only with the body of a leg that the agent never received.
+            // Valid only together with the body of a leg that the agent never received.
             if state.leg > 0
                 && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
             {
@@ -354,7 +360,7 @@ impl AnthropicDialect {
     }
 }
 
-/// The frames of a block of text of ours.
+/// Frames of a block with baton's text.
 pub(super) fn said(at: usize, text: &str) -> [Bytes; 3] {
     let delta = format!(r#","delta":{{"type":"text_delta","text":{}}}"#, json::quote(text));
     [
@@ -368,7 +374,8 @@ pub(super) fn said(at: usize, text: &str) -> [Bytes; 3] {
     .map(|(event, rest)| sse::named(event, &format!(r#"{{"type":"{event}","index":{at}{rest}}}"#)))
 }
 
-/// What the message of a `message_start` says of its end, as members of a `message_delta`. `None`: it has not ended.
+/// Members for a `message_delta` taken from the message of a `message_start`, or `None` if the message has
+/// not ended.
 fn started(data: &[u8], message: Span) -> Option<String> {
     json::get_string(data, message, "stop_reason")?;
     let members = ["stop_reason", "stop_sequence", "container"].map(|key| {
@@ -378,15 +385,17 @@ fn started(data: &[u8], message: Span) -> Option<String> {
     Some(members.into_iter().flatten().collect::<Vec<_>>().join(","))
 }
 
-/// The reason of an end of our own, as a literal.
+/// Stop reason of an end that baton creates, as a literal.
 fn own_reason(ending: Ending) -> &'static str {
     match ending {
+        // Agents that know `pause_turn` send the message back at once, and that request continues after the
+        // handoff.
         Ending::Lost { .. } => r#""pause_turn""#,
         _ => r#""end_turn""#,
     }
 }
 
-/// What is said in place of a leg's own reason to end.
+/// Literal that replaces a leg's stop reason, or `None` to keep it.
 fn ends_otherwise(reason: &[u8], ending: Ending) -> Option<&'static str> {
     match ending {
         Ending::Own => None,
@@ -395,7 +404,7 @@ fn ends_otherwise(reason: &[u8], ending: Ending) -> Option<&'static str> {
     }
 }
 
-/// A stop reason's meaning.
+/// Meaning of a stop reason.
 fn stop(reason: Option<&str>) -> StopReason {
     match reason {
         Some("end_turn" | "stop_sequence") => StopReason::Done,
@@ -407,7 +416,7 @@ fn stop(reason: Option<&str>) -> StopReason {
     }
 }
 
-/// The spans of an event's members that matter.
+/// Spans of an event's relevant members.
 #[derive(Default)]
 struct AnthropicEvent {
     index: Option<Span>,
@@ -417,7 +426,7 @@ struct AnthropicEvent {
     usage: Option<Span>,
 }
 
-/// An event's members, and its type.
+/// Parses an event. Returns its members and its type.
 fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
     let keys = ["type", "index", "delta", "content_block", "message", "usage"];
     let [kind, index, delta, block, message, usage] = json::pick_begun(data, keys);

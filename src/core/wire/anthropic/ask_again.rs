@@ -1,4 +1,4 @@
-//! What a model wrote to Anthropic's API, returned to it with the answers to its calls.
+//! Returns the model's output to Anthropic's API, with the results of its calls.
 
 use std::borrow::Cow;
 
@@ -13,9 +13,10 @@ use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for Anthropic {
-    /// The assistant's own message with our call as its last block (its place on every later request, after what the
-    /// agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound to that
-    /// order.
+    /// Builds the assistant's message with baton's calls as its last blocks, followed by their results.
+    ///
+    /// The calls keep that position, after everything the agent was shown, on every later request. Returns
+    /// `None` if thinking follows one of them, because thinking is bound to the original order.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let blocks = match spoken {
             LegOutput::Reply(body) => {
@@ -44,7 +45,7 @@ impl AskAgain for Anthropic {
     }
 }
 
-/// The name of the tool that a block calls.
+/// Name of the tool that a block calls.
 fn called(block: &str) -> Option<Cow<'_, str>> {
     let (text, whole) = (block.as_bytes(), Span::new(0, block.len()));
     json::get_string(text, whole, "type").filter(|kind| kind == "tool_use")?;
@@ -56,7 +57,7 @@ fn is_thinking(block: &str) -> bool {
     kind.is_some_and(|k| matches!(&*k, "thinking" | "redacted_thinking"))
 }
 
-/// Rebuilds content blocks from the frames that streamed them.
+/// Rebuilds content blocks from streamed frames.
 fn streamed(frames: &[Bytes]) -> Vec<String> {
     let mut blocks: Vec<EchoBlock> = Vec::new();
     for frame in frames {
@@ -81,10 +82,10 @@ fn streamed(frames: &[Bytes]) -> Vec<String> {
     blocks.into_iter().filter_map(EchoBlock::finished).collect()
 }
 
-/// A block as its deltas make it.
+/// A block under construction from its deltas.
 struct EchoBlock {
     members: Option<Map<String, Value>>,
-    /// Its input so far, as text.
+    /// Input received so far, as raw JSON.
     input: String,
 }
 
@@ -112,7 +113,7 @@ impl EchoBlock {
         }
     }
 
-    /// The block; `None` where the API would refuse it.
+    /// Returns the block, or `None` if the API would reject it.
     fn finished(self) -> Option<String> {
         let mut members = self.members?;
         if !self.input.trim().is_empty() {
@@ -120,6 +121,7 @@ impl EchoBlock {
             members.insert("input".to_owned(), input);
         }
         let text = members.get("text").and_then(Value::as_str).unwrap_or_default();
+        // The API rejects text blocks without visible characters.
         let blank = text.trim().is_empty() && members.get("type").is_some_and(|kind| kind == "text");
         (!blank).then(|| Value::Object(members).to_string())
     }

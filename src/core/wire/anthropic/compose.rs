@@ -1,5 +1,6 @@
-//! An answer of our own as an Anthropic message, whole or streamed. Events:
-//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+//! Synthetic responses as Anthropic messages, complete or streamed.
+//!
+//! Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
 use super::answer::said;

@@ -1,4 +1,4 @@
-//! What of this wire is a value.
+//! Facts of this wire.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::wire::members::TextRules;
 use crate::wire::view::ToolShape;
 use crate::wire::{Wire, own_text};
 
-/// The error's wording for signed thinking.
+/// Wording of the error for signed thinking.
 const UNBOUND_THINKING: Wordings = &[&["thinking", "signature", "bound to a different conversation"]];
 
 static FACTS: WireFacts = WireFacts {
@@ -22,8 +22,8 @@ static FACTS: WireFacts = WireFacts {
     prefix_mismatches: UNBOUND_THINKING,
     thinking_refusals: UNBOUND_THINKING,
     holding_members: &["thread"],
-    // How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
-    // the agent clears and asks again. No agent could clear for a later leg.
+    // How much history the agent could clear (beta `context-hint-2026-04-09`). The provider may refuse a
+    // request so that the agent clears history and retries. An agent cannot do that for a later leg.
     first_leg_members: &["context_hint"],
     turns: TurnRules {
         ends_at_next_user: turns::ends_at_next_user,
@@ -36,7 +36,7 @@ static FACTS: WireFacts = WireFacts {
         with_tools: &["tools", "tool_choice", "mcp_servers", "container", "thread"],
         of_model: &["thinking", "output_config", "speed"],
         bounds: &[&["max_tokens"]],
-        // The bound must be above what the model may think.
+        // The limit must exceed the thinking budget.
         thinks: &["thinking", "budget_tokens"],
         choice: Some((&["tool_choice"], [r#"{"type":"none"}"#, r#"{"type":"auto"}"#])),
         ..TextRules::DEFAULT

@@ -1,4 +1,4 @@
-//! Hidden calls and their results in Anthropic's messages.
+//! Hidden calls and their results in Anthropic messages.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use crate::wire::view::{self, Role, TurnChange, TurnContent, View};
 use crate::wire::{HiddenCall, Pairs, SiblingPair};
 
 impl Pairs for Anthropic {
-    /// A hidden call as a block. Arguments that are not a JSON object become an empty one: the API accepts nothing
-    /// else.
+    /// Serializes a hidden call as a block. Arguments that are not a JSON object become `{}`, because the API
+    /// accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         format!(
             r#"{{"type":"tool_use","id":{},"name":"{}","input":{}}}"#,
@@ -22,7 +22,7 @@ impl Pairs for Anthropic {
         )
     }
 
-    /// The call goes among the blocks of its sibling's turn, the result in front of the other results.
+    /// Inserts the call among the blocks of its sibling's turn, and the result before the other results.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
         let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
         let changes = besides.iter().map(|SiblingPair { at, pair }| {
@@ -35,7 +35,7 @@ impl Pairs for Anthropic {
         changes.collect()
     }
 
-    /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
+    /// Splits the turn at the aside's line: the content before it with the call, the result, and the content
     /// after it.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
@@ -43,13 +43,13 @@ impl Pairs for Anthropic {
     }
 }
 
-/// A string of content becomes a block.
+/// String content becomes a block.
 const LONE: LonePart = LonePart {
     brackets: ["[", "]"],
     block: Some([r#"{"type":"text","text":""#, "\"}"]),
 };
 
-/// The result of a hidden call, as a block.
+/// Serializes the result of a hidden call as a block.
 pub(super) fn result(pair: &HiddenPair) -> String {
     let error = if pair.answer.is_error() {
         r#","is_error":true"#
@@ -63,11 +63,11 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// Where the results of a turn's calls go.
+/// Position for the results of a turn's calls.
 enum ResultsAt {
-    /// First in this user message, which is empty or not.
+    /// At the start of this user message, which may be empty.
     Among { turn: usize, at: usize, empty: bool },
-    /// In a message of their own after this one: there is no user message, or it has no blocks.
+    /// In a new message after this turn, because there is no user message with blocks.
     Alone { turn: usize },
 }
 

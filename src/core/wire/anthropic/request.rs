@@ -1,4 +1,4 @@
-//! What an agent sends to Anthropic, as spans, and the edits that a rewrite makes in it.
+//! Parses Anthropic requests into spans, and edits them.
 
 use super::Anthropic;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, V
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
-/// Versioned tools that the agent runs itself; other typed tools run at the provider.
+/// Tools that the agent runs, mostly by the prefix of a version. Other typed tools run at the provider.
 const CLIENT_TOOLS: [&str; 6] = [
     "custom",
     "bash_",
@@ -22,7 +22,7 @@ const CLIENT_TOOLS: [&str; 6] = [
     "browser_",
 ];
 
-/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+/// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 10] = [
     "messages",
     "tools",
@@ -46,7 +46,8 @@ impl Requests for Anthropic {
         own_text::user_message(blocks, prompt)
     }
 
-    /// The last block of the message, after all results: those come first. A string becomes a block.
+    /// Appends the last block of the message, because results must come first. String content becomes a
+    /// block.
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         let block = own_text::block(text);
         own_text::among_blocks(content, &block)
@@ -93,7 +94,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
     }
 }
 
-/// Claude Code puts a JSON text with a `session_id` into `metadata.user_id`.
+/// Claude Code stores JSON with a `session_id` in `metadata.user_id`.
 fn session(text: &[u8], metadata: Span) -> Option<String> {
     let user = json::get_string(text, metadata, "user_id")?;
     let inner = user.as_bytes();

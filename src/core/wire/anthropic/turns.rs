@@ -1,4 +1,4 @@
-//! What a message of Anthropic's is made of, and what in it is signed.
+//! Content of Anthropic messages, and signatures in it.
 
 use super::Anthropic;
 use crate::text::json;
@@ -6,8 +6,10 @@ use crate::wire::view::{Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, parts};
 
 impl Turns for Anthropic {
-    /// One walk, down to the members of each block: after a cut it is made over everything that is kept. A block is what
-    /// its type says.
+    /// Classifies each block by its type.
+    ///
+    /// A single walk reads down to the members of the blocks, because after a cut it covers all remaining
+    /// turns.
     fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         parts::content_of(text, turn.span).edited(|part| {
             if matches!(part.kind, TurnPartKind::Text | TurnPartKind::Other) {
@@ -21,8 +23,8 @@ impl Turns for Anthropic {
         })
     }
 
-    /// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,
-    /// and most histories without thinking hold neither.
+    /// Signed thinking in an assistant turn binds its prefix. The byte search comes first, because it is
+    /// cheap and most histories without thinking do not contain these words.
     fn bound(&self, view: &View) -> bool {
         let thinks = |turn: usize| {
             let parts = view.content(turn).parts;

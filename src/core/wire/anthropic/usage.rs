@@ -1,10 +1,10 @@
-//! Anthropic's token counters, and what the agent receives for a response of several legs.
+//! Anthropic's token counters, and the usage of a response with several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 use crate::wire::leg_state::ProviderUsage;
 
-/// The four counters that make up a context.
+/// The four counters whose sum is the context.
 const FOUR: [&str; 4] = [
     "input_tokens",
     "cache_creation_input_tokens",
@@ -12,19 +12,19 @@ const FOUR: [&str; 4] = [
     "output_tokens",
 ];
 
-/// One leg's usage: `message_start` first, then what `message_delta` says over it.
+/// Usage of one leg: `message_start`, overridden by `message_delta`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AnthropicUsage {
     four: [u64; 4],
     reasoning: u64,
     written_long: u64,
-    /// Other members, raw, the last one of a name.
+    /// Other members, raw. A later value replaces an earlier one.
     others: Vec<(String, String)>,
     iterations: Vec<String>,
 }
 
 impl ProviderUsage for AnthropicUsage {
-    /// Takes what a usage object says; null leaves what was there.
+    /// Merges a usage object. A null member keeps the earlier value.
     fn take(&mut self, data: &[u8], usage: Span) {
         for (key, value) in json::members(data, usage) {
             let raw = value.of(data);
@@ -59,7 +59,7 @@ impl ProviderUsage for AnthropicUsage {
             cache_read: self.four[2],
             output: self.four[3],
             reasoning: self.reasoning,
-            // Never more than the sum that it is a part of.
+            // Clamped: a part must not exceed the total that it belongs to.
             cache_write_long: self.written_long.min(self.four[1]),
         }
     }
@@ -68,15 +68,17 @@ impl ProviderUsage for AnthropicUsage {
         true
     }
 
-    /// Input side of the last leg, output summed. All four counters are spelled out, zeros included, since
-    /// accumulators keep `message_start`'s where one is absent. The legs are not listed as `iterations`: the AI SDK
-    /// adds those up, and an agent on it would take all legs' input for its context. Only what upstream itself
-    /// lists of the last leg stays.
+    /// Merges the input of the last leg with the output of all legs.
+    ///
+    /// All four counters are written even if zero, because accumulators otherwise keep the values of
+    /// `message_start`. The legs are not listed as `iterations`. The AI SDK adds those up, so that an agent
+    /// would take the input of all legs for its context. Only iterations that upstream lists for the last leg
+    /// remain.
     fn merged(legs: &[Self]) -> Option<String> {
         let last = legs.last()?;
         let mut values = last.four;
         values[3] = legs.iter().map(|l| l.four[3]).sum();
-        // What stays message_start's in every accumulator is not repeated.
+        // Every accumulator keeps these from `message_start`, so they are not repeated.
         let fixed = ["cache_creation", "service_tier", "inference_geo", "speed"];
         let others: String = last
             .others
@@ -98,12 +100,13 @@ fn four(values: &[u64; 4]) -> String {
     members.join(",")
 }
 
-/// A response that ends with its sentinel: the output, and the input of the next request.
+/// Usage of a response that baton ends at the sentinel: the real output, and as input the estimate for the
+/// next request.
 pub(super) fn stopped(legs: &[AnthropicUsage], next_input: u64) -> String {
     counted(next_input, legs.iter().map(|l| l.four[3]).sum())
 }
 
-/// The usage of an answer that no cache has a part in.
+/// Usage of a response without cached tokens.
 pub(super) fn counted(input: u64, output: u64) -> String {
     format!("{{{}}}", four(&[input, 0, 0, output]))
 }

@@ -8,7 +8,7 @@ fn calls_of(view: &View) -> FingerprintedCalls<'_> {
     FingerprintedCalls { view }
 }
 
-/// The same call in each of the model's turns.
+/// A transcript with the same call in each model turn.
 fn view(roles: impl Iterator<Item = Role>) -> View {
     let turns = roles.map(|role| match role {
         Role::Assistant => json!({"role": "model", "parts": [{"functionCall": {"name": "g"}}]}),
@@ -21,7 +21,7 @@ fn view(roles: impl Iterator<Item = Role>) -> View {
         .unwrap()
 }
 
-/// The turns that `work` takes apart, each of which costs what the model's costs.
+/// Counts the turns that `work` parses, in units of one model turn.
 fn looks<T>(view: &View, work: impl FnOnce() -> T) -> (u64, T) {
     let last = view
         .turns
@@ -55,7 +55,7 @@ fn a_walk_looks_at_each_turn_once() {
         for view in [view((0..turns).map(apart)), view((0..turns).map(together))] {
             let (looks, mut all) = looks(&view, || keys(&view, usize::MAX));
             let calls = all.len();
-            // A tenth more: what is found in them is looked at, too.
+            // Ten percent more, because the parts found are inspected as well.
             assert!(
                 looks <= calls as u64 * 11 / 10 + 2,
                 "{looks} looks at {calls} turns of the model's"
@@ -64,7 +64,7 @@ fn a_walk_looks_at_each_turn_once() {
             all.dedup();
             assert_eq!(all.len(), calls, "all are told apart");
         }
-        // From the end, no more than requested: a message, and what led to it.
+        // From the end, only as many turns as requested: a message and the one before it.
         let view = view((0..turns).map(apart));
         let (looks, _) = looks(&view, || keys(&view, 1));
         assert!(looks <= 3, "{looks}");
@@ -81,7 +81,7 @@ fn the_answer_stands_where_the_next_request_has_it() {
     let names = calls_of(&view(answered.into_iter())).names(4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
-    // After a message that the answer continues with.
+    // After a message that the response continues.
     let begun = [&user_turns[..], &[Assistant]].concat();
     assert_eq!(calls_of(&view(begun.into_iter())).place_of_answer(), answer);
 }
@@ -100,7 +100,7 @@ fn a_call_keeps_its_distance_from_the_end() {
     assert_eq!(found(&before, &settled[1]), None);
 }
 
-/// Where the transcript has calls of ours, they are no step on the way back from its end.
+/// Calls of baton in the transcript are not counted on the way back from its end.
 #[test]
 fn a_distance_from_the_end_counts_the_agents_calls_alone() {
     let gemini =

@@ -1,5 +1,6 @@
-//! Gemini's answers: one response to the agent, however many legs it has. Events:
-//! <https://ai.google.dev/api/generate-content>.
+//! Reads Gemini's responses: one response for the agent, whatever the number of legs.
+//!
+//! Events: <https://ai.google.dev/api/generate-content>.
 
 use bytes::Bytes;
 
@@ -18,30 +19,30 @@ use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegU
 use crate::wire::view::{self, TurnPartKind};
 use crate::wire::{Ending, Framing, View, sse};
 
-/// State of an answer.
+/// State of a response.
 #[derive(Default)]
 pub(super) struct GeminiDialect {
-    /// Where the agent's transcript will have this response.
+    /// Position of this response in the agent's transcript.
     place: MessageNumber,
     usage: LegUsage<GeminiUsage>,
-    /// Leg 1's, for every chunk: JSON values.
+    /// Identity of the first leg, repeated in every chunk.
     identity: GeminiIdentity,
     leg: GeminiLeg,
-    /// The parts that whole replies have for the agent, and how many of them are in front of the last leg's.
+    /// The agent's parts of complete replies, and how many of them precede the last leg.
     shown: Vec<String>,
     earlier: usize,
-    /// Whether upstream's frames end in line feeds alone: ours end the same way.
+    /// Whether upstream's frames end in line feeds only. Injected frames end the same way.
     bare: bool,
 }
 
-/// What is one leg's alone.
+/// State of a single leg.
 #[derive(Default)]
 struct GeminiLeg {
-    /// Whether anything of it was shown.
+    /// Whether any output of the leg was shown.
     spoke: bool,
     fingerprints: Fingerprints,
     run: StreamingCall,
-    /// Whether the last visible part was a text: agents join neighbouring ones.
+    /// Whether the last visible part was text. Agents join adjacent text parts.
     in_text: bool,
 }
 
@@ -108,12 +109,12 @@ impl Dialect for GeminiDialect {
         self.shown.push(text_part(text));
     }
 
-    /// An empty line between events, whitespace between elements; both SDKs choke on comments.
+    /// Emits an empty line between events, or whitespace between elements. Both SDKs fail on comments.
     fn keepalive(&mut self, state: &mut LegState) {
         state.out.push(Bytes::from_static(b"\n"));
     }
 
-    /// The chunk that ends the response, in place of the leg's own last one.
+    /// Emits the final chunk of the response, based on the leg's last one.
     fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) {
         let data = &state.framing.data(&held.raw)[..];
         let Some(chunk) = GeminiChunk::read(data) else {
@@ -121,7 +122,7 @@ impl Dialect for GeminiDialect {
         };
         let mut edits = match held.visible {
             Some(_) => held.edits,
-            // Untouched, a leg's own end is the provider's to shape.
+            // Nothing was changed, so the leg's end stays exactly as the provider sent it.
             None if state.leg == 0 && chunk.pieces(data).is_empty() && state.report.hidden.is_empty() => {
                 Vec::new()
             }
@@ -143,7 +144,7 @@ impl Dialect for GeminiDialect {
             .push(self.own(state, NO_PARTS, r#","finishReason":"STOP""#, &usage));
     }
 
-    /// With the first leg's identity: all other members are the last one's.
+    /// Keeps the identity of the first leg. All other members are those of the last leg.
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
         let Some(chunk) = GeminiChunk::read(last) else {
             return Vec::new();
@@ -197,21 +198,21 @@ impl GeminiDialect {
         chunk.stop(data, !state.report.calls.is_empty() || self.hides(state))
     }
 
-    /// The leg's last chunk was read.
+    /// Ends the leg after its last chunk.
     fn ends(&mut self, state: &mut LegState, stop: StopReason) {
         self.cut_short(state);
         state.report.stop = stop;
         state.report.ended = true;
     }
 
-    /// A call of ours whose arguments were still to come ends here.
+    /// Ends a hidden call whose arguments are incomplete.
     fn cut_short(&mut self, state: &mut LegState) {
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.leg.run) {
             state.report.hidden.push(streamed.finish(false));
         }
     }
 
-    /// Goes through a chunk's parts: ours are hidden, calls are named, text is escaped.
+    /// Reads the parts of a chunk: hides baton's calls, fingerprints the agent's calls, and escapes text.
     fn parts(&mut self, state: &mut LegState, data: &[u8], chunk: &GeminiChunk) -> ChunkParts {
         let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {
@@ -227,7 +228,7 @@ impl GeminiDialect {
         seen
     }
 
-    /// One call part; whether it is hidden.
+    /// Reads a call part. Returns whether it is hidden.
     fn call(&mut self, state: &mut LegState, data: &[u8], piece: &PartMembers) -> bool {
         let goes_on = streamed_call::goes_on(data, piece);
         if piece.part.name.is_none() {
@@ -280,8 +281,10 @@ impl GeminiDialect {
         }
     }
 
-    /// Counts a visible part the way agents echo them: calls are counted already, neighbouring texts are one,
-    /// thinking and empty texts may be dropped.
+    /// Counts a visible part in the way that agents return it.
+    ///
+    /// Adjacent text parts count as one, and thinking and empty text may be dropped. Calls are not counted
+    /// here.
     fn count(&mut self, state: &mut LegState, piece: &PartMembers) {
         match piece.part.kind {
             TurnPartKind::Thinking => {}
@@ -298,12 +301,13 @@ impl GeminiDialect {
         }
     }
 
-    /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
-    /// alone, and only with parts.
+    /// Forwards a chunk other than the leg's last one, if it has visible content.
+    ///
+    /// The chunk loses its usage, which is a running total of only this leg.
     fn go_on(&mut self, state: &mut LegState, frame: Frame<'_>, chunk: &GeminiChunk, seen: &ChunkParts) {
         let data = frame.data;
         if state.leg == 0 && !state.watch.hide.any() {
-            // Nothing can be hidden in it: the stream stays as upstream shapes it.
+            // Nothing can be hidden in this stream, so it stays as upstream sent it.
             return state.out.push(frame.edited(seen.breaks.clone()));
         }
         let mut edits = match seen.edits() {
@@ -319,7 +323,7 @@ impl GeminiDialect {
         state.out.push(frame.edited(edits));
     }
 
-    /// A chunk of our own.
+    /// Creates a chunk.
     fn own(&self, state: &LegState, parts: &str, finish: &str, usage: &str) -> Bytes {
         let json = self.identity.chunk(parts, finish, usage);
         let end = if self.bare { "\n\n" } else { "\r\n\r\n" };
@@ -330,7 +334,7 @@ impl GeminiDialect {
     }
 }
 
-/// What the last leg's grounding says of parts by their number, `by` parts further on.
+/// Returns the edits that move the part indices of the last leg's grounding by `by`.
 fn grounding(text: &[u8], chunk: &GeminiChunk, by: usize) -> Vec<Edit> {
     let supports = chunk
         .candidate

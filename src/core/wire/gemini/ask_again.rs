@@ -1,4 +1,4 @@
-//! What a model wrote to Gemini's API, returned to it with the answers to its calls.
+//! Returns the model's output to Gemini's API, with the results of its calls.
 
 use super::Gemini;
 use super::chunk::GeminiChunk;
@@ -8,7 +8,7 @@ use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Gemini {
-    /// The model's own message, unchanged, then the results of its calls.
+    /// Builds the model's message, unchanged, followed by the results of its calls.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let parts = parts_of(spoken, pairs, ours);
         let results: Vec<_> = pairs.iter().map(pairs::result).collect();
@@ -20,10 +20,11 @@ impl AskAgain for Gemini {
     }
 }
 
-/// Parts from the chunks that brought them, our calls after them: where they are restored on every later request.
+/// Collects the parts of all chunks, with baton's calls at the end. Every later request restores them in that
+/// position.
 fn parts_of(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Vec<String> {
     let mut parts = Vec::new();
-    // Whether arguments of our call still follow, in parts without a name.
+    // Whether arguments of a hidden call follow, in parts without a name.
     let mut open = false;
     for data in spoken.pieces() {
         let data = &data[..];

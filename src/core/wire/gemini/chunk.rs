@@ -1,4 +1,4 @@
-//! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
+//! A `GenerateContentResponse` as spans: a chunk of a stream or a complete reply, and its edits.
 
 use super::part::{self, PartMembers};
 use super::request::in_envelope;
@@ -8,10 +8,10 @@ use crate::wire::SyntheticResponse;
 use crate::wire::leg::StopReason;
 use crate::wire::view::{self, View};
 
-/// A list with one empty part: clients drop a turn that has a chunk without parts.
+/// A list with one empty part. Clients drop a turn that contains a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
 
-/// Members of a response and its candidate that say nothing where there are no parts.
+/// Members of a response and its candidate that carry no content of their own.
 const PLAIN: [&str; 10] = [
     "candidates",
     "usageMetadata",
@@ -25,26 +25,26 @@ const PLAIN: [&str; 10] = [
     "avgLogprobs",
 ];
 
-/// Where things are in a response.
+/// Spans of a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GeminiChunk {
     /// Members of the response: keys and values.
     pub(super) members: Vec<(Span, Span)>,
-    /// The response itself.
+    /// Span of the response.
     pub(super) root: Span,
-    /// Whether it is in an envelope (Code Assist), and the envelope's trace id.
+    /// Envelope of Code Assist, if there is one, with its trace id.
     pub(super) envelope: Option<Option<Span>>,
-    /// The first candidate.
+    /// First candidate.
     pub(super) candidate: Option<Span>,
     pub(super) content: Option<Span>,
-    /// Its list of parts, or the single part in that place.
+    /// List of parts, or a single part in its place.
     pub(super) parts: Option<Span>,
-    /// Why it finished, a literal.
+    /// Finish reason, as a literal.
     pub(super) finish: Option<Span>,
 }
 
 impl GeminiChunk {
-    /// Reads a response; `None` where it is no JSON object.
+    /// Parses a response, or returns `None` if it is not a JSON object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut root = json::whole(data).ok()?;
         let mut envelope = None;
@@ -88,7 +88,7 @@ impl GeminiChunk {
         self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
     }
 
-    /// What the reason to finish means, the prompt's refusal included.
+    /// Meaning of the finish reason, or of the refusal of a prompt.
     pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
         let blocked = self
             .get(data, "promptFeedback")
@@ -104,14 +104,14 @@ impl GeminiChunk {
         }
     }
 
-    /// Whether it says anything besides parts, tokens and names.
+    /// Whether the response contains anything except parts, token counts and identity.
     pub(super) fn says_more(&self, data: &[u8]) -> bool {
         let other = |(key, _): &(Span, Span)| !PLAIN.iter().any(|p| p.as_bytes() == key.of(data));
         let inside = self.candidate.map_or(Vec::new(), |c| json::members(data, c));
         self.members.iter().chain(&inside).any(other)
     }
 
-    /// The edit that gives a member of the response this value.
+    /// Returns the edit that sets a member of the response, or `None` if it already has this value.
     pub(super) fn with(&self, data: &[u8], key: &str, value: String) -> Option<Edit> {
         let is_same = self
             .get(data, key)
@@ -119,7 +119,7 @@ impl GeminiChunk {
         (!is_same).then(|| view::set_member(data, self.root, key, value))
     }
 
-    /// The edit that puts this list in the place of the parts, wherever that is.
+    /// Returns the edit that replaces the parts by `list`, at whatever level they are missing.
     pub(super) fn with_parts(&self, data: &[u8], list: &str) -> Edit {
         if let Some(parts) = self.parts {
             return Edit::replace(parts, list.to_owned());
@@ -131,13 +131,14 @@ impl GeminiChunk {
         if let Some(candidate) = self.candidate {
             return view::set_member(data, candidate, "content", content);
         }
-        // A refused prompt has no candidate; a client that has seen one in this response waits for its end.
+        // The response to a refused prompt has no candidate. A client that has already received one in this
+        // response waits for its end.
         let candidates = format!(r#"[{{"content":{content},"finishReason":"OTHER","index":0}}]"#);
         view::set_member(data, self.root, "candidates", candidates)
     }
 }
 
-/// The members that every chunk of a response repeats.
+/// Members that every chunk of a response repeats.
 #[derive(Default)]
 pub(super) struct GeminiIdentity {
     known: bool,
@@ -148,7 +149,7 @@ pub(super) struct GeminiIdentity {
 }
 
 impl GeminiIdentity {
-    /// That of an answer of our own.
+    /// Identity of a synthetic response.
     pub(super) fn from_view(view: &View, answer: &SyntheticResponse<'_>) -> Self {
         Self {
             known: true,
@@ -159,7 +160,8 @@ impl GeminiIdentity {
         }
     }
 
-    /// Takes the first candidate's; a chunk before it (a refused prompt) may have none.
+    /// Records the identity of the first candidate. A chunk before it, for a refused prompt, may be
+    /// incomplete.
     pub(super) fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if self.known {
             return;
@@ -173,7 +175,7 @@ impl GeminiIdentity {
         };
     }
 
-    /// Edits that give another leg's chunk this identity.
+    /// Returns the edits that give a chunk of another leg this identity.
     pub(super) fn edits(&self, data: &[u8], chunk: &GeminiChunk) -> Vec<Edit> {
         let members = [("responseId", &self.id), ("modelVersion", &self.version)];
         let edits = members
@@ -182,8 +184,10 @@ impl GeminiIdentity {
         edits.collect()
     }
 
-    /// A chunk of our own: `parts` is a list, `finish` a further member of the candidate, `usage` one of the
-    /// response, each with its leading comma or empty.
+    /// Creates a chunk from a list of parts.
+    ///
+    /// `finish` is an additional member of the candidate and `usage` one of the response. Both begin with a
+    /// comma or are empty.
     pub(super) fn chunk(&self, parts: &str, finish: &str, usage: &str) -> String {
         let member = |name: &str, value: &Option<String>| {
             let value = value.as_deref();
@@ -202,30 +206,30 @@ impl GeminiIdentity {
     }
 }
 
-/// What was found in a chunk's parts.
+/// Parts of a chunk, with the calls to hide.
 #[derive(Default)]
 pub(super) struct ChunkParts {
     pub(super) parts: Vec<Span>,
-    /// Of each, whether it is hidden.
+    /// For each part, whether it is hidden.
     pub(super) hidden: Vec<bool>,
-    /// Edits that break up text in them.
+    /// Edits that escape text in the parts.
     pub(super) breaks: Vec<Edit>,
 }
 
 impl ChunkParts {
-    /// Whether the agent may see any of them.
+    /// Whether any part is visible.
     pub(super) fn visible(&self) -> bool {
         self.hidden.contains(&false)
     }
 
-    /// Edits that leave the visible parts, text escaped; `None` where there are none.
+    /// Returns the edits that leave only visible parts, with escaped text. `None` if no part is visible.
     pub(super) fn edits(&self) -> Option<Vec<Edit>> {
         let mut edits = view::kept(&self.parts, &self.hidden)?;
         edits.extend(self.breaks.iter().cloned());
         Some(edits)
     }
 
-    /// The visible parts, text escaped, each on its own.
+    /// Visible parts with escaped text, one by one.
     pub(super) fn texts(&self, data: &[u8]) -> Vec<String> {
         let all = self.parts.iter().zip(&self.hidden);
         let visible = all.filter(|(_, hidden)| !**hidden);

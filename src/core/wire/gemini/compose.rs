@@ -1,4 +1,4 @@
-//! An answer of our own as a generated content, whole or as the one chunk of a stream.
+//! Synthetic responses, complete or as the single chunk of a stream.
 
 use super::Gemini;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ impl Compose for Gemini {
         }
     }
 
-    /// Agents take a chunk without text for a broken one.
+    /// The opening chunk is never shown, because agents treat a chunk without text as broken.
     fn stream_opening(&self, view: &View, answer: &SyntheticResponse<'_>, framing: Framing) -> StreamOpening {
         let json = GeminiIdentity::from_view(view, answer).chunk("[]", "", "");
         StreamOpening {

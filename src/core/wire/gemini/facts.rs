@@ -1,4 +1,4 @@
-//! What of this wire is a value.
+//! Facts of this wire.
 
 use memchr::memmem;
 use serde_json::json;
@@ -21,8 +21,8 @@ static FACTS: WireFacts = WireFacts {
     key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     error_body,
     has_call_ids: false,
-    // How the Gemini API and Vertex refuse a signature. The prefix is not checked: what was signed for another model or by
-    // another service is refused. A signature that is missing is another matter.
+    // Errors of the Gemini API and Vertex about a signature. They do not check the prefix, but refuse
+    // signatures of another model or service. A missing signature is handled separately.
     thinking_refusals: &[
         &["Corrupted thought signature"],
         &["Thought signature is not valid"],
@@ -43,7 +43,7 @@ static FACTS: WireFacts = WireFacts {
         with_tools: &["tools", "toolConfig", "cachedContent"],
         for_model: Some(for_model),
         bounds: &[&["generationConfig", "maxOutputTokens"]],
-        // What the model thinks counts as output.
+        // Thinking counts as output.
         thinks: &["generationConfig", "thinkingConfig", "thinkingBudget"],
         choice: Some((
             &["toolConfig", "functionCallingConfig"],
@@ -63,7 +63,7 @@ impl Wire for Gemini {
 }
 
 fn error_body(error: ProxyError<'_>) -> String {
-    // The status as Google's APIs name it.
+    // Status names of Google's APIs.
     let name = match error.status {
         401 => "UNAUTHENTICATED",
         403 => "PERMISSION_DENIED",
@@ -91,7 +91,7 @@ fn tool_shape(view: &View, tools: &ToolList) -> ToolShape {
     }
 }
 
-/// The model is in the path, or next to the envelope.
+/// The model is part of the path, or next to the envelope.
 fn for_model(view: &View, model: &str) -> Vec<Edit> {
     let named = json::get(&view.body, json::root(&view.body), "model");
     let named = named.map(|named| Edit::replace(named, json::quote(model)));

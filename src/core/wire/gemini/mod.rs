@@ -1,7 +1,9 @@
-//! Gemini generateContent (`:generateContent`, `:streamGenerateContent`, `:countTokens`), also one level down
-//! in the envelopes of Code Assist. API: <https://ai.google.dev/api/generate-content>.
+//! Gemini generateContent (`:generateContent`, `:streamGenerateContent`, `:countTokens`), including requests
+//! inside the envelopes of Code Assist.
 //!
-//! Model and streaming are in the path: the caller sets `facts.model` and `facts.stream`.
+//! API: <https://ai.google.dev/api/generate-content>.
+//!
+//! Model and streaming are part of the path, so the caller sets `facts.model` and `facts.stream`.
 
 use super::view::TurnPart;
 use crate::text::Span;
@@ -23,7 +25,7 @@ mod tests;
 
 pub struct Gemini;
 
-/// The parts in a list of them, or the single one in its place.
+/// Parses a list of parts, or a single part in its place.
 pub(super) fn parts(text: &[u8], parts: Span) -> Vec<TurnPart> {
     let pieces = part::pieces(text, parts).into_iter();
     pieces.map(|piece| piece.part).collect()

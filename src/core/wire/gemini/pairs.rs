@@ -1,5 +1,7 @@
-//! Hidden calls and their results in Gemini's contents. What a model wrote in one response may come back as one
-//! content for each streamed chunk: a message is a run of neighbouring model contents here.
+//! Hidden calls and their results in Gemini contents.
+//!
+//! An agent may return one response as a content per streamed chunk. Here, a message is therefore a run of
+//! adjacent model contents.
 
 use super::Gemini;
 use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
@@ -20,10 +22,10 @@ use crate::wire::own_text::id_member;
 use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
-/// Models that do not sign, or do not require signatures.
+/// Prefixes of models that do not sign, or do not require signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
 
-/// The result of a hidden call, as a part.
+/// Serializes the result of a hidden call as a part.
 pub(super) fn result(pair: &HiddenPair) -> String {
     let key = if pair.answer.is_error() { "error" } else { "output" };
     format!(
@@ -34,14 +36,14 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// A part and the content it is in.
+/// A part and its turn.
 #[derive(Clone, Copy)]
 struct PlacedPart {
     turn: usize,
     piece: PartMembers,
 }
 
-/// A result, and whether its turn's parts are a list.
+/// A result, and whether its turn has a list of parts.
 #[derive(Clone, Copy)]
 struct PlacedResult {
     turn: usize,
@@ -58,9 +60,11 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<PlacedPart> {
         .collect()
 }
 
-/// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
-/// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg after it, and so is not
-/// joined to that leg's text.
+/// Ranges of parts that an offset counts as one unit: a call, or a run of adjacent text parts, which agents
+/// join.
+///
+/// Thinking and empty text are skipped, because agents drop them. Text with a sentinel belongs to the earlier
+/// leg, so it is not joined to the text after it.
 fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     let mut units: Vec<(usize, usize)> = Vec::new();
     let mut text = false;
@@ -78,18 +82,18 @@ fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     units
 }
 
-/// A message and the results after it, read once for all pairs next to its calls.
+/// A message with the results after it, read once for all pairs next to its calls.
 struct MessageWithResults {
     turns: Range<usize>,
     all: Vec<PlacedPart>,
     units: Vec<(usize, usize)>,
-    /// How many of its parts come before each of its turns.
+    /// For each turn, the number of parts before it.
     before: Vec<usize>,
-    /// How many calls come before each part, and in all.
+    /// For each part, the number of calls before it, and finally the total.
     calls: Vec<usize>,
-    /// Of each turn, whether its parts are a list.
+    /// For each turn, whether its parts are a list.
     listed: Vec<bool>,
-    /// Of each unit, the next one in front of it that holds a sentinel, on request.
+    /// For each unit, the last unit before it that contains a sentinel. Computed on demand.
     marked: Option<Vec<Option<usize>>>,
     results: Vec<PlacedResult>,
 }
@@ -117,7 +121,7 @@ impl MessageWithResults {
         }
     }
 
-    /// The part that the pair's call goes next to, and whether after it.
+    /// The neighbor of a pair's call, and whether the call follows it.
     fn position(&mut self, view: &View, at: CallAt, offset: i32) -> Option<(usize, bool)> {
         let sibling = self.before.get(at.turn - self.turns.start)? + at.part;
         let unit = self.units.binary_search_by_key(&sibling, |unit| unit.1).ok()?;
@@ -125,7 +129,7 @@ impl MessageWithResults {
         if offset >= 0 {
             return Some((self.units[(unit + distance).min(self.units.len() - 1)].1, true));
         }
-        // What holds a sentinel belongs to an earlier leg as well: the call never goes in front of it.
+        // Text with a sentinel also belongs to the earlier leg, so the call never moves before it.
         let marked = self.marked.get_or_insert_with(|| {
             let mut last = None;
             let units = self.units.iter().enumerate().map(|(n, unit)| {
@@ -155,8 +159,10 @@ impl MessageWithResults {
         Some(vec![TurnChange::Within(here.turn, call), result])
     }
 
-    /// The result at the same position among the results as the call has among the calls: their counts and order
-    /// must agree. Where none has come yet it makes a content of its own.
+    /// Inserts the result at the same position among the results as the call among the calls, because counts
+    /// and order must agree.
+    ///
+    /// If there are no results yet, they get a content of their own.
     fn result(&self, position: usize, result: &str) -> Option<TurnChange> {
         let Some(first) = self.results.first() else {
             let last = self.turns.end.checked_sub(1)?;
@@ -174,7 +180,7 @@ impl MessageWithResults {
     }
 }
 
-/// The results in the user's contents from turn `first` on.
+/// Results in the user contents from turn `first` on.
 fn results(view: &View, first: usize) -> Vec<PlacedResult> {
     let answers = (first..view.turns.len())
         .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
@@ -200,7 +206,7 @@ fn is_listed(view: &View, turn: usize) -> bool {
     parts.is_some_and(|parts| text.get(parts.start) == Some(&b'['))
 }
 
-/// Whether a part holds a sentinel or an aside. A model's own text that looks like one is escaped.
+/// Whether a part contains a sentinel or an aside. Look-alikes from the model are escaped and do not count.
 fn marked(view: &View, p: &PlacedPart) -> bool {
     let Some(inside) = p.piece.part.text else {
         return false;
@@ -210,8 +216,9 @@ fn marked(view: &View, p: &PlacedPart) -> bool {
     marks.iter().any(|m| !matches!(m.kind, MarkerKind::Broken(_)))
 }
 
-/// Where the current turn begins at the earliest: after the user's last text without results next to it. Whether text
-/// right after results begins a turn is the API's to say.
+/// Earliest possible start of the current turn: after the user's last text without results next to it.
+///
+/// Whether text right after results begins a turn is up to the API.
 fn last_question(view: &View) -> usize {
     let mut end = view.turns.len();
     while end > 0 {
@@ -230,8 +237,8 @@ fn last_question(view: &View) -> usize {
 }
 
 impl Pairs for Gemini {
-    /// The call as restored: upstream's own part where it is known. Arguments that are not a JSON object become an
-    /// empty one: the API accepts nothing else.
+    /// Serializes a hidden call, using upstream's own part if it was kept. Arguments that are not a JSON
+    /// object become `{}`, because the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = &call.raw {
             return raw.clone();
@@ -241,7 +248,7 @@ impl Pairs for Gemini {
     }
 
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        // Of each turn that was read, its message.
+        // For each turn that was read, the index of its message.
         let mut messages: HashMap<usize, usize> = HashMap::new();
         let mut read: Vec<MessageWithResults> = Vec::new();
         let changes = besides.iter().map(|SiblingPair { at, pair }| {
@@ -258,7 +265,7 @@ impl Pairs for Gemini {
         changes.collect()
     }
 
-    /// The content is split at the aside's line: what was written before it with the call, the result, what was written
+    /// Splits the content at the aside's line: the parts before it with the call, the result, and the parts
     /// after it.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
@@ -266,14 +273,15 @@ impl Pairs for Gemini {
     }
 }
 
-/// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
-/// call that is lost: the API's placeholder is inserted, where the model signs.
+/// Adds the API's placeholder for signatures that were lost with a hidden call.
+///
+/// If the model signs, the first call of each step of the current turn must have a signature.
 pub(super) fn repairs(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
     let model = view.facts.model.as_deref().unwrap_or_default();
     if UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
         return Vec::new();
     }
-    // Models of a known name, and the others where their history shows it.
+    // Models with a known name sign; others do if their history shows it.
     let signs = model.starts_with("gemini-")
         || (0..view.turns.len()).any(|turn| {
             let has = |word: &str| memmem::find(view.raw(turn), word.as_bytes()).is_some();

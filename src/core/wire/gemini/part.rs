@@ -1,4 +1,4 @@
-//! Parts: what a request's contents and a reply's candidate are made of; and proto-JSON's two spellings.
+//! Parts of request contents and of a reply's candidate, and the two spellings of proto-JSON keys.
 
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// The API's placeholder for a lost signature.
 pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Whether `key` is this name in camelCase or in snake_case: proto-JSON accepts both.
+/// Whether `key` is this name in camelCase or in snake_case, which proto-JSON both accepts.
 pub(super) fn is(key: &[u8], camel: &str) -> bool {
     if key == camel.as_bytes() {
         return true;
@@ -28,7 +28,7 @@ pub(super) fn is(key: &[u8], camel: &str) -> bool {
     rest.is_empty()
 }
 
-/// The value under a name in either spelling.
+/// Value under a name in either spelling.
 pub(super) fn get(text: &[u8], object: Span, camel: &str) -> Option<Span> {
     let all = json::members(text, object);
     all.into_iter()
@@ -37,7 +37,7 @@ pub(super) fn get(text: &[u8], object: Span, camel: &str) -> Option<Span> {
         .map(|(_, value)| value)
 }
 
-/// The elements of an array, or the single object that is in its place.
+/// Elements of an array, or the single object in its place.
 pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
     match text.get(value.start) {
         Some(b'{') => vec![value],
@@ -45,17 +45,17 @@ pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
     }
 }
 
-/// One part with what matters in it.
+/// A part and its relevant members.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PartMembers {
-    /// The part as every wire has it.
+    /// The part in the form shared by all wires.
     pub(super) part: TurnPart,
-    /// Its function call.
+    /// Function call.
     pub(super) call: Option<Span>,
 }
 
 impl PartMembers {
-    /// What is no object.
+    /// A value that is not an object.
     fn nameless(span: Span) -> Self {
         let name = Some(Span::default());
         Self {
@@ -64,7 +64,8 @@ impl PartMembers {
         }
     }
 
-    /// What it is, from what was found in it: the value of its text, and of data that are in it.
+    /// Determines the kind from the members found: `said` is the value of the text, `data` that of embedded
+    /// data.
     fn finish(&mut self, span: Span, is_thought: bool, said: Option<Span>, data: Option<Span>) {
         self.part.span = span;
         match self.part.kind {
@@ -84,19 +85,19 @@ impl PartMembers {
         self.part.text = said.filter(|_| is_text).map(Span::inner);
     }
 
-    /// The name of the function that it calls.
+    /// Name of the called function.
     pub(super) fn called<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         let name = self.part.name.filter(|_| self.part.kind == TurnPartKind::Call)?;
         Some(json::unescape(name.of(text)))
     }
 
-    /// Whether it is text without a single character, which agents drop.
+    /// Whether the part is text without any character, which agents drop.
     pub(super) fn is_empty_text(&self) -> bool {
         self.part.kind == TurnPartKind::Text && self.part.text.is_some_and(Span::is_empty)
     }
 }
 
-/// Reads the parts of a list, or the single one in its place.
+/// Parses a list of parts, or a single part in its place.
 pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
     if text.get(parts.start) == Some(&b'{') {
         return vec![piece(text, parts)];
@@ -118,7 +119,7 @@ pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
     found.map_or_else(|_| PartMembers::nameless(span), |(piece, _)| piece)
 }
 
-/// The part at `at`, and where it ends.
+/// Parses the part at `at`. Returns it with its end.
 fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson> {
     if text.get(at) != Some(&b'{') {
         let end = json::value_end(text, at)?;
@@ -157,7 +158,7 @@ fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson>
     Ok((piece, end))
 }
 
-/// Takes what a function's call or result says, and returns where it ends.
+/// Parses a function call or response, and returns its end.
 fn function(text: &[u8], at: usize, piece: &mut PartMembers) -> WalkResult {
     json::object(text, at, |key, at| {
         let end = json::value_end(text, at)?;

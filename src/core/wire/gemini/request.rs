@@ -1,4 +1,4 @@
-//! What an agent sends to Gemini, as spans, and the tool and the carry-over message that go in.
+//! Parses Gemini requests into spans, and builds the carry-over message.
 
 use super::Gemini;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, Turn, TurnCont
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
-/// Members that a rewrite reads or edits: repeated, in whatever spelling, the body is left alone.
+/// Members that a rewrite reads or edits. A body that repeats one, in either spelling, is relayed unchanged.
 const KEYS: [&str; 7] = [
     "contents",
     "tools",
@@ -24,7 +24,7 @@ const KEYS: [&str; 7] = [
     "systemInstruction",
 ];
 
-/// Envelopes that hold a request: of countTokens, and of Code Assist.
+/// Envelopes of a request: of countTokens and of Code Assist.
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
 impl Requests for Gemini {
@@ -36,7 +36,7 @@ impl Requests for Gemini {
             whole.push((key, Span::new(at, end)));
             Ok(end)
         })?;
-        // Code Assist has it next to the request, and others, if at all, in the path.
+        // Code Assist has the model next to the request; other clients have it in the path, if anywhere.
         let model = whole.iter().find(|(key, _)| key.of(text) == b"model");
         let model = model.and_then(|(_, v)| json::string(text, *v));
         let around = request(text, whole)?;
@@ -64,7 +64,8 @@ impl Requests for Gemini {
         format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
     }
 
-    /// The last part of the content, also after responses: their number counts, not the parts'.
+    /// Appends the last part of the content, even after function responses: the API checks their number, not
+    /// the number of parts.
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         let part = text_part(text);
         own_text::among_blocks(content, &part)
@@ -73,7 +74,7 @@ impl Requests for Gemini {
     }
 }
 
-/// The members of the object that has the contents: the body, or what is in its envelope.
+/// Members of the object with the contents: the body, or the request in its envelope.
 fn request(text: &[u8], whole: Vec<(Span, Span)>) -> Result<Vec<(Span, Span)>, UnreadReason> {
     let named = |name: &str| {
         whole
@@ -107,14 +108,14 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         b"contents" => {
             view.list = value;
             view.turns = turns(text, value);
-            // Nothing can be put after a single object, so nothing is: the request stays as it is.
+            // Nothing can be appended to a single object, so the request is left unchanged.
             facts.server_side |= text.get(value.start) == Some(&b'{');
         }
         b"tools" => view.tools = tools(text, value),
         _ if part::is(key, "systemInstruction") => facts.system = value.of(text) != b"null",
         _ if part::is(key, "toolConfig") => facts.choice = choice(text, value),
         _ if part::is(key, "generationConfig") => generation(text, value, facts),
-        // System, tools and their config live in the cache then, and may not be sent.
+        // System prompt, tools and tool config are then part of the cache and must not be sent.
         _ if part::is(key, "cachedContent") => {
             facts.server_side |= json::string(text, value).is_some_and(|c| !c.is_empty())
         }
@@ -147,7 +148,7 @@ fn choice(text: &[u8], config: Span) -> ToolChoice {
     let Some(calling) = part::get(text, config, "functionCallingConfig") else {
         return ToolChoice::Auto;
     };
-    // Names that are allowed leave ours out.
+    // A list of allowed names excludes baton's tool.
     let bound = part::get(text, calling, "allowedFunctionNames")
         .is_some_and(|names| !json::elements(text, names).is_empty());
     match json::get_string(text, calling, "mode").as_deref() {
@@ -176,7 +177,7 @@ fn generation(text: &[u8], config: Span, facts: &mut RequestFacts) {
         {
             facts.structured = true;
         } else if part::is(key, "responseModalities") {
-            // Speech and pictures have no place for a sentinel.
+            // Speech and images leave no place for a sentinel.
             facts.structured |= json::elements(text, value)
                 .into_iter()
                 .any(|m| !m.of(text).eq_ignore_ascii_case(b"\"text\""));
@@ -184,7 +185,7 @@ fn generation(text: &[u8], config: Span, facts: &mut RequestFacts) {
     }
 }
 
-/// The last list of declarations is the one that the tool goes into.
+/// The tool is added to the last list of declarations.
 fn tools(text: &[u8], value: Span) -> Option<ToolList> {
     let lists: Vec<Span> = part::list(text, value)
         .into_iter()
@@ -207,14 +208,14 @@ fn tools(text: &[u8], value: Span) -> Option<ToolList> {
     Some(tools)
 }
 
-/// Whether the request is in Code Assist's envelope, whose answers have one, too.
+/// Whether the request is in Code Assist's envelope. Its responses have an envelope as well.
 pub(super) fn in_envelope(view: &View) -> bool {
     let text: &[u8] = &view.body;
     let whole = json::root(text);
     json::get(text, whole, ENVELOPES[1]).is_some_and(|inside| inside.holds(view.list.start))
 }
 
-/// A part of plain text.
+/// Serializes a part of text.
 pub(super) fn text_part(text: &str) -> String {
     format!(r#"{{"text":{}}}"#, json::quote(text))
 }

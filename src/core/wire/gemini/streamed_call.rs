@@ -1,24 +1,26 @@
-//! Our call as it comes: in one part, or (Vertex, `streamFunctionCallArguments`) in a run of parts, the first
-//! with its name and the others with pieces of its arguments.
+//! Calls of baton's tools as they arrive.
+//!
+//! A call may be a single part. With `streamFunctionCallArguments` (Vertex) it is a run of parts, the first
+//! with the name and the others with pieces of the arguments.
 
 use super::Gemini;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::{Span, json};
 use crate::wire::{HiddenCall, Pairs};
 
-/// Whose arguments are streaming.
+/// Call whose arguments are streaming.
 #[derive(Debug, Default)]
 pub(super) enum StreamingCall {
-    /// Nobody's.
+    /// No call.
     #[default]
     None,
-    /// A visible call's.
+    /// A visible call.
     Shown,
-    /// Ours.
+    /// A call of one of baton's tools.
     Hidden(Box<StreamedCall>),
 }
 
-/// Our call while its arguments stream.
+/// A hidden call whose arguments are streaming.
 #[derive(Debug, Default)]
 pub(super) struct StreamedCall {
     call: HiddenCall,
@@ -36,7 +38,7 @@ pub(super) fn goes_on(data: &[u8], piece: &PartMembers) -> bool {
         .is_some_and(|w| json::is_true(w.of(data)))
 }
 
-/// Our call, all in one part; arguments of more than `limit` bytes are not kept.
+/// Creates a hidden call from a single part. Arguments longer than `limit` bytes are dropped.
 pub(super) fn whole(
     data: &[u8],
     piece: &PartMembers,
@@ -54,7 +56,7 @@ pub(super) fn whole(
     call
 }
 
-/// A call of ours with a signature.
+/// Serializes a hidden call with a signature.
 fn signed(call: &HiddenCall, signature: &str) -> String {
     let call = Gemini.hidden_call(call);
     let open = call.strip_suffix('}').unwrap_or(&call);
@@ -66,7 +68,7 @@ fn id(data: &[u8], piece: &PartMembers) -> String {
 }
 
 impl StreamedCall {
-    /// A call whose arguments will follow, each of at most `limit` bytes.
+    /// Starts a call whose arguments follow, each of at most `limit` bytes.
     pub(super) fn new(
         data: &[u8],
         piece: &PartMembers,
@@ -88,7 +90,7 @@ impl StreamedCall {
         streamed
     }
 
-    /// Takes what a part of the run says.
+    /// Reads a part of the run.
     pub(super) fn take(&mut self, data: &[u8], piece: &PartMembers) {
         if let Some(signature) = piece.part.signature {
             self.signature = Some(signature.text(data));
@@ -120,7 +122,7 @@ impl StreamedCall {
         }
     }
 
-    /// The call with the collected arguments.
+    /// Builds the call from the collected arguments.
     pub(super) fn finish(mut self, complete: bool) -> HiddenCall {
         let member = |name: &str, text: &Option<String>| {
             text.as_ref().map(|t| format!(r#""{name}":{}"#, json::quote(t)))
@@ -134,7 +136,7 @@ impl StreamedCall {
         }
         self.call.complete = complete;
         if let Some(signature) = &self.signature {
-            // A signature is good for the arguments that it was given out with.
+            // A signature is valid only for the arguments that it was issued with.
             let signature = if self.call.oversize {
                 LOST_SIGNATURE
             } else {
@@ -146,7 +148,7 @@ impl StreamedCall {
     }
 }
 
-/// The member that a path such as `$.prompt` or `$['prompt']` names.
+/// Member that a path such as `$.prompt` or `$['prompt']` refers to.
 fn member(path: &str) -> &str {
     path.trim_start_matches(['$', '.', '[', '\'', '"'])
         .trim_end_matches([']', '\'', '"'])

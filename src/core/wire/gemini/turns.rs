@@ -1,4 +1,4 @@
-//! What a content of Gemini's is made of, and what in it is signed.
+//! Content of Gemini turns, and signatures in it.
 
 use super::Gemini;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
@@ -13,7 +13,8 @@ impl Turns for Gemini {
             return TurnContent::default();
         };
         let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
-        // A single object in the place of the contents cannot be cut. (An element standing alone is its whole body.)
+        // A single object in place of the contents cannot be cut. An element parsed on its own, without a
+        // request, is its whole body and is not affected.
         if view.list == turn.span && turn.span.end != view.body.len() {
             for part in &mut all {
                 part.text = None;
@@ -25,7 +26,8 @@ impl Turns for Gemini {
         }
     }
 
-    /// Signatures are checked in the current turn alone: after the last content in which the user says something.
+    /// Signatures are checked only in the current turn, which begins after the user's last content other than
+    /// function responses.
     fn bound(&self, view: &View) -> bool {
         view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
             && (current(view)..view.turns.len())
@@ -33,7 +35,7 @@ impl Turns for Gemini {
     }
 }
 
-/// A signature is of the prefix; the call or the text that it is at is not.
+/// The signature is bound to the prefix, but not the call or text that carries it.
 pub(super) fn unbind(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
     let text = view.text_of(turn);
     let keys = ["thoughtSignature", "thought_signature"];
@@ -45,12 +47,12 @@ pub(super) fn unbind(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
 
 pub(super) fn unbound_call(call: &str) -> Option<String> {
     let text = call.as_bytes();
-    // The first call of a step must be signed, and the agent's own after this one is not.
+    // The first call of a step must be signed, and the agent's call after this one is not.
     let inside = part::piece(text, Span::new(0, text.len())).part.signature?;
     Some([&call[..inside.start], LOST_SIGNATURE, &call[inside.end..]].concat())
 }
 
-/// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
+/// A call of the current turn needs a signature. Google documents a placeholder for a missing one.
 pub(super) fn omit(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
     match part.signature.filter(|_| part.kind == TurnPartKind::Call) {
         Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
@@ -58,7 +60,7 @@ pub(super) fn omit(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
     }
 }
 
-/// The parts of a turn with all that this wire knows of them.
+/// Parts of a turn with the members that only this wire has.
 pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
     let text = view.text_of(turn);
     let parts = view
@@ -68,7 +70,7 @@ pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
     parts.map_or(Vec::new(), |p| part::pieces(text, p))
 }
 
-/// First turn after the last content in which the user says something.
+/// First turn after the user's last content other than function responses.
 pub(super) fn current(view: &View) -> usize {
     let has_text = |t: &usize| {
         view.turns[*t].role == Role::User

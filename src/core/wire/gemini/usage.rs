@@ -1,10 +1,10 @@
-//! Gemini's token counters, and what the agent receives for a response of several legs.
+//! Gemini's token counters, and the usage of a response with several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 use crate::wire::leg_state::ProviderUsage;
 
-/// The counters that make up a total.
+/// Counters that add up to the total.
 const COUNTERS: [&str; 4] = [
     "promptTokenCount",
     "toolUsePromptTokenCount",
@@ -17,20 +17,20 @@ const THOUGHTS: usize = 3;
 
 const CACHED: &str = "cachedContentTokenCount";
 const TOTAL: &str = "totalTokenCount";
-/// Broken down by modality: no longer true of a sum.
+/// Breakdowns by modality, which a sum over legs would falsify.
 const SUMMED_DETAILS: [&str; 1] = ["candidatesTokensDetails"];
 
-/// One leg's usage: a running total, the last one counts.
+/// Usage of one leg. Each chunk carries a running total, so the last one counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GeminiUsage {
     four: [Option<u64>; 4],
     cached: u64,
-    /// The members as they came.
+    /// Members as received.
     members: Vec<(String, String)>,
 }
 
 impl ProviderUsage for GeminiUsage {
-    /// Takes a `usageMetadata` object in the place of what was there.
+    /// Replaces the usage by a `usageMetadata` object.
     fn take(&mut self, data: &[u8], usage: Span) {
         *self = Self::default();
         for (key, value) in json::members(data, usage) {
@@ -60,7 +60,8 @@ impl ProviderUsage for GeminiUsage {
         !self.members.is_empty()
     }
 
-    /// Input side of the last leg, output summed, the total rebuilt. `None` where no leg was counted.
+    /// Merges the input of the last leg with the output of all legs, and recomputes the total. `None` if no
+    /// leg reported usage.
     fn merged(legs: &[Self]) -> Option<String> {
         let last = legs.iter().rev().find(|l| l.is_reported())?;
         let mut four = last.four;
@@ -79,7 +80,7 @@ impl ProviderUsage for GeminiUsage {
             };
             out.push(format!("{}:{}", json::quote(name), now.as_ref().unwrap_or(raw)));
         }
-        // What the last leg had no counter for and an earlier one had.
+        // Counters that an earlier leg has and the last one lacks.
         let rest = four
             .iter()
             .zip(COUNTERS)
@@ -93,13 +94,14 @@ fn summed(legs: &[GeminiUsage], i: usize) -> Option<u64> {
     legs.iter().filter_map(|l| l.four[i]).reduce(|a, b| a + b)
 }
 
-/// A response that ends with its sentinel: the output, and the input of the next request.
+/// Usage of a response that baton ends at the sentinel: the real output, and as input the estimate for the
+/// next request.
 pub(super) fn stopped(legs: &[GeminiUsage], next_input: u64) -> String {
     let candidates = summed(legs, CANDIDATES).unwrap_or_default();
     counted(next_input, candidates, summed(legs, THOUGHTS))
 }
 
-/// The usage of an answer with these tokens.
+/// Usage of a response with these token counts.
 pub(super) fn counted(prompt: u64, candidates: u64, thoughts: Option<u64>) -> String {
     let thoughts_member = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
     let total = prompt + candidates + thoughts.unwrap_or_default();

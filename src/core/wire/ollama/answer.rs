@@ -1,5 +1,6 @@
-//! Ollama's answers: one response to the agent, however many legs it has. Events:
-//! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+//! Reads Ollama's responses: one response for the agent, whatever the number of legs.
+//!
+//! Events: <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use crate::marker::escape;
 use crate::text::splice::Edit;
@@ -12,25 +13,25 @@ use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::{Ending, Framing, TurnPart, View, parts, sse, view};
 use bytes::Bytes;
 
-/// State of an answer.
+/// State of a response.
 #[derive(Default)]
 pub(super) struct OllamaDialect {
-    /// Where the agent's transcript will have this response.
+    /// Position of this response in the agent's transcript.
     place: MessageNumber,
-    /// Whether anything of this leg was shown.
+    /// Whether any output of this leg was shown.
     spoke: bool,
-    /// Whether the model wrote any text in it.
+    /// Whether the leg contains text.
     has_text: bool,
     /// Output tokens of earlier legs.
     spent: u64,
     fingerprints: Fingerprints,
-    /// `model` and `created_at` of the first line, as members with their commas.
+    /// Members `model` and `created_at` of the first line, each with a trailing comma.
     identity: String,
-    /// What whole replies have for the agent.
+    /// The agent's message, joined from complete replies.
     shown: OllamaMessage,
 }
 
-/// A message of the model's, put together.
+/// A model message under construction.
 #[derive(Default)]
 pub(super) struct OllamaMessage {
     pub(super) content: String,
@@ -51,7 +52,7 @@ impl OllamaMessage {
     }
 }
 
-/// One line's spans.
+/// Spans of a line.
 #[derive(Default)]
 pub(super) struct LineMembers {
     pub(super) root: Span,
@@ -62,7 +63,7 @@ pub(super) struct LineMembers {
 }
 
 impl LineMembers {
-    /// Reads a line or a reply; `None` where it is no JSON object.
+    /// Parses a line or a reply, or returns `None` if it is not a JSON object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let root = json::whole(data).ok().filter(|r| data[r.start] == b'{')?;
         let message = json::get(data, root, "message").filter(|m| data[m.start] == b'{');
@@ -78,12 +79,12 @@ impl LineMembers {
         })
     }
 
-    /// The elements of its list of calls.
+    /// Elements of the list of calls.
     pub(super) fn calls(&self, data: &[u8]) -> Vec<TurnPart> {
         self.calls.map_or(Vec::new(), |calls| parts::calls(data, calls))
     }
 
-    /// What its reason to be done means.
+    /// Meaning of `done_reason`.
     fn stop(&self, data: &[u8], report: &LegReport) -> StopReason {
         if !json::get(data, self.root, "done").is_some_and(|d| json::is_true(d.of(data))) {
             return StopReason::Open;
@@ -97,7 +98,7 @@ impl LineMembers {
     }
 }
 
-/// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
+/// Creates a hidden call with its raw element. Arguments longer than `limit` bytes are dropped.
 fn hidden(data: &[u8], call: &TurnPart, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
     let id = json::string_or_empty(data, call.id.map(Span::outer)).into_owned();
     let arguments = call
@@ -183,7 +184,7 @@ impl Dialect for OllamaDialect {
         self.shown.content.push_str(text);
     }
 
-    /// Blank lines break clients that parse each one; an empty piece of text does not.
+    /// Emits an empty piece of text, because blank lines break clients that parse every line.
     fn keepalive(&mut self, state: &mut LegState) {
         if !self.identity.is_empty() {
             state.out.push(self.own(EMPTY, "false"));
@@ -201,7 +202,7 @@ impl Dialect for OllamaDialect {
         state.out.push(self.own(EMPTY, &done));
     }
 
-    /// What is not named here is the last leg's own.
+    /// Keeps all members of the last leg that are not edited here.
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
         let Some(line) = LineMembers::read(last) else {
             return Vec::new();
@@ -249,7 +250,7 @@ impl OllamaDialect {
         state.break_up(data, inside)
     }
 
-    /// Takes the calls of a line. Of each, whether it is hidden.
+    /// Records the calls of a line. Returns their spans, and for each whether it is hidden.
     fn calls(&mut self, state: &mut LegState, data: &[u8], line: &LineMembers) -> (Vec<Span>, Vec<bool>) {
         let all = line.calls(data);
         let mut lost = Vec::with_capacity(all.len());
@@ -271,18 +272,18 @@ impl OllamaDialect {
         (all.iter().map(|call| call.span).collect(), lost)
     }
 
-    /// Takes what the last line says of the leg.
+    /// Records the data of the leg's last line.
     fn ends(&self, state: &mut LegState, data: &[u8], line: &LineMembers, stop: StopReason) {
         let report = &mut state.report;
         report.stop = stop;
         report.ended = true;
-        // Calls are counted among themselves, and the one text once they are all there.
+        // Text counts as one part, after the calls: both are separate members of the message.
         report.parts += usize::from(self.has_text);
         report.usage = usage_of(data, line.root);
         report.served.take(data, line.root);
     }
 
-    /// A line of our own: `done` is that member's value, and what follows it.
+    /// Creates a line. `done` is the value of that member, with any members after it.
     fn own(&self, message: &str, done: &str) -> Bytes {
         Bytes::from(format!(
             "{{{}\"message\":{message},\"done\":{done}}}\n",
@@ -291,7 +292,7 @@ impl OllamaDialect {
     }
 }
 
-/// The edits that take the hidden ones of a line's calls out.
+/// Returns the edits that remove the hidden calls of a line.
 fn calls_edits(data: &[u8], line: &LineMembers, calls: &[Span], lost: &[bool]) -> Vec<Edit> {
     let without = || view::without_member(data, line.message?, "tool_calls");
     view::kept(calls, lost).unwrap_or_else(|| match calls {
@@ -300,7 +301,7 @@ fn calls_edits(data: &[u8], line: &LineMembers, calls: &[Span], lost: &[bool]) -
     })
 }
 
-/// Whether a line says anything besides our calls.
+/// Whether a line contains anything except hidden calls.
 fn says(line: &LineMembers, lost: &[bool]) -> bool {
     let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
     text(line.content) || text(line.thinking) || lost.contains(&false)
@@ -309,7 +310,8 @@ fn says(line: &LineMembers, lost: &[bool]) -> bool {
 const INPUT: &str = "prompt_eval_count";
 const OUTPUT: &str = "eval_count";
 
-/// The counters of a last line or a reply; absent ones are zero (a prompt that was cached is not counted).
+/// Counters of a last line or a reply. Ollama omits the count of a cached prompt, so absent counters are
+/// zero.
 fn usage_of(text: &[u8], object: Span) -> Usage {
     Usage {
         input: json::get_u64(text, object, INPUT).unwrap_or_default(),
@@ -318,18 +320,18 @@ fn usage_of(text: &[u8], object: Span) -> Usage {
     }
 }
 
-/// The edit that adds the output of earlier legs.
+/// Returns the edit that adds the output tokens of earlier legs.
 fn summed(text: &[u8], object: Span, spent: u64) -> Option<Edit> {
     let now = json::get_u64(text, object, OUTPUT).unwrap_or_default() + spent;
     (spent > 0).then(|| view::set_member(text, object, OUTPUT, now.to_string()))
 }
 
-/// Counters of a response that ends with its sentinel, as members.
+/// Counters of a response that baton ends at the sentinel, as members.
 fn stopped(output: u64, next_input: u64) -> String {
     format!(r#""{INPUT}":{next_input},"{OUTPUT}":{output}"#)
 }
 
-/// As [`stopped`], in place of what a reply states.
+/// Like [`stopped`], as edits of a reply.
 fn stopped_edits(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
     let set = |key: &str, value: String| view::set_member(text, root, key, value);
     vec![

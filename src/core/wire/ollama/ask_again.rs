@@ -1,4 +1,4 @@
-//! What a model wrote to Ollama, returned to it with the answers to its calls.
+//! Returns the model's output to Ollama, with the results of its calls.
 
 use super::Ollama;
 use super::answer::{LineMembers, OllamaMessage};
@@ -9,7 +9,7 @@ use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Ollama {
-    /// The model's own message, unchanged, then the results of its calls.
+    /// Builds the model's message, unchanged, followed by the results of its calls.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: ToolNames) -> Option<String> {
         let mut message = OllamaMessage::default();
         let mut ours = pairs.iter();
@@ -30,7 +30,7 @@ impl AskAgain for Ollama {
                     if !name.is_some_and(|name| ours_are.has(&name)) {
                         return Some(call.span.text(text));
                     }
-                    // As it will be restored on every later request; others of ours are left out.
+                    // In the same form as on every later request. Further calls of baton's tools are omitted.
                     ours.next().map(|p| p.call.clone())
                 }));
         }

@@ -1,4 +1,4 @@
-//! An answer of our own as a chat response, whole or as the lines of a stream.
+//! Synthetic chat responses, complete or as the lines of a stream.
 
 use super::Ollama;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! What of this wire is a value.
+//! Facts of this wire.
 
 use super::Ollama;
 use super::answer::OllamaDialect;
@@ -9,17 +9,17 @@ use crate::wire::{Framing, Wire};
 
 static FACTS: WireFacts = WireFacts {
     framing: Framing::Lines,
-    // It knows no keys.
+    // Ollama has no API keys.
     key_variables: &[],
     error_body: |error| serde_json::json!({ "error": error.message }).to_string(),
     absent_content: Some(r#""""#),
     has_call_ids: false,
     calls_are_last: true,
-    // It knows no choice of tools: the caller ignores calls.
+    // There is no setting for the tool choice, so the caller has to ignore calls.
     text: TextRules {
         with_tools: &["tools"],
         of_model: &["think"],
-        // A negative one is no bound.
+        // A negative value means no limit.
         bounds: &[&["options", "num_predict"]],
         ..TextRules::DEFAULT
     },

@@ -1,5 +1,8 @@
-//! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing. API:
-//! <https://github.com/ollama/ollama/blob/main/docs/api.md>. Ollama's other chat paths speak other providers' wires.
+//! Ollama's native chat (`/api/chat`): one JSON value per line, arguments as objects, and ids that may be
+//! missing.
+//!
+//! API: <https://github.com/ollama/ollama/blob/main/docs/api.md>. Ollama's other chat paths implement the
+//! APIs of other providers.
 
 mod answer;
 mod ask_again;

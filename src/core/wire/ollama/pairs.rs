@@ -1,4 +1,4 @@
-//! Hidden calls and their results in Ollama's messages.
+//! Hidden calls and their results in Ollama messages.
 
 use super::Ollama;
 use crate::record::HiddenPair;
@@ -11,8 +11,8 @@ use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
 
 impl Pairs for Ollama {
-    /// The call as restored: upstream's own element where it is known. Arguments that are not a JSON object become an
-    /// empty one: the API accepts nothing else.
+    /// Serializes a hidden call, using upstream's own element if it was kept. Arguments that are not a JSON
+    /// object become `{}`, because the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = &call.raw {
             return raw.clone();
@@ -21,13 +21,13 @@ impl Pairs for Ollama {
         format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
     }
 
-    /// Only calls count as parts here: text and calls are members of their own.
+    /// Only calls count as parts, because text and calls are separate members.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
         among_calls(view, besides, result)
     }
 
-    /// The message is split at the aside's line: what was written before it with the call, the result, the message
-    /// with what was written after it.
+    /// Splits the message at the aside's line: the text before it with the call, the result, and the message
+    /// with the text after it.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let first = format!(
             r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}}"#,
@@ -47,7 +47,7 @@ impl Pairs for Ollama {
     }
 }
 
-/// The result of a hidden call, as a message.
+/// Serializes the result of a hidden call as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
     let id = if pair.call_id.is_empty() {
         String::new()

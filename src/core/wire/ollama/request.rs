@@ -1,4 +1,4 @@
-//! What an agent sends to Ollama, as spans, and the tool and the carry-over message that go in.
+//! Parses Ollama requests into spans, and builds the carry-over message.
 
 use super::Ollama;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::wire::view::{RequestFacts, Role, ToolList, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
-/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+/// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
 impl Requests for Ollama {
@@ -33,7 +33,7 @@ impl Requests for Ollama {
         own_text::user_message(&[], prompt)
     }
 
-    /// The end of the user's string.
+    /// Appends to the string of the user's message.
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         own_text::in_string(content, text)
     }

@@ -1,4 +1,4 @@
-//! What a message of Ollama's is made of.
+//! Content of Ollama messages.
 
 use super::Ollama;
 use crate::wire::Turns;
@@ -6,7 +6,7 @@ use crate::wire::parts::ElementMembers;
 use crate::wire::view::{Role, Turn, TurnContent, TurnPart, View};
 
 impl Turns for Ollama {
-    /// The content's text, then the calls. A tool's message is one result.
+    /// Text of the content, then the calls. A tool message is one result.
     fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         let is_result = turn.role == Role::Tool;
         let found = ElementMembers::read(text, turn.span, true);
@@ -28,7 +28,7 @@ impl Turns for Ollama {
         }
     }
 
-    /// Thinking is plain text here.
+    /// Thinking is plain text here, so nothing is bound to a prefix.
     fn bound(&self, _view: &View) -> bool {
         false
     }

@@ -1,5 +1,6 @@
-//! Chat answers: one completion to the agent, however many legs it has. Events:
-//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
+//! Reads chat responses: one completion for the agent, whatever the number of legs.
+//!
+//! Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use bytes::Bytes;
 
@@ -14,35 +15,35 @@ use crate::wire::{Ending, View, sse, view};
 
 const DONE: &[u8] = b"[DONE]";
 
-/// State of an answer.
+/// State of a response.
 #[derive(Default)]
 pub(super) struct ChatDialect {
-    /// The agent requested usage.
+    /// Whether the agent requested usage.
     wants_usage: bool,
-    /// More than one choice: relayed as it is.
+    /// Whether the response has more than one choice, so that it is relayed unchanged.
     many: bool,
     usage: LegUsage<OpenaiUsage>,
     identity: ChatIdentity,
     calls: LegCalls,
-    /// The leg has a content.
+    /// Whether the leg has content.
     spoke: bool,
-    /// Accumulators glue strings together: a role is shown once.
+    /// Whether the role was shown. Accumulators concatenate strings, so a role must appear only once.
     role_shown: bool,
-    /// Whether the text of ours before upstream's first output was emitted.
+    /// Whether baton's text before upstream's first output was emitted.
     opened: bool,
-    /// What whole replies have for the agent.
+    /// The agent's message, joined from complete replies.
     joined: JoinedMessage,
 }
 
-/// What a chunk becomes.
+/// Changes of a chunk.
 #[derive(Default)]
 struct ChunkShape {
     edits: Vec<Edit>,
-    /// Something of its delta was taken out.
+    /// Whether part of the delta was removed.
     taken: bool,
-    /// Something in its delta is left to say.
+    /// Whether visible content remains in the delta.
     left: bool,
-    /// Names the role.
+    /// Whether the chunk states the role.
     role: bool,
 }
 
@@ -97,7 +98,7 @@ impl Dialect for ChatDialect {
         if self.many {
             return Some(());
         }
-        // Any other value in its place cannot be extended.
+        // Any other value of `message` cannot be extended.
         let message = json::get(data, choice, "message").filter(|m| data[m.start] == b'{')?;
         let [calls, content] = json::pick(data, message, ["tool_calls", "content"]);
         for call in calls.map_or(Vec::new(), |calls| json::elements(data, calls)) {
@@ -129,7 +130,7 @@ impl Dialect for ChatDialect {
     }
 
     fn keepalive(&mut self, state: &mut LegState) {
-        // Not a data event: the TypeScript SDK throws on one without choices.
+        // Not a data event, because the TypeScript SDK throws on one without choices.
         state.out.push(Bytes::from_static(b": keep-alive\n\n"));
     }
 
@@ -160,7 +161,7 @@ impl Dialect for ChatDialect {
         state.out.push(sse::unnamed("[DONE]"));
     }
 
-    /// With the first leg's identity: all other members are the last one's.
+    /// Keeps the identity of the first leg. All other members are those of the last leg.
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
         let whole = json::root(last);
         let mut edits = Vec::new();
@@ -177,7 +178,7 @@ impl Dialect for ChatDialect {
         let choice = choices.first().copied().unwrap_or_default();
         let [reason, message] = json::pick(last, choice, ["finish_reason", "message"]);
         edits.extend(reason.and_then(|reason| chunk::reason_edit(last, reason, ending)));
-        // More than one choice: a single leg without our tool.
+        // A response with more than one choice is a single leg without baton's tool.
         if let Some(message) = message.filter(|_| !self.many) {
             edits.extend(self.joined.edits(state, last, message));
         }
@@ -194,13 +195,13 @@ impl ChatDialect {
         }
     }
 
-    /// Whether the agent did not request usage, and we did: the chunk that holds nothing else is not shown. A later leg
-    /// carries the tool, and so our wish.
+    /// Whether to hide the chunk that contains only usage, because baton requested it and not the agent.
+    /// Later legs always carry the tool, and with it that request.
     fn hides_usage(&self, state: &LegState) -> bool {
         !self.wants_usage && (state.leg > 0 || state.watch.hide.any())
     }
 
-    /// Notes what every chunk states: its identity, its usage, its finish reason.
+    /// Records the members that every chunk states: identity, usage and finish reason.
     fn note(&mut self, state: &mut LegState, data: &[u8], chunk: &ChatChunk) {
         if state.report.served.model.is_empty() || chunk.usage.is_some() {
             state.report.served.take(data, chunk.root);
@@ -236,7 +237,7 @@ impl ChatDialect {
         }
     }
 
-    /// The chunk that ends the choice. Its other content is not buffered with it.
+    /// Reads the chunk that ends the choice. Any other content in it is emitted at once.
     fn finish(
         &mut self,
         state: &mut LegState,
@@ -244,7 +245,7 @@ impl ChatDialect {
         (chunk, delta, reason): (&ChatChunk, Option<Span>, Span),
         shape: ChunkShape,
     ) {
-        // A call cut off by the end of its leg is not whole.
+        // A call that is cut off by the end of its leg is incomplete.
         let natural = state.report.stop.natural();
         let last = state.report.hidden.len();
         for (i, call) in state.report.hidden.iter_mut().enumerate() {
@@ -266,7 +267,7 @@ impl ChatDialect {
         state.keep(HeldFrame::new(HeldKind::End, &frame.edited(rest)));
     }
 
-    /// Shows the calls that waited for a name until the end.
+    /// Emits calls whose name was undecided until the end.
     fn release(&mut self, state: &mut LegState) {
         if let Some(elements) = self.calls.flush(state) {
             let calls = self.own(&format!(r#"{{"tool_calls":[{elements}]}}"#), "null");
@@ -285,7 +286,7 @@ impl ChatDialect {
             edits: self.identity_edits(state, data, chunk),
             ..ChunkShape::default()
         };
-        // Running totals (Gemini, vLLM) are this leg's alone.
+        // Running totals (Gemini, vLLM) cover only this leg.
         if let Some(usage) = chunk.usage.filter(|_| state.leg > 0 && choice.finish.is_none()) {
             let now = OpenaiUsage::merged(&self.usage.all());
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
@@ -319,7 +320,8 @@ impl ChatDialect {
         let shown = std::mem::replace(&mut self.role_shown, true);
         shape.role = true;
         shape.left |= !shown;
-        // Some servers repeat it in every chunk; on the first leg that is their own business.
+        // Some servers repeat the role in every chunk. On the first leg without injected text that stays as
+        // upstream sent it.
         shown && (state.leg > 0 || self.opened)
     }
 
@@ -347,7 +349,7 @@ impl ChatDialect {
         false
     }
 
-    /// A later leg's chunk under leg 1's name.
+    /// Returns the edits that give a later leg's chunk the identity of the first leg.
     fn identity_edits(&self, state: &LegState, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
         if state.leg == 0 || !chunk.named {
             return Vec::new();
@@ -356,7 +358,7 @@ impl ChatDialect {
         self.identity.edits(data, &chunk.members, "object")
     }
 
-    /// A chunk of our own.
+    /// Creates a chunk.
     fn own(&self, delta: &str, finish: &str) -> Bytes {
         let choice = format!(r#"[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}]"#);
         self.bare(&choice, "null")

@@ -1,4 +1,4 @@
-//! What a model wrote to a chat server, returned to it with the answers to its calls.
+//! Returns the model's output to a chat server, with the results of its calls.
 
 use serde_json::{Map, Value};
 
@@ -9,13 +9,14 @@ use crate::text::json;
 use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput};
 
-/// Members of a reply that are no part of what a model wrote, or are put in here again.
+/// Members of a reply that are not part of the model's output, or are written again here.
 const NOT_REPEATED: [&str; 5] = ["role", "tool_calls", "annotations", "function_call", "audio"];
 
 impl AskAgain for OpenaiChat {
-    /// The assistant's own message, unchanged, with our calls as every later request restores them; then their results.
+    /// Builds the assistant's message, unchanged except that its calls have the form that every later request
+    /// restores, followed by their results.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: ToolNames) -> Option<String> {
-        // Its content, then reasoning and the like, by member.
+        // Content, reasoning and other members, by key.
         let mut message: Option<Map<String, Value>> = None;
         for piece in spoken.pieces() {
             let choices = json::get(&piece, json::root(&piece), "choices");
@@ -30,7 +31,7 @@ impl AskAgain for OpenaiChat {
                 if NOT_REPEATED.contains(&key.as_str()) {
                     continue;
                 }
-                // A piece may end with half of a surrogate pair, and serde refuses such a string.
+                // A piece may end with half of a surrogate pair, which serde rejects.
                 let value = match json::string(&piece, value) {
                     Some(text) => Value::String(text.into_owned()),
                     None => serde_json::from_slice(value.of(&piece)).unwrap_or_default(),
@@ -56,7 +57,8 @@ impl AskAgain for OpenaiChat {
     }
 }
 
-/// Adds to a member's value: strings are glued together, lists appended to, and of anything else the last one counts.
+/// Merges a piece into a member: strings are concatenated, lists appended, and for other values the last one
+/// counts.
 fn grow(grown: &mut Value, more: Value) {
     match (grown, more) {
         (_, Value::Null) => {}

@@ -1,8 +1,8 @@
-//! Decides which of a stream's calls are ours.
+//! Decides which calls of a stream belong to baton's tools.
 //!
-//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the name,
-//! send whole calls, give every call index 0, or none. So a call's deltas are buffered while its name could still
-//! become ours; nothing else is buffered.
+//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the
+//! name, send whole calls, or give every call index 0 or none. A call's deltas are therefore buffered while
+//! its name could still become that of a tool of baton. Nothing else is buffered.
 
 use bytes::Bytes;
 
@@ -11,11 +11,11 @@ use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::leg_state::LegState;
 
-/// The calls of one leg, and how many the agent has seen over all legs.
+/// Calls of one leg, and the number of visible calls over all legs.
 #[derive(Default)]
 pub(super) struct LegCalls {
     slots: Vec<CallSlot>,
-    /// Index of the next call the agent sees.
+    /// Next call index of the agent.
     next: usize,
 }
 
@@ -26,25 +26,25 @@ struct CallSlot {
 }
 
 enum CallState {
-    /// Its name could still become ours: the deltas so far.
+    /// The name could still become that of a tool of baton. Contains the deltas so far.
     Undecided { name: String, buffered: Vec<String> },
-    /// Shown under this index; its place in `LegReport::calls`.
+    /// Visible with this index. `entry` is its position in `LegReport::calls`.
     Shown { index: usize, entry: usize },
-    /// Ours; its place in `LegReport::hidden`.
+    /// Hidden. Contains its position in `LegReport::hidden`.
     Hidden(usize),
 }
 
-/// The visible part of a `tool_calls` list.
+/// Visible part of a `tool_calls` list.
 pub(super) enum CallListFate {
-    /// All of it is shown, with these edits.
+    /// The whole list, with these edits.
     Shown(Vec<Edit>),
-    /// These elements are.
+    /// Only these elements.
     Rebuilt(String),
-    /// Nothing of it is.
+    /// Nothing.
     Gone,
 }
 
-/// One element of `tool_calls` in a delta.
+/// An element of `tool_calls` in a delta.
 struct CallElement {
     span: Span,
     index: Option<u64>,
@@ -69,7 +69,7 @@ impl CallElement {
     }
 }
 
-/// A call's arguments: the string, or what a sloppy server sends in its place.
+/// Arguments of a call: the string, or the raw value that a non-conforming server sends instead.
 fn arguments(data: &[u8], function: Span) -> String {
     match json::get(data, function, "arguments") {
         Some(v) if data[v.start] == b'"' => json::unescape(v.inner().of(data)).into_owned(),
@@ -78,7 +78,8 @@ fn arguments(data: &[u8], function: Span) -> String {
     }
 }
 
-/// A call of a whole reply. Places count calls alone: content is a list of its own on this wire.
+/// Reads a call of a complete reply. Positions count only calls, because content is a separate member on this
+/// wire.
 pub(super) fn whole(state: &mut LegState, data: &[u8], call: Span) {
     let [id, function] = json::pick(data, call, ["id", "function"]);
     let id = json::string_or_empty(data, id).into_owned();
@@ -94,7 +95,7 @@ pub(super) fn whole(state: &mut LegState, data: &[u8], call: Span) {
     state.report.hidden.push(hidden);
 }
 
-/// What else a call's element holds and must come back with it (Gemini's thought signature): raw members.
+/// Other members of a call's element that must be returned with it, such as Gemini's thought signature. Raw.
 fn extras(data: &[u8], element: Span) -> String {
     let own: [&[u8]; 4] = [b"index", b"id", b"type", b"function"];
     let members = json::members(data, element);
@@ -108,12 +109,12 @@ fn extras(data: &[u8], element: Span) -> String {
 }
 
 impl LegCalls {
-    /// Forgets a leg's calls; the numbering continues.
+    /// Forgets the calls of a leg. Numbering continues.
     pub(super) fn next_leg(&mut self) {
         self.slots.clear();
     }
 
-    /// Takes the `tool_calls` of a delta.
+    /// Reads the `tool_calls` of a delta.
     pub(super) fn take(&mut self, data: &[u8], list: Span, state: &mut LegState) -> CallListFate {
         let mut shown = Vec::new();
         let mut rebuilt = false;
@@ -126,7 +127,7 @@ impl LegCalls {
                 shown.push((buffered, span, *index));
             }
         }
-        // A server without indices stays so, unless the stream has our own numbering.
+        // Elements without an index stay so, unless the stream is numbered by baton.
         let number = state.leg > 0 || !state.report.hidden.is_empty();
         if !rebuilt {
             let edits = shown
@@ -151,7 +152,7 @@ impl LegCalls {
         }
     }
 
-    /// The call that an element belongs to.
+    /// Finds or creates the slot of an element's call.
     fn slot(&mut self, element: &CallElement) -> usize {
         let found = match element.index {
             Some(i) => self.slots.iter().rposition(|s| s.index == Some(i)),
@@ -159,7 +160,7 @@ impl LegCalls {
             None => self.slots.iter().rposition(|s| s.id == element.id),
         };
         let last = self.slots.len().checked_sub(1);
-        // A changed id without a name is the same call; with a name it is another call.
+        // A new id without a name continues the same call; with a name it begins another one.
         let found = found.or(last.filter(|_| element.index.is_none() && element.name.is_empty()));
         if let Some(i) = found.filter(|i| !self.slots[*i].is_other(element)) {
             return i;
@@ -175,7 +176,8 @@ impl LegCalls {
         self.slots.len() - 1
     }
 
-    /// Moves a call on by one element. `None`: the element is not shown (now); else what goes before it.
+    /// Advances a call by one element. Returns `None` while the element must be withheld, or else the
+    /// buffered elements to show before it.
     fn follow(
         &mut self,
         slot: usize,
@@ -189,7 +191,7 @@ impl LegCalls {
         }
         match &mut slot.state {
             CallState::Shown { entry, .. } => {
-                // An id that comes late.
+                // The id may arrive late.
                 if let Some(call) = state.report.calls.get_mut(*entry).filter(|c| c.0.is_empty()) {
                     call.0.clone_from(&slot.id);
                 }
@@ -206,7 +208,8 @@ impl LegCalls {
         slot.decide(element, data, &mut self.next, state)
     }
 
-    /// Ends the leg's calls: buffered ones are not ours. Returns their elements, to be shown.
+    /// Ends the calls of a leg. Undecided ones belong to the agent, and their elements are returned to be
+    /// shown.
     pub(super) fn flush(&mut self, state: &mut LegState) -> Option<String> {
         let number = state.leg > 0 || !state.report.hidden.is_empty();
         let mut all = Vec::new();
@@ -224,7 +227,8 @@ impl LegCalls {
 }
 
 impl CallSlot {
-    /// Whether an element that has this call's index begins another one: servers that number every call 0.
+    /// Whether an element with this call's index begins another call, as with servers that number every call
+    /// 0.
     fn is_other(&self, element: &CallElement) -> bool {
         let decided = !matches!(self.state, CallState::Undecided { .. });
         let renamed = !element.id.is_empty() && !self.id.is_empty() && element.id != self.id;
@@ -267,14 +271,14 @@ impl CallSlot {
         Some(self.show(next, &mut state.report))
     }
 
-    /// Shows a call from here on; returns what waited of it.
+    /// Makes the call visible. Returns its buffered elements.
     fn show(&mut self, next: &mut usize, report: &mut LegReport) -> Vec<String> {
         let shown = CallState::Shown {
             index: *next,
             entry: report.calls.len(),
         };
         *next += 1;
-        // Places count calls alone: content is a list of its own on this wire.
+        // Positions count only calls, because content is a separate member on this wire.
         report.calls.push((self.id.clone(), report.calls.len()));
         report.parts += 1;
         match std::mem::replace(&mut self.state, shown) {
@@ -295,7 +299,8 @@ fn collect(call: &mut HiddenCall, element: &CallElement, data: &[u8], id: &str, 
     }
 }
 
-/// Puts an element under `shown`. Without an index of its own it gets one only where `number` says so.
+/// Returns the edit that gives an element the index `shown`. An element without an index gets one only if
+/// `number` is set.
 fn index_edit(data: &[u8], element: Span, shown: usize, number: bool) -> Option<Edit> {
     let Some(index) = json::get(data, element, "index") else {
         return number.then(|| Edit::insert(element.start + 1, format!(r#""index":{shown},"#)));

@@ -1,4 +1,4 @@
-//! One chunk of a chat stream, as spans.
+//! A chunk of a chat stream as spans.
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -6,33 +6,33 @@ use crate::wire::leg::{Ending, StopReason};
 use crate::wire::sse;
 use bytes::Bytes;
 
-/// The spans of a chunk that matter.
+/// Relevant spans of a chunk.
 #[derive(Default)]
 pub(super) struct ChatChunk {
-    /// The chunk itself.
+    /// Span of the chunk.
     pub(super) root: Span,
-    /// Its members, key and value.
+    /// Members: keys and values.
     pub(super) members: Vec<(Span, Span)>,
-    /// Its first choice.
+    /// First choice.
     pub(super) choice: Option<ChunkChoice>,
-    /// Its usage, where it is an object.
+    /// Usage, if it is an object.
     pub(super) usage: Option<Span>,
-    /// Whether it is an error.
+    /// Whether the chunk is an error.
     pub(super) error: bool,
-    /// Whether it says whose it is; Azure's filter chunks have an empty id.
+    /// Whether the chunk has an id. Azure's filter chunks have an empty one.
     pub(super) named: bool,
 }
 
-/// The spans of a choice.
+/// Spans of a choice.
 #[derive(Default)]
 pub(super) struct ChunkChoice {
     pub(super) delta: Option<Span>,
-    /// Whether a reason is stated: neither null nor empty.
+    /// Finish reason, unless it is null or empty.
     pub(super) finish: Option<Span>,
 }
 
 impl ChatChunk {
-    /// Reads a chunk; `None` where it is no object.
+    /// Parses a chunk, or returns `None` if it is not an object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut chunk = Self {
             root: json::root(data),
@@ -68,12 +68,12 @@ impl ChunkChoice {
     }
 }
 
-/// Whether a member of a delta says anything.
+/// Whether a member of a delta has content.
 pub(super) fn says_something(literal: &[u8]) -> bool {
     !matches!(literal, b"null" | b"\"\"" | b"[]" | b"{}")
 }
 
-/// The insides of a content's text literals: the one string, or the texts of a list (Mistral).
+/// Insides of a content's text literals: of a single string, or of the blocks of a list (Mistral).
 pub(super) fn texts(data: &[u8], content: Span) -> Vec<Span> {
     if data.get(content.start) == Some(&b'"') {
         return vec![content.inner()];
@@ -84,7 +84,7 @@ pub(super) fn texts(data: &[u8], content: Span) -> Vec<Span> {
         .collect()
 }
 
-/// A finish reason's meaning.
+/// Meaning of a finish reason.
 pub(super) fn stop(reason: Option<&str>) -> StopReason {
     match reason {
         Some("stop") => StopReason::Done,
@@ -96,7 +96,7 @@ pub(super) fn stop(reason: Option<&str>) -> StopReason {
     }
 }
 
-/// A finish reason as the response's.
+/// Returns the edit that adapts a leg's finish reason to the end of the response.
 pub(super) fn reason_edit(data: &[u8], reason: Span, ending: Ending) -> Option<Edit> {
     let asks = reason.of(data) == b"\"tool_calls\"";
     match ending {
@@ -106,8 +106,8 @@ pub(super) fn reason_edit(data: &[u8], reason: Span, ending: Ending) -> Option<E
     }
 }
 
-/// Top-level members by which a completion is known: leg 1's in every chunk. Others (`obfuscation`, filter
-/// results) are a chunk's own.
+/// Top-level members that identify a completion, repeated from leg 1 in every chunk. Others, such as
+/// `obfuscation` and filter results, belong to a single chunk.
 const IDENTITY: [&str; 7] = [
     "id",
     "object",
@@ -118,12 +118,12 @@ const IDENTITY: [&str; 7] = [
     "provider",
 ];
 
-/// The members of the first chunk that every chunk repeats, raw.
+/// Members of the first chunk that every chunk repeats, raw.
 #[derive(Default)]
 pub(super) struct ChatIdentity(Vec<(String, String)>);
 
 impl ChatIdentity {
-    /// Takes the identity among these members, unless there is one.
+    /// Records the identity from these members, unless there already is one.
     pub(super) fn take(&mut self, data: &[u8], members: &[(Span, Span)]) {
         if !self.0.is_empty() {
             return;
@@ -132,7 +132,7 @@ impl ChatIdentity {
         self.0 = all.filter(|(key, _)| IDENTITY.contains(&key.as_str())).collect();
     }
 
-    /// The edits that put an object with these members under this name; the one named `but` stays.
+    /// Returns the edits that give an object with these members this identity, except for the member `but`.
     pub(super) fn edits(&self, data: &[u8], members: &[(Span, Span)], but: &str) -> Vec<Edit> {
         let first = |key: &[u8]| self.0.iter().find(|(name, _)| name.as_bytes() == key);
         let renamed = members.iter().filter_map(|(key, value)| {
@@ -142,14 +142,14 @@ impl ChatIdentity {
         renamed.collect()
     }
 
-    /// A frame of this name with these choices, and usage where the agent requested it.
+    /// Creates a frame with these choices, and with usage if the agent requested it.
     pub(super) fn chunk(&self, choices: &str, usage: Option<&str>) -> Bytes {
         let members = self.0.iter();
         let mut all: Vec<String> = members
             .map(|(key, raw)| format!("{}:{raw}", json::quote(key)))
             .collect();
         if all.is_empty() {
-            // No identity arrived: the minimum that SDKs require.
+            // No identity arrived, so this is the minimum that SDKs require.
             all.push(r#""id":"","object":"chat.completion.chunk","created":0,"model":"""#.to_owned());
         }
         all.push(format!(r#""choices":{choices}"#));

@@ -1,5 +1,6 @@
-//! An answer of our own as a chat completion, whole or streamed. Events:
-//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
+//! Synthetic responses as chat completions, complete or streamed.
+//!
+//! Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -42,10 +43,10 @@ fn object(answer: &SyntheticResponse<'_>, kind: &str, choice: &str, usage: &str)
     )
 }
 
-/// The delta of the first chunk.
+/// Delta of the first chunk.
 const ROLE: &str = r#""role":"assistant","content":"","refusal":null"#;
 
-/// Where the agent requests usage, every chunk has the member, and one more chunk has the numbers.
+/// If the agent requests usage, every chunk has the member, and an additional chunk has the numbers.
 fn chunk(wants_usage: bool, answer: &SyntheticResponse<'_>, delta: &str, finish: &str) -> Bytes {
     let none = if wants_usage { r#","usage":null"# } else { "" };
     let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);

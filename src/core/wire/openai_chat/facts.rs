@@ -1,4 +1,4 @@
-//! What of this wire is a value.
+//! Facts of this wire.
 
 use super::answer::ChatDialect;
 use super::{OpenaiChat, request};
@@ -22,7 +22,7 @@ static FACTS: WireFacts = WireFacts {
             "prediction",
         ],
         of_model: &["reasoning_effort", "reasoning", "thinking", "verbosity"],
-        // Newer name first.
+        // The newer name comes first.
         bounds: &[&["max_completion_tokens"], &["max_tokens"]],
         always_bounds: false,
         choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),

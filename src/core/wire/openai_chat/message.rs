@@ -1,31 +1,31 @@
-//! The message of a reply that several legs make.
+//! The message of a complete reply, joined from several legs.
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::leg_state::LegState;
 use crate::wire::view;
 
-/// What the legs wrote as content, one after the other, with what is shown between.
+/// Content of all legs in order, with baton's text between them.
 #[derive(Default)]
 pub(super) struct JoinedMessage(Vec<ContentPiece>);
 
-/// A piece of the content that the agent gets.
+/// A piece of the agent's content.
 enum ContentPiece {
-    /// The inside of a string literal.
+    /// Inside of a string literal.
     Text(String),
-    /// A block of a list.
+    /// Block of a list.
     Block(String),
 }
 
 impl JoinedMessage {
-    /// A text of ours.
+    /// Appends text from baton.
     pub(super) fn say(&mut self, text: &str) {
         let quoted = json::quote(text);
         self.0
             .push(ContentPiece::Text(quoted[1..quoted.len() - 1].to_owned()));
     }
 
-    /// A leg's content, with these edits made in it.
+    /// Appends the content of a leg after applying these edits.
     pub(super) fn take(&mut self, data: &[u8], content: Span, edits: &[Edit]) {
         let broken = view::edited_part(data, content, edits);
         let text = broken.as_bytes();
@@ -41,7 +41,7 @@ impl JoinedMessage {
         }
     }
 
-    /// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was written.
+    /// Joins the pieces: a string, or a list if any leg has one. `None` if there is no content.
     fn content(&self) -> Option<String> {
         let text = |p: &ContentPiece| match p {
             ContentPiece::Text(text) => Some(text.clone()),
@@ -64,7 +64,7 @@ impl JoinedMessage {
         Some(format!("[{}]", blocks.join(",")))
     }
 
-    /// All that was written as its content, and none of our calls.
+    /// Returns the edits that set the joined content and remove baton's calls.
     pub(super) fn edits(&self, state: &LegState, text: &[u8], message: Span) -> Vec<Edit> {
         let is_ours = |call: &Span| {
             let name =
@@ -78,13 +78,14 @@ impl JoinedMessage {
         let (ours, theirs): (Vec<Span>, Vec<Span>) = elements.into_iter().partition(is_ours);
         let hidden = listed.filter(|_| !ours.is_empty());
         let bare = hidden.filter(|_| theirs.is_empty());
-        // A message without calls must have a content, be it empty, or it cannot be sent back.
+        // A message without calls needs content, even if empty, or it cannot be sent back.
         let content = self.content().or(bare.map(|_| r#""""#.to_owned()));
         let mut edits = Vec::new();
         match (find("content"), content, bare) {
             (Some((_, old)), Some(now), _) if old.of(text) == now.as_bytes() => {}
             (Some((_, old)), Some(now), _) => edits.push(Edit::replace(*old, now)),
-            // An empty list would be refused when the agent sends it back: the content takes its place.
+            // The API would reject an empty list of calls when the agent sends it back, so the content
+            // replaces it.
             (None, Some(now), Some((key, list))) => {
                 let place = Span::new(key.start - 1, list.end);
                 return vec![Edit::replace(place, format!(r#""content":{now}"#))];

@@ -1,5 +1,6 @@
-//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. API:
-//! <https://platform.openai.com/docs/api-reference/chat>.
+//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers.
+//!
+//! API: <https://platform.openai.com/docs/api-reference/chat>.
 
 mod answer;
 mod ask_again;

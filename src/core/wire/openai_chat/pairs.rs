@@ -8,7 +8,7 @@ use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
 use crate::wire::{HiddenCall, Pairs};
 
-/// The result of a hidden call, as a message.
+/// Serializes the result of a hidden call as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
     format!(
         r#"{{"role":"tool","tool_call_id":{},"content":{}}}"#,
@@ -17,7 +17,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// Content of the first half: of the same kind as the message's own, null where nothing was written.
+/// Content of the first half, in the same form as the message's content. `null` if it is empty.
 fn text_before(split: &SplitTurn<'_>) -> String {
     let (content, before) = (split.content, split.before);
     let Some(list) = content.list else {
@@ -48,8 +48,10 @@ fn text_before(split: &SplitTurn<'_>) -> String {
 }
 
 impl Pairs for OpenaiChat {
-    /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and its other
-    /// members (a thought signature).
+    /// Serializes a hidden call as an element of `tool_calls`, with its other members, such as a thought
+    /// signature.
+    ///
+    /// The arguments are the raw string, even if it is not valid JSON.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         let extras = call.raw.as_deref().filter(|r| !r.is_empty());
         let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
@@ -61,13 +63,14 @@ impl Pairs for OpenaiChat {
         )
     }
 
-    /// The call goes among its siblings, the result right after the message, before theirs.
+    /// Inserts the call among its siblings, and the result right after the message, before the siblings'
+    /// results.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
         among_calls(view, besides, result)
     }
 
-    /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
-    /// the later text, if any.
+    /// Splits the message at the aside's line: the text before it with the call, the result, and the message
+    /// with the text after it, if any.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,

@@ -1,4 +1,4 @@
-//! What an agent sends to a chat server, as spans, and the edits that add the tool.
+//! Parses chat requests into spans, and adds the tool.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, V
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
-/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+/// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 12] = [
     "messages",
     "tools",
@@ -28,7 +28,7 @@ const KEYS: [&str; 12] = [
     "prompt_cache_key",
 ];
 
-/// Members by which compatible servers bind the output to a grammar, besides `response_format`.
+/// Members of compatible servers that bind the output to a grammar, in addition to `response_format`.
 const GRAMMARS: [&str; 7] = [
     "guided_json",
     "guided_regex",
@@ -39,7 +39,8 @@ const GRAMMARS: [&str; 7] = [
     "grammar",
 ];
 
-/// Body fields that name a session, best first. Not `user`: that is a user, who has many conversations.
+/// Body fields that identify a session, best first. `user` is not one of them, because one person has many
+/// conversations.
 const SESSIONS: [&[&str]; 3] = [
     &["prompt_cache_key"],
     &["session_id"],
@@ -56,15 +57,16 @@ impl Requests for OpenaiChat {
         own_text::user_message(blocks, prompt)
     }
 
-    /// Blank text is legal here, and a model's text is returned unchanged.
-    /// The last part of the user's content, or the end of its string: servers with a template of their own refuse two
-    /// messages of the user in a row.
+    /// Appends the last block of the user's content, or extends its string. Servers with their own chat
+    /// template reject two user messages in a row.
+    ///
+    /// Blank text is valid here, and the model's text is returned unchanged.
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         own_text::among_blocks(content, &own_text::block(text)).or_else(|| own_text::in_string(content, text))
     }
 }
 
-/// Usage is requested in every stream that may have a later leg: without it the size is unknown.
+/// Requests usage in every stream that may have a later leg, because the size would otherwise be unknown.
 pub(super) fn companions(view: &View) -> Vec<Edit> {
     if !view.facts.stream || view.facts.wants_usage {
         return Vec::new();
@@ -120,7 +122,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
 
 fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut RequestFacts) {
     facts.structured |= GRAMMARS.iter().any(|g| g.as_bytes() == key) && value.of(text) != b"null";
-    // The better name of a session is first in the table: one from `metadata` gives way to it.
+    // The best name of a session is first in the table; one from `metadata` yields to it.
     let Some(path) = SESSIONS.iter().find(|p| p[0].as_bytes() == key) else {
         return;
     };
@@ -133,7 +135,7 @@ fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut RequestFacts) {
     }
 }
 
-/// `allowed_tools` is a choice of theirs in which ours has no place.
+/// `allowed_tools` lists only the agent's tools, so baton's cannot be called.
 fn choice(text: &[u8], value: Span) -> ToolChoice {
     match json::string(text, value).as_deref() {
         Some("none") => ToolChoice::None,

@@ -1,4 +1,4 @@
-//! What a message of a chat transcript is made of, and what in it is signed.
+//! Content of chat messages, and signatures in it.
 
 use super::OpenaiChat;
 use crate::wire::Turns;
@@ -7,7 +7,7 @@ use crate::wire::parts::ElementMembers;
 use crate::text::{Span, json};
 use crate::wire::view::{Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 
-/// Members of an assistant message that a provider has signed or encrypted, and so may have bound to a prefix.
+/// Members of an assistant message that a provider signs or encrypts, and may therefore bind to a prefix.
 const SIGNED: [&str; 4] = [
     "signature",
     "thought_signature",
@@ -15,10 +15,11 @@ const SIGNED: [&str; 4] = [
     "redacted_data",
 ];
 
-/// How deep signed members are looked for: the known ones are at four, and depth must be bounded.
+/// Maximum depth of the search for signed members. Known ones are at depth four; the limit bounds the
+/// recursion.
 const SIGNED_DEPTH: u32 = 8;
 
-/// What a transcript with such a member has somewhere.
+/// Every transcript with such a member contains at least one of these strings.
 const HINTS: [&str; 4] = [
     "signature\"",
     "reasoning.encrypted",
@@ -27,8 +28,8 @@ const HINTS: [&str; 4] = [
 ];
 
 impl Turns for OpenaiChat {
-    /// The parts of a message: its content, then whatever is next to it (refusal, audio), then its calls, in
-    /// whatever order its members are.
+    /// Parts of a message: content, then refusal and audio, then calls, independent of the order of its
+    /// members.
     fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         let found = ElementMembers::read(text, turn.span, turn.role != Role::Tool);
         if turn.role == Role::Tool {
@@ -48,8 +49,8 @@ impl Turns for OpenaiChat {
         })
     }
 
-    /// Plain chat histories are bound to nothing. Some servers hand out signed or encrypted reasoning
-    /// (OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`).
+    /// Plain chat histories are not bound to anything. Some servers return signed or encrypted reasoning:
+    /// OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`.
     fn bound(&self, view: &View) -> bool {
         let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
         view.transcript_has(&HINTS) && model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))

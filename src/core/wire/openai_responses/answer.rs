@@ -1,5 +1,6 @@
-//! Responses answers: one response to the agent, however many legs it has. Events:
-//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
+//! Reads responses: one response for the agent, whatever the number of legs.
+//!
+//! Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod end;
 mod texts;
@@ -20,10 +21,10 @@ use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegU
 use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
 use crate::wire::{Ending, View, sse};
 
-/// What some servers send after the last event.
+/// Payload that some servers send after the last event.
 const DONE: &[u8] = b"[DONE]";
 
-/// The reply without our tool, and with the `previous_response_id` that the agent knows.
+/// Removes baton's tool from a reply, and restores the `previous_response_id` that the agent knows.
 pub(super) fn shaped_for(view: &View, reply: Bytes) -> Bytes {
     let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
     let now = ObjectOverrides {
@@ -39,50 +40,50 @@ pub(super) fn shaped_for(view: &View, reply: Bytes) -> Bytes {
     splice::edited(&reply, edits)
 }
 
-/// State of an answer.
+/// State of a response.
 #[derive(Default)]
 pub(super) struct ResponsesDialect {
-    /// The agent's own `previous_response_id`, as a literal.
+    /// The agent's `previous_response_id`, as a literal.
     previous: Option<String>,
-    /// What every response object says: the first leg's.
+    /// Identity of the first leg, repeated in every response object.
     identity: ResponseIdentity,
-    /// The newest response object of which an end can be made.
+    /// Latest response object that can serve as the basis of an end.
     object: Option<String>,
     leg: ResponsesLeg,
-    /// Every item the agent has seen, in its order.
+    /// Items shown to the agent, in order.
     items: Vec<String>,
-    /// How many of them are of earlier legs.
+    /// Number of items from earlier legs.
     earlier: usize,
-    /// Index of the next item that the agent sees.
+    /// Next item index of the agent.
     next: u64,
     phase: bool,
-    /// Whether the items are others than upstream's: one is ours or is escaped, or a call is hidden.
+    /// Whether the items differ from upstream's, because one is injected, escaped or hidden.
     changed: bool,
     sequence: Sequence,
     usage: LegUsage<OpenaiUsage>,
 }
 
-/// What is one leg's alone.
+/// State of a single leg.
 #[derive(Default)]
 struct ResponsesLeg {
     /// Items by upstream's index.
     slots: Vec<(u64, OutputSlot)>,
-    /// Texts by upstream's index of the item and of the part.
+    /// Text parts by upstream's index of the item and of the part.
     texts: PartTexts,
 }
 
-/// An output item of upstream's.
+/// An output item from upstream.
 enum OutputSlot {
-    /// A visible one: its place among the items, and the agent's index of it.
+    /// Visible: its position in `items`, and the agent's index.
     Shown(usize, u64),
-    /// Ours.
+    /// A call of one of baton's tools.
     Hidden(HiddenCall),
-    /// Ours, and complete.
+    /// A hidden call that is complete.
     Gone,
 }
 
 impl OutputSlot {
-    /// The place of a visible item.
+    /// Position of a visible item.
     fn place(&self) -> Option<usize> {
         match self {
             Self::Shown(place, _) => Some(*place),
@@ -128,7 +129,7 @@ impl Dialect for ResponsesDialect {
     fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
         let data: &[u8] = body;
         let response = json::whole(data).ok()?;
-        // Any other value in its place cannot be extended.
+        // Any other value of `output` cannot be extended.
         json::get(data, response, "output").filter(|output| data[output.start] == b'[')?;
         json::get_string(data, response, "id")?;
         self.take_output(state, data, response);
@@ -161,8 +162,8 @@ impl Dialect for ResponsesDialect {
         ));
     }
 
-    /// An event, since idle timers do not see comments; before the response's own first event a comment all
-    /// the same, since readers take no other event first.
+    /// Emits an event, because idle timers do not notice comments. Before the response's first event it emits
+    /// a comment, because clients accept no other event there.
     fn keepalive(&mut self, state: &mut LegState) {
         match self.object {
             Some(_) => self.own_event(state, "keepalive", ""),
@@ -212,8 +213,9 @@ impl ResponsesDialect {
         }
     }
 
-    /// `created`, `queued`, `in_progress`: a response has them once. This and the next three return the edits of an
-    /// event that is sent on.
+    /// Handles `created`, `queued` and `in_progress`, which the agent receives only once.
+    ///
+    /// This method and the next three return the edits of a forwarded event, or `None` for a hidden one.
     fn lifecycle(&mut self, state: &mut LegState, data: &[u8], event: &ResponsesEvent) -> Option<Vec<Edit>> {
         let response = event.response.unwrap_or_default();
         if let Some(id) = json::get_string(data, response, "id") {
@@ -271,7 +273,7 @@ impl ResponsesDialect {
                     _ => return None,
                 }
             }
-            // Never announced.
+            // The item was never announced.
             None => response_object::ours(data, item, state).map(|tool| {
                 let bound_to = self.bound_to();
                 self.leg.slots.push((index, OutputSlot::Gone));
@@ -291,7 +293,8 @@ impl ResponsesDialect {
         Some(edits)
     }
 
-    /// What a hidden call that comes now is bound to: the reasoning right before it.
+    /// Id of the reasoning item right before a hidden call that begins now, because that reasoning is bound
+    /// to the call.
     fn bound_to(&self) -> Option<String> {
         let before = match self.leg.slots.last()? {
             (_, OutputSlot::Shown(shown, _)) => self.items.get(*shown)?.as_bytes(),
@@ -300,7 +303,7 @@ impl ResponsesDialect {
         response_object::binds(before, json::root(before))
     }
 
-    /// Any other event: of an item, or of none.
+    /// Handles any other event, with or without an item.
     fn item_event(
         &mut self,
         state: &mut LegState,

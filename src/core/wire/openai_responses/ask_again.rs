@@ -1,4 +1,4 @@
-//! What a model wrote to the Responses API, returned to it with the answers to its calls.
+//! Returns the model's output to the Responses API, with the results of its calls.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse, view};
 
 impl AskAgain for OpenaiResponses {
-    /// The model's own items, unchanged, our calls after them, then the results.
+    /// Builds the model's items, unchanged, followed by baton's calls and their results.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let (items, stored) = match spoken {
             LegOutput::Reply(body) => {
@@ -31,9 +31,9 @@ impl AskAgain for OpenaiResponses {
             name.is_some_and(|name| ours.has(&name))
         };
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
-        // Reasoning that our call followed: what follows it now is not what it was for. Where the provider keeps the
-        // items it gets the very one; where agents resend them, that is unknown later, and they go without ids here,
-        // too.
+        // Reasoning that one of baton's calls followed now has a different successor. If the provider stores
+        // items, it receives exactly that item. If agents resend items, that is unknown later, so items are
+        // sent without ids even here.
         let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
         let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
         let last_thought = items
@@ -46,8 +46,8 @@ impl AskAgain for OpenaiResponses {
             .filter(|(_, i)| known || resendable(i));
         let mut all: Vec<String> = others
             .map(|(at, item)| {
-                // Reasoning that cannot be sent, or that our call followed: an id without it, or in its place, is
-                // refused.
+                // The API rejects an id without its reasoning, or one in a different position than before.
+                // That applies if reasoning cannot be sent, or if one of baton's calls followed it.
                 let bare = !known || last_thought.is_some_and(|thought| at > thought);
                 if bare {
                     view::without(&item, "id").into_owned()
@@ -75,19 +75,19 @@ fn answers(item: &str, pair: &HiddenPair) -> bool {
     json::get_string(text, json::root(text), "call_id").is_some_and(|id| id == pair.call_id)
 }
 
-/// Whether the provider keeps the response's items, so that they can be named by id.
+/// Whether the provider stores the response's items, so that ids can refer to them.
 fn stored(text: &[u8], response: Span) -> bool {
     json::get(text, response, "store").is_none_or(|s| s.of(text) != b"false")
 }
 
-/// Reasoning that the provider does not keep can be sent back only where it is encrypted.
+/// Reasoning that the provider does not store can be returned only in encrypted form.
 fn resendable(item: &str) -> bool {
     let text = item.as_bytes();
     let whole = json::root(text);
     !is_reasoning(item) || json::get_string(text, whole, "encrypted_content").is_some_and(|e| !e.is_empty())
 }
 
-/// Finished items from the frames that streamed them, and whether the provider keeps them.
+/// Collects finished items from streamed frames, and whether the provider stores them.
 fn streamed(frames: &[Bytes]) -> (Vec<String>, bool) {
     let (mut items, mut kept) = (Vec::new(), true);
     for frame in frames {

@@ -1,5 +1,6 @@
-//! An answer of our own as a response object, whole or streamed. Events:
-//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
+//! Synthetic response objects, complete or streamed.
+//!
+//! Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 use super::OpenaiResponses;
 use super::answer::shaped_for;
@@ -11,9 +12,9 @@ use crate::text::json;
 use crate::wire::openai::response_usage;
 use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, sse};
 
-/// Members of a response object that repeat the request's, and their values where the request has none
-/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the
-/// rest of what the agent requested.
+/// Members of a response object that echo the request, with their defaults
+/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored
+/// elsewhere, with the rest of the agent's request.
 const ECHOED: [(&str, &str); 19] = [
     ("background", "false"),
     ("instructions", "null"),
@@ -38,7 +39,7 @@ const ECHOED: [(&str, &str); 19] = [
 
 impl Compose for OpenaiResponses {
     fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
-        // An agent may send it by its id alone.
+        // An agent may refer to the sentinel by only this id.
         let id = match answer.handoff {
             Some(handoff) => format!("{SENTINEL_ITEM}{}", handoff.simple()),
             None => answer.id("msg_"),
@@ -67,7 +68,7 @@ impl Compose for OpenaiResponses {
     }
 }
 
-/// The events in front of any item: event and members each.
+/// Events before any item, as pairs of event and members.
 fn first(view: &View, answer: &SyntheticResponse<'_>) -> Vec<(&'static str, String)> {
     let begun = format!(
         r#""response":{}"#,
@@ -79,7 +80,7 @@ fn first(view: &View, answer: &SyntheticResponse<'_>) -> Vec<(&'static str, Stri
     ]
 }
 
-/// The frames of events, counted from the first one on.
+/// Formats events as frames, numbered from zero.
 fn frames(events: &[(&'static str, String)]) -> Bytes {
     let events = events.iter().enumerate();
     let frames = events.map(|(n, (name, members))| {
@@ -91,7 +92,7 @@ fn frames(events: &[(&'static str, String)]) -> Bytes {
     frames.collect::<Vec<_>>().concat().into()
 }
 
-/// The response object as the agent requested it.
+/// The response object for the agent's request.
 fn object(
     view: &View,
     answer: &SyntheticResponse<'_>,
@@ -112,7 +113,7 @@ fn object(
     String::from_utf8_lossy(&shaped_for(view, object.into())).into_owned()
 }
 
-/// The members that repeat the request's, as the agent spelled their values.
+/// Members that echo the request, with values as the agent spelled them.
 fn echoed(view: &View) -> String {
     let members = ECHOED.iter().map(|(name, absent)| {
         let value = view

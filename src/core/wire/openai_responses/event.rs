@@ -4,7 +4,7 @@ use crate::marker::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// The spans of an event's members that matter.
+/// Spans of an event's relevant members.
 #[derive(Default)]
 pub(super) struct ResponsesEvent {
     pub(super) index: Option<Span>,
@@ -17,7 +17,7 @@ pub(super) struct ResponsesEvent {
     pub(super) response: Option<Span>,
 }
 
-/// An event's members, and its type.
+/// Parses an event. Returns its members and its type.
 pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
     let keys = [
         "type",
@@ -44,39 +44,39 @@ pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
     (event, kind.map_or(b"", |kind| kind.inner().of(data)))
 }
 
-/// A number, zero where there is none.
+/// Parses a number; zero if there is none.
 pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
     span.and_then(|s| json::number(s.of(data))).unwrap_or_default()
 }
 
-/// Where a whole text is escaped that continues what `before` has seen.
+/// Returns the edits that escape a complete text literal. `before` is the state after the text before it.
 pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Escaper) -> Vec<Edit> {
     let literal = literal.filter(|l| l.len() >= 2);
     literal.map_or(Vec::new(), |l| before.breaks(data, l.inner()))
 }
 
-/// The number of the next event; upstream's own until an event was swallowed or put in.
+/// Sequence numbers of events: upstream's, until an event is hidden or injected.
 #[derive(Default)]
 pub(super) struct Sequence {
     next: u64,
-    /// Whether events are counted here.
+    /// Whether baton numbers the events.
     ours: bool,
 }
 
 impl Sequence {
-    /// From here on events are counted here: one was swallowed.
+    /// Starts numbering, because an event was hidden.
     pub(super) fn count(&mut self) {
         self.ours = true;
     }
 
-    /// The number of an event of ours.
+    /// Returns the number of an injected event.
     pub(super) fn of_ours(&mut self) -> u64 {
         self.ours = true;
         self.next += 1;
         self.next - 1
     }
 
-    /// The number of an event that is sent on, which upstream has `given` this one.
+    /// Returns the number of a forwarded event with upstream's number `given`.
     pub(super) fn of_given(&mut self, given: u64) -> u64 {
         if !self.ours {
             self.next = given;

@@ -1,4 +1,4 @@
-//! What of this wire is a value.
+//! Facts of this wire.
 
 use super::answer::{self, ResponsesDialect};
 use super::{OpenaiResponses, pairs, repair, request, turns};
@@ -10,8 +10,8 @@ use crate::wire::members::TextRules;
 use crate::wire::view::ToolShape;
 
 static FACTS: WireFacts = WireFacts {
-    // Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for another
-    // account or by another server, is refused.
+    // The API silently drops reasoning with a different prefix. It refuses reasoning that it cannot decrypt,
+    // because that was created for another account or by another server.
     thinking_refusals: &[
         &["invalid_encrypted_content"],
         &["encrypted content", "could not be verified"],
@@ -39,7 +39,7 @@ static FACTS: WireFacts = WireFacts {
         shaped_for: answer::shaped_for,
     }),
     error_event,
-    // `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
+    // States `strict`, because the API would otherwise try strict mode and make `reason` required.
     tool_shape: |_, _| {
         ToolShape::new([
             r#"{"type":"function","name":""#,
@@ -59,7 +59,7 @@ static FACTS: WireFacts = WireFacts {
         of_model: &["reasoning", "include"],
         bounds: &[&["max_output_tokens"]],
         always_bounds: false,
-        // Codex's own server takes none.
+        // Codex' own server accepts no output limit.
         bounds_lone: false,
         choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
         ..TextRules::DEFAULT
@@ -75,7 +75,7 @@ impl Wire for OpenaiResponses {
     }
 }
 
-/// The event's code and its message are at its top.
+/// The event has the code and the message at the top level.
 fn error_event(body: &str) -> String {
     let text = body.as_bytes();
     let error = json::get(text, json::root(text), "error");

@@ -1,37 +1,37 @@
-//! Items, one by one: what each is, its text, and by which ids it is known.
+//! Items one by one: their kinds, text and ids.
 
 use crate::text::Span;
 use crate::wire::parts::ElementMembers;
 use crate::wire::view::{TurnPartKind, View};
 
-/// Item id of a sentinel, up to the handoff's id without dashes.
+/// Prefix of a sentinel's item id, before the handoff's id without dashes.
 pub(super) const SENTINEL_ITEM: &str = "msg_handoff_";
-/// Item id of an aside, up to the aside's id without dashes.
+/// Prefix of an aside's item id, before the aside's id without dashes.
 pub(super) const ASIDE_ITEM: &str = "msg_aside_";
 
-/// Item id of the placeholder where the model had written nothing, up to the response's own part.
+/// Prefix of the placeholder's item id, before a part of the response id.
 pub(super) const FILLER_ITEM: &str = "msg_note_";
-/// Item id of an answer of baton's own, up to its own part.
+/// Prefix of a synthetic response's item id.
 pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
-/// Names an item as a hidden pair's sibling, up to its id: what else is named so are calls, by the ids of the calls.
+/// Prefix of a sibling's name that is an item id. Siblings without it are call ids.
 pub(super) const BY_ITEM: &str = "item:";
 
-/// The members of an item that matter, each the inside of its literal.
+/// Relevant members of an item, each the inside of its literal.
 #[derive(Default)]
 pub(super) struct ResponsesItem {
-    /// What it is, messages being texts.
+    /// Kind of the item. Messages count as text.
     pub(super) part: TurnPartKind,
     pub(super) id: Option<Span>,
-    /// The id of the call that it is or answers.
+    /// Id of the call that the item makes or answers.
     pub(super) call_id: Option<Span>,
-    /// Whether it is nothing but a reference.
+    /// Whether the item is only a reference.
     pub(super) reference: bool,
-    /// Whether it carries encrypted reasoning.
+    /// Whether the item contains encrypted reasoning.
     pub(super) encrypted: bool,
 }
 
 impl ResponsesItem {
-    /// The item that is this turn.
+    /// Parses the item at this turn.
     pub(super) fn from_turn(view: &View, turn: usize) -> Self {
         Self::read(view.text_of(turn), view.turns[turn].span)
     }

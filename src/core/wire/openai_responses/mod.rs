@@ -1,7 +1,8 @@
-//! OpenAI Responses (`/v1/responses`, `…/compact`, `…/input_tokens`). API:
-//! <https://platform.openai.com/docs/api-reference/responses>.
+//! OpenAI Responses (`/v1/responses`, `…/compact`, `…/input_tokens`).
 //!
-//! Every item is a turn of its own, calls and results included, and the sentinel is an item, too.
+//! API: <https://platform.openai.com/docs/api-reference/responses>.
+//!
+//! Every item is a turn, including calls, results and the sentinel.
 
 mod answer;
 mod ask_again;

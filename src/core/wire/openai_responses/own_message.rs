@@ -1,4 +1,4 @@
-//! What is ours in a response: sentinels and asides as items, and a response without upstream output.
+//! Injected items: sentinels and asides, and a response without upstream output.
 
 use uuid::Uuid;
 
@@ -7,10 +7,10 @@ use crate::text::json;
 
 use super::item::{ASIDE_ITEM, FILLER_ITEM, SENTINEL_ITEM};
 
-/// How much of a response's id goes into the id of an item of ours: the API takes 64 bytes.
+/// Maximum part of a response id in an injected item's id, in bytes. The API accepts ids of 64 bytes.
 const ID_BYTES: usize = 48;
 
-/// An item of our own, a message.
+/// An injected message item.
 pub(super) struct InjectedMessage {
     id: String,
     phase: bool,
@@ -18,9 +18,11 @@ pub(super) struct InjectedMessage {
 }
 
 impl InjectedMessage {
-    /// A sentinel or aside is identified by its item's id, too. Any other text gets an id from the upstream `response` that
-    /// it appears after and from its `index` in the output: the API refuses two items of one id. `phase`: the model's
-    /// messages have one.
+    /// Creates an item for text from baton. `phase` tells whether the model's messages have that member.
+    ///
+    /// A sentinel or an aside is identified by its item id as well. Any other text gets an id from the
+    /// upstream `response` before it and its `index` in the output, because the API rejects two items with
+    /// the same id.
     pub(super) fn new(text: &str, response: &str, index: u64, phase: bool) -> Self {
         let id = match mark(text) {
             Some((prefix, id)) => format!("{prefix}{}", id.simple()),
@@ -33,7 +35,7 @@ impl InjectedMessage {
         }
     }
 
-    /// An item that is neither: all of an answer of our own.
+    /// Creates an item with this id, the only one of a synthetic response.
     pub(super) fn named(id: String, text: &str) -> Self {
         Self {
             id,
@@ -42,7 +44,7 @@ impl InjectedMessage {
         }
     }
 
-    /// The events that stream it under this output index: event and members each.
+    /// Events that stream the item at this output index, as pairs of event and members.
     pub(super) fn events(&self, index: u64) -> [(&'static str, String); 6] {
         let (at, text) = (self.at(index), &self.literal);
         let (empty, part) = (Self::part("\"\""), Self::part(text));
@@ -75,13 +77,13 @@ impl InjectedMessage {
         format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":{literal}}}"#)
     }
 
-    /// The item with its text.
+    /// The completed item.
     pub(super) fn done(&self) -> String {
         self.item("completed", &Self::part(&self.literal))
     }
 
     fn item(&self, status: &str, content: &str) -> String {
-        // Whatever the phase of the model's own messages: a sentinel is never the final answer.
+        // A sentinel is never the final answer, whatever the phase of the model's messages.
         let phase = if self.phase {
             r#","phase":"commentary""#
         } else {
@@ -94,14 +96,14 @@ impl InjectedMessage {
     }
 }
 
-/// The id of an item of ours that is neither sentinel nor aside, in this response.
+/// Item id for other text in this response.
 fn note_id(response: &str, index: u64) -> String {
     let own = response.trim_start_matches("resp_").chars();
     let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
     format!("{FILLER_ITEM}{}_{index}", own.collect::<String>())
 }
 
-/// Item id prefix and id of the sentinel or aside in a text of ours.
+/// Item id prefix and id of the sentinel or aside in text from baton.
 fn mark(text: &str) -> Option<(&'static str, Uuid)> {
     let quoted = json::quote(text);
     marker::marks(quoted.as_bytes())
@@ -113,8 +115,8 @@ fn mark(text: &str) -> Option<(&'static str, Uuid)> {
         })
 }
 
-/// The response object of a response without any upstream output: as little as a reader needs, its time taken from the
-/// sentinel's id.
+/// Minimal response object for a response without upstream output. Its timestamp comes from the sentinel's
+/// id.
 pub(super) fn made_up(text: &str) -> String {
     let id = mark(text).map_or(Uuid::nil(), |(_, id)| id);
     let seconds = (id.as_u128() >> 80) / 1000;

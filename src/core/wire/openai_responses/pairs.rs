@@ -1,4 +1,4 @@
-//! Hidden pairs, restored into what the agent sends: each call at its place, each result after the group.
+//! Restores hidden pairs in the agent's items: each call at its position, each result after the group.
 
 use super::OpenaiResponses;
 use super::response_object;
@@ -16,7 +16,7 @@ use crate::wire::{CallAt, HiddenCall, SiblingPair};
 use super::item::{BY_ITEM, ResponsesItem};
 
 impl Pairs for OpenaiResponses {
-    /// A hidden call as an item: upstream's own, or one made of what was collected.
+    /// Serializes a hidden call: upstream's own item, or one built from the collected arguments.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
             return raw.to_owned();
@@ -46,7 +46,8 @@ impl Pairs for OpenaiResponses {
             } else {
                 TurnChange::After((at.turn + distance).min(last), call)
             };
-            // In front of the turn that follows, so that calls and results restored at one place keep apart.
+            // Inserted before the next turn, so that calls and results restored at the same position stay
+            // separate.
             let result = match last + 1 < view.turns.len() {
                 true => TurnChange::Before(last + 1, result(pair)),
                 false => TurnChange::After(last, result(pair)),
@@ -56,8 +57,7 @@ impl Pairs for OpenaiResponses {
         changes.collect()
     }
 
-    /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
-    /// own.
+    /// Replaces the aside's item by the pair. Other text that an agent joined to it becomes separate items.
     fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
         let call = call_like(has_id(split.view, split.turn), pair);
         let made = [
@@ -65,7 +65,7 @@ impl Pairs for OpenaiResponses {
             SyntheticTurn::new(Role::Tool, result(pair)),
         ];
         let lone = LonePart::default();
-        // Two items of one id would be refused, and ours means nothing to upstream.
+        // The API rejects two items with the same id, and does not know an injected one.
         let [first, last] = split.halves(&lone).map(|parts| {
             let message = (!parts.is_empty()).then(|| split.message(&parts, &lone))?;
             let bare = view::without(&message, "id").into_owned();
@@ -75,8 +75,9 @@ impl Pairs for OpenaiResponses {
     }
 }
 
-/// Messages right after reasoning: our call may be what the reasoning was for, and an id that is in the place of
-/// another is refused. They go without theirs.
+/// Removes the ids of messages right after reasoning before an aside.
+///
+/// The reasoning may belong to the hidden call, and the API rejects an id in the position of another item.
 pub(super) fn mend_before_aside(view: &View, turn: usize) -> Vec<TurnChange> {
     let mut changes = Vec::new();
     for before in (0..turn).rev() {
@@ -99,8 +100,11 @@ pub(super) fn mend_before_aside(view: &View, turn: usize) -> Vec<TurnChange> {
     Vec::new()
 }
 
-/// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
-/// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
+/// Restores pairs whose siblings have only results in the transcript.
+///
+/// With a previous response, upstream stores the calls, and only baton's results are missing. If the agent
+/// refers to its calls by item id, baton's calls are missing as well. Any other result has lost its call in a
+/// cut.
 pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair]) -> Vec<PlacedChanges> {
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let found = results_of(view, &siblings);
@@ -120,7 +124,7 @@ pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair]) -> Vec<PlacedCh
         });
         Some(match (&view.facts.previous, referred) {
             (Some(_), _) => (turn, vec![back]),
-            // The result in front of the others: several pairs are one batch then.
+            // Inserted before the other results, so that several pairs form one batch.
             (None, Some(referred)) => (turn, vec![referred.call(pair), back]),
             (None, None) => (turn, Vec::new()),
         })
@@ -128,12 +132,12 @@ pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair]) -> Vec<PlacedCh
     changes.collect()
 }
 
-/// The result of a hidden call, as an item.
+/// Serializes the result of a hidden call as an item.
 pub(super) fn result(pair: &HiddenPair) -> String {
     output(&pair.call_id, &pair.answer)
 }
 
-/// The result of the call with this id, as an item.
+/// Serializes the result of the call with this id as an item.
 pub(super) fn output(call_id: &str, answer: &HiddenResult) -> String {
     format!(
         r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#,
@@ -142,7 +146,7 @@ pub(super) fn output(call_id: &str, answer: &HiddenResult) -> String {
     )
 }
 
-/// The items that siblings name, at or after offset `from`: one walk for all of them.
+/// Finds the items that siblings name, at or after offset `from`. One walk serves all of them.
 pub(super) fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let ids = siblings.iter().map(|sibling| sibling.strip_prefix(BY_ITEM));
     let mut wanted = WantedIds::new(ids.clone().flatten());
@@ -158,7 +162,7 @@ pub(super) fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Opt
     ids.map(|id| wanted.found(id?)).collect()
 }
 
-/// What a call that was dropped between this reasoning and the text after it is found by.
+/// Sibling name of a call that was dropped between this reasoning item and the text after it.
 pub(super) fn bound(view: &View, turn: usize) -> Option<String> {
     let is = |turn: usize, part: TurnPartKind| {
         let here = view.turns.get(turn).filter(|here| here.role == Role::Assistant);
@@ -168,8 +172,8 @@ pub(super) fn bound(view: &View, turn: usize) -> Option<String> {
     is_followed.then(|| response_object::binds(view.text_of(turn), view.turns[turn].span))?
 }
 
-/// The call as this agent would send it: one that leaves out the ids of its items has none here, either,
-/// since an id without its reasoning is refused.
+/// Serializes the call as this agent would. An agent that omits item ids gets none here either, because the
+/// API rejects an id without its reasoning.
 fn call_like(has_id: bool, pair: &HiddenPair) -> String {
     if has_id {
         pair.call.clone()
@@ -178,16 +182,16 @@ fn call_like(has_id: bool, pair: &HiddenPair) -> String {
     }
 }
 
-/// Whether the item comes with an id of its own.
+/// Whether the item has an id.
 fn has_id(view: &View, turn: usize) -> bool {
     ResponsesItem::from_turn(view, turn).id.is_some()
 }
 
-/// Of each turn, the first and the last one of the neighbours that it is among.
+/// For each turn, the first and last turn of the run of adjacent turns that it belongs to.
 struct Neighbours(Vec<(usize, usize)>);
 
 impl Neighbours {
-    /// Those that are of one kind; a turn of another has none.
+    /// Finds the runs of turns with matching roles. Any other turn is a run of its own.
     fn from_view(view: &View, kind: fn(Role) -> bool) -> Self {
         let mut all: Vec<(usize, usize)> = Vec::with_capacity(view.turns.len());
         let mut first = 0;
@@ -206,17 +210,17 @@ impl Neighbours {
     }
 }
 
-/// The model's items of one response, by reference.
+/// A run of references to the model's items of one response.
 #[derive(Clone, Copy)]
 struct ReferencedItems {
     first: usize,
     last: usize,
-    /// The first one that is a call.
+    /// Index of the first call among them.
     call: Option<usize>,
 }
 
 impl ReferencedItems {
-    /// Those that end with turn `last`; `None` where it is no reference.
+    /// Finds the run that ends with turn `last`, or returns `None` if that is not a reference.
     fn after(view: &View, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
@@ -241,8 +245,8 @@ impl ReferencedItems {
         Some(found)
     }
 
-    /// Puts the call back at its distance in front of the first call, since reasoning may have been for it. After one
-    /// of several only the order is lost: it goes after them all.
+    /// Inserts the call at its distance before the first call, because reasoning may belong to it. A call
+    /// after one of several siblings goes after all of them; only the order is lost.
     fn call(self, pair: &HiddenPair) -> TurnChange {
         let offset = pair.place.offset();
         match self.call {
@@ -256,10 +260,10 @@ impl ReferencedItems {
     }
 }
 
-/// How the ids of calls begin.
+/// Prefixes of call ids.
 const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
-/// The turns that are the results of these calls.
+/// Finds the turns that are the results of these calls.
 fn results_of(view: &View, ids: &[&str]) -> Vec<Option<usize>> {
     let mut wanted = WantedIds::new(ids.iter().copied());
     for (turn, whole) in view.turns.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a cut leaves after it that upstream would refuse.
+//! Removes leftovers of a cut that upstream would reject.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,10 @@ use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 
 use super::item::ResponsesItem;
 
-/// The changes after the sentinel's turn: results and references to what was cut go, and so does reasoning that
-/// lost its item; items that lost their reasoning continue without ids.
+/// Returns the changes after the sentinel's turn.
+///
+/// Results and references without their target are removed, as is reasoning that has lost its item. Items
+/// that have lost their reasoning stay without their ids.
 pub(super) fn after_cut(view: &View, cut: usize) -> Vec<TurnChange> {
     let text: &[u8] = &view.body;
     let items: Vec<ResponsesItem> = view.turns[cut + 1..]
@@ -40,7 +42,7 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
             }
             TurnPartKind::Result => item.call_id.is_some_and(|id| {
                 let id = id.of(text);
-                // A call that is there by reference only has no call id to compare.
+                // A call that is present only as a reference has no call id to compare.
                 !calls.contains(id)
                     && (!references
                         || before
@@ -66,14 +68,16 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
     lost
 }
 
-/// Reasoning without an item of the model's after it: the item was a call of ours that was dropped. The reasoning is
-/// removed, as the API would refuse it. `changes` put calls back.
+/// Removes reasoning without a model item after it, because that item was a hidden call that was dropped. The
+/// API would reject it.
+///
+/// `changes` may restore such calls.
 pub(super) fn lone_reasoning(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
     let thought = |turn: &usize| {
         view.turns[*turn].role.may_be_models()
             && is_reasoning(view.text_of(*turn), &ResponsesItem::from_turn(view, *turn))
     };
-    // The turns in front of which something is put back.
+    // Turns that follow a restored item.
     let put_back = changes.iter().filter_map(|change| match change {
         TurnChange::Before(turn, _) => Some(*turn),
         TurnChange::After(turn, _) => Some(turn + 1),
@@ -90,14 +94,14 @@ pub(super) fn lone_reasoning(view: &View, changes: &[TurnChange]) -> Vec<TurnCha
     gone
 }
 
-/// Reasoning, also where it is named by its id alone: ids have the prefix of their type.
+/// Whether an item is reasoning, or a reference to it. Ids begin with a prefix for their type.
 fn is_reasoning(text: &[u8], item: &ResponsesItem) -> bool {
     let named = |id: Span| id.of(text).starts_with(b"rs_");
     item.part == TurnPartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
-/// Of each item, whether one of the model follows it, reasoning aside. At the end of the transcript
-/// it is the agent's own affair.
+/// For each item, whether a non-reasoning model item follows it. At the end of the transcript the agent
+/// decides, so it counts as followed.
 fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     let mut by_the_model = true;
     let mut all: Vec<bool> = items
@@ -115,7 +119,7 @@ fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     all
 }
 
-/// Ids of what the cut took.
+/// Ids of the removed items.
 #[derive(Default)]
 struct CutIds<'a> {
     calls: HashSet<&'a [u8]>,
@@ -137,8 +141,8 @@ impl<'a> CutIds<'a> {
     }
 }
 
-/// Whether the agent moved the reasoning of both legs in front of the rest: two neighbours of it before the
-/// sentinel, in the same response.
+/// Whether the agent moved the reasoning of both legs to the front: two adjacent reasoning items before the
+/// sentinel in the same response.
 fn reasoning_went_first(view: &View, cut: usize) -> bool {
     let thinking = |turn: &crate::wire::Turn| {
         turn.role == Role::Assistant
@@ -152,7 +156,7 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
     flags.windows(2).any(|pair| pair == [true, true])
 }
 
-/// Removes the ids of the items right after the cut, up to the first that has its reasoning.
+/// Removes the ids of the items right after the cut, up to the first reasoning item.
 fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<TurnChange> {
     let run = items
         .iter()

@@ -1,4 +1,4 @@
-//! What an agent sends to the Responses API, as spans, and the edits that a rewrite makes in it.
+//! Parses Responses requests into spans, and edits them.
 
 use super::OpenaiResponses;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::wire::view::{
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
-/// Tools that the agent runs itself; the others run at the provider.
+/// Tools that the agent runs. All others run at the provider.
 const CLIENT_TOOLS: [&str; 8] = [
     "function",
     "custom",
@@ -24,10 +24,10 @@ const CLIENT_TOOLS: [&str; 8] = [
     "computer_use_preview",
 ];
 
-/// Members of `client_metadata` that name a session, in order of preference.
+/// Members of `client_metadata` that identify a session, in order of preference.
 const SESSION_KEYS: [&str; 3] = ["session_id", "thread_id", "conversation_id"];
 
-/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+/// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 13] = [
     "input",
     "tools",
@@ -44,14 +44,14 @@ const KEYS: [&str; 13] = [
     "client_metadata",
 ];
 
-/// What a walk over the body has found.
+/// Findings of a walk over the body.
 struct BodyWalk {
     view: View,
     /// Codex: the list in the first leading `additional_tools` item.
     additional: Option<ToolList>,
-    /// Whether the leading system messages and lists of tools are over.
+    /// Whether the leading system messages and tool lists have ended.
     led: bool,
-    /// Whether any other list of tools has our name.
+    /// Whether any other tool list contains the name of baton's tool.
     taken: bool,
     metadata_session: Option<String>,
 }
@@ -88,7 +88,7 @@ impl Requests for OpenaiResponses {
         }
         let mut view = found.view;
         view.facts.session = view.facts.session.or(found.metadata_session);
-        // A compaction takes no tools, whatever it lists.
+        // A compaction accepts no tools, whatever it lists.
         view.tools =
             tools_of(view.tools, found.additional, found.taken).filter(|_| operation != Operation::Compact);
         Ok(view)
@@ -106,13 +106,13 @@ impl Requests for OpenaiResponses {
         )
     }
 
-    /// A message item of its own. A transcript that is a lone string was made a list before.
+    /// The text always becomes a message item. A transcript that is a single string was made a list before.
     fn text_inside(&self, _content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
         None
     }
 }
 
-/// Another `previous_response_id`, or none at all.
+/// Replaces or removes `previous_response_id`.
 pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
     let Some(now) = &view.facts.previous else {
         return Vec::new();
@@ -123,7 +123,7 @@ pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
     view.without(&["previous_response_id"])
 }
 
-/// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.
+/// The list that receives the tool: the top-level one, or Codex' list if that is missing or empty.
 fn tools_of(top: Option<ToolList>, additional: Option<ToolList>, taken: bool) -> Option<ToolList> {
     let mut tools = match (top, additional) {
         (Some(top), Some(item)) if top.count == 0 => item,
@@ -231,7 +231,7 @@ fn choice(text: &[u8], value: Span) -> ToolChoice {
         Some("auto") => ToolChoice::Auto,
         Some("none") => ToolChoice::None,
         None if value.of(text) == b"null" => ToolChoice::Auto,
-        // A named tool, a list of allowed ones: ours is not among them.
+        // A named tool or a list of allowed tools, which excludes baton's.
         _ => ToolChoice::Forced,
     }
 }

@@ -1,4 +1,4 @@
-//! Response objects: what of them the agent may see, and what several legs make of them.
+//! Response objects: their visible part, and their merge over several legs.
 
 use crate::tools::ToolNames;
 use crate::wire::view;
@@ -13,22 +13,22 @@ use crate::wire::HiddenCall;
 use crate::wire::leg::StopReason;
 use crate::wire::leg_state::LegState;
 
-/// Items that wait for the agent's answer, besides those with a `call_id`.
+/// Type of the items without `call_id` that wait for the agent.
 const APPROVAL: &str = "mcp_approval_request";
 
-/// The tool that an output item calls; one inside a namespace is another's.
+/// Name of the tool that an output item calls. Tools inside a namespace do not count.
 pub(super) fn called(text: &[u8], item: Span) -> Option<Cow<'_, str>> {
     json::get_string(text, item, "type").filter(|t| t == "function_call")?;
     let bare = json::get(text, item, "namespace").is_none_or(|n| n.of(text) == b"null");
     json::get_string(text, item, "name").filter(|_| bare)
 }
 
-/// The tool of ours that an output item calls.
+/// Baton's tool that an output item calls.
 pub(super) fn ours(text: &[u8], item: Span, state: &LegState) -> Option<&'static str> {
     called(text, item).and_then(|name| state.ours(&name))
 }
 
-/// The id by which the agent answers an item, where it is a call that the agent has to answer.
+/// Id in the agent's result for an item, if the item is a call for the agent.
 pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
     let kind = json::get_string(text, item, "type")?;
     if kind == APPROVAL {
@@ -39,7 +39,7 @@ pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
     (kind.ends_with("_call") && !by_server).then(|| id.into_owned())
 }
 
-/// A finished call of our tool. The item is kept whole, to be restored as it was.
+/// Reads a finished call of baton's tool. The item is kept whole, so that it can be restored unchanged.
 pub(super) fn hidden(text: &[u8], item: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
     let arguments = json::get_string(text, item, "arguments").unwrap_or_default();
     let status = json::get_string(text, item, "status");
@@ -50,14 +50,14 @@ pub(super) fn hidden(text: &[u8], item: Span, tool: &'static str, after: usize, 
     call
 }
 
-/// What a hidden call is bound to where this item, the last one before it, is reasoning.
+/// Sibling name of this item if it is reasoning, which binds a hidden call after it.
 pub(super) fn binds(text: &[u8], item: Span) -> Option<String> {
     json::get_string(text, item, "type").filter(|t| t == "reasoning")?;
     let id = json::get_string(text, item, "id").filter(|id| !id.is_empty())?;
     Some(format!("{BY_ITEM}{id}"))
 }
 
-/// A call of which only the beginning was streamed, as the response object has it.
+/// Finds the complete form of a partially streamed call in the response object.
 pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: usize) -> Option<HiddenCall> {
     output(text, response)
         .into_iter()
@@ -69,7 +69,7 @@ pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: u
         .find(|call| call.id == begun.id)
 }
 
-/// The texts of an output item that is a message: the index of each part, and its literal.
+/// Text parts of a message item: index and literal.
 pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
     if json::get_string(text, item, "type").is_none_or(|t| t != "message") {
         return Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
         .collect()
 }
 
-/// Where the texts of an output item, looking like ours, are escaped.
+/// Returns the edits that escape the text of an output item.
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let texts_of_item = texts(text, item).into_iter();
     texts_of_item
@@ -89,13 +89,13 @@ pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit
         .collect()
 }
 
-/// The text literal of a content part, where it is the model's text.
+/// Text literal of a content part, if it is the model's text.
 pub(super) fn part_text(text: &[u8], part: Span) -> Option<Span> {
     json::get_string(text, part, "type").filter(|t| t == "output_text")?;
     json::get(text, part, "text").filter(|t| t.len() >= 2)
 }
 
-/// An output item as the agent sees it: with the edits that break up what looks like ours.
+/// Applies edits to an output item and returns the agent's version.
 pub(super) fn shown(text: &[u8], item: Span, edits: Vec<Edit>) -> String {
     if edits.is_empty() {
         return item.text(text);
@@ -105,12 +105,12 @@ pub(super) fn shown(text: &[u8], item: Span, edits: Vec<Edit>) -> String {
     String::from_utf8_lossy(&flat[item.start..]).into_owned()
 }
 
-/// The items under `output`.
+/// Items under `output`.
 pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
     json::get(text, response, "output").map_or(Vec::new(), |list| json::elements(text, list))
 }
 
-/// Why a leg ended, from its response object. `calls`: whether the agent has any to answer.
+/// Reason for a leg's end, from its response object. `calls` tells whether the agent has calls to execute.
 pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> StopReason {
     let status = json::get_string(text, response, "status").unwrap_or_default();
     match &*status {
@@ -129,12 +129,12 @@ pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> StopReason {
     }
 }
 
-/// What every response object of one response says, whatever its leg: the first leg's.
+/// Identity that every response object of a response repeats, taken from the first leg.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ResponseIdentity(Vec<(String, String)>);
 
 impl ResponseIdentity {
-    /// Members by which a response is known.
+    /// Members that identify a response.
     const KEYS: [&str; 5] = [
         "id",
         "created_at",
@@ -143,7 +143,7 @@ impl ResponseIdentity {
         "previous_response_id",
     ];
 
-    /// Takes what a response object of the first leg says; null leaves what was there.
+    /// Records the members of a response object of the first leg. A null keeps the earlier value.
     pub(super) fn take(&mut self, text: &[u8], response: Span) {
         for (key, value) in json::members(text, response) {
             let name = key.text(text);
@@ -160,24 +160,24 @@ impl ResponseIdentity {
     }
 }
 
-/// What a response object says in place of its own.
+/// Values that replace those of a response object.
 #[derive(Debug, Default)]
 pub(super) struct ObjectOverrides<'a> {
-    /// Whose response it is.
+    /// Identity of the response.
     pub(super) identity: Option<&'a ResponseIdentity>,
-    /// The agent's own `previous_response_id`, as a literal.
+    /// The agent's `previous_response_id`, as a literal.
     pub(super) previous: Option<&'a str>,
-    /// Every item the agent has seen.
+    /// All items shown to the agent.
     pub(super) output: Option<String>,
     /// Usage of all legs.
     pub(super) usage: Option<String>,
-    /// The tools that were offered by us: the echo of the request is cleaned of them.
+    /// Tools that baton offered, to be removed from the echo of the request.
     pub(super) offered: ToolNames,
-    /// The response ends well, however its last leg ended.
+    /// Whether to report success, whatever the end of the last leg.
     pub(super) completed: bool,
 }
 
-/// A response object as the agent may see it: without our tool in its echo of the request, and as `now` says.
+/// Returns the edits that apply `now` and remove baton's tools from the echo of the request.
 pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     let mut missing = vec![("output", &now.output), ("usage", &now.usage)];
@@ -192,7 +192,7 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
                 None
             }
             "previous_response_id" => now.previous.map(str::to_owned).or(own),
-            // A leg that did not end was not completed at any time.
+            // A leg without an end has no completion time.
             "completed_at" if !now.completed && value.of(text) == b"null" => None,
             "output" => now.output.clone(),
             "usage" => now.usage.clone(),
@@ -210,14 +210,14 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
     edits
 }
 
-/// A single response object, edited.
+/// Applies the overrides to a response object.
 pub(super) fn edited(response: &str, now: &ObjectOverrides<'_>) -> String {
     let text = Bytes::copy_from_slice(response.as_bytes());
     let edits = edits(&text, json::root(&text), now);
     String::from_utf8_lossy(&splice::edited(&text, edits)).into_owned()
 }
 
-/// Edits that take our tools out of an echoed list.
+/// Returns the edits that remove baton's tools from an echoed list.
 fn without_ours(text: &[u8], list: Span, ours: ToolNames) -> Vec<Edit> {
     let all = json::elements(text, list);
     let is_ours = |tool: &Span| json::get_string(text, *tool, "name").is_some_and(|n| ours.has(&n));

@@ -1,4 +1,4 @@
-//! Items as turns: what each is made of, which are the model's, and which are ours.
+//! Items as turns: their content, the model's items, and injected items.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl Turns for OpenaiResponses {
         }
     }
 
-    /// Encrypted reasoning binds its prefix. The search for the word comes first: it is cheap.
+    /// Encrypted reasoning binds its prefix. The byte search comes first, because it is cheap.
     fn bound(&self, view: &View) -> bool {
         let model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
         let mut items = model_turns.map(|t| ResponsesItem::read(&view.body, t.span));
@@ -44,7 +44,7 @@ impl Turns for OpenaiResponses {
     }
 }
 
-/// The model's items that are together.
+/// The contiguous range of model items around `turn`.
 pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
     let models = |t: &&Turn| t.role.may_be_models();
     let before = view.turns[..turn].iter().rev().take_while(models);
@@ -52,7 +52,7 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
     turn - before.count()..turn + 1 + after.count()
 }
 
-/// An item after reasoning that is left out loses its id: the API requires the two together.
+/// An item after omitted reasoning loses its id, because the API requires both together.
 pub(super) fn unbind(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
     let whole = view.turns[turn].span;
     let text = view.text_of(turn);
@@ -68,7 +68,7 @@ pub(super) fn unbound_call(call: &str) -> Option<String> {
     }
 }
 
-/// Whether a turn is nothing but a reference, which may stand for one of the model's.
+/// Whether a turn is only a reference, which may stand for an item of the model.
 pub(super) fn refers(view: &View, turn: usize) -> bool {
     view.turns[turn].role == Role::Other && ResponsesItem::from_turn(view, turn).reference
 }
@@ -78,12 +78,12 @@ pub(super) fn filler(view: &View, item: &InjectedItem) -> Option<String> {
     Some(InjectedMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
 }
 
-/// Items of ours by their ids, whatever their text.
+/// Finds injected items by their ids, whatever their text.
 pub(super) fn own_items(view: &View) -> Vec<InjectedItem> {
     let list = view.text(view.list);
-    // An item has one id: it is read once, however often the words are in it.
+    // Each item has only one id, so it is parsed once even if the search matches in it repeatedly.
     let mut read: Option<(usize, ResponsesItem)> = None;
-    // All of them begin alike: one search.
+    // All prefixes begin alike, so a single search suffices.
     memmem::find_iter(list, b"\"msg_")
         .filter_map(|hit| {
             let at = view.list.start + hit + 1;
@@ -100,7 +100,7 @@ pub(super) fn own_items(view: &View) -> Vec<InjectedItem> {
         .collect()
 }
 
-/// How the ids of our items begin.
+/// Id prefixes of injected items.
 const OWN_ITEMS: [(&str, InjectedKind); 4] = [
     (SENTINEL_ITEM, InjectedKind::Sentinel),
     (ASIDE_ITEM, InjectedKind::Aside),
@@ -124,7 +124,7 @@ fn own_item(
                 .ok()
                 .filter(|_| item.reference || whole)?
         }
-        // As a whole item it is a message like another.
+        // As a whole item it is an ordinary message.
         InjectedKind::Filler | InjectedKind::SyntheticResponse => {
             Some(Uuid::nil()).filter(|_| item.reference)?
         }

@@ -1,4 +1,4 @@
-//! Unit tests of the whole wire: what the golden directory does not show.
+//! Unit tests of the whole wire, for cases that the golden files do not cover.
 
 mod requests;
 mod streams;

@@ -163,7 +163,7 @@ fn signatures_bind_in_the_current_turn_alone() {
     assert!(!bound(&[user_turn, call, result, user_turn]));
 }
 
-/// A transcript of one turn: a model's contents, and results of `f` and `g`.
+/// A transcript of one turn: model contents, and results of `f` and `g`.
 fn transcript(model: &str) -> String {
     format!(
         r#"{{"contents":[{{"parts":[{{"text":"go"}}]}},{model},{{"role":"user","parts":[{{"functionResponse":{{"name":"f"}}}},{{"functionResponse":{{"name":"g"}}}}]}}],"tools":[{{"functionDeclarations":[{{"name":"f"}}]}}]}}"#
@@ -179,7 +179,8 @@ const G: &str = r#"{"functionCall":{"name":"g","args":{}}}"#;
 const HIDDEN: &str = r#"{"functionCall":{"id":"h"}}"#;
 const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued; it runs when this turn ends."}}}"#;
 
-/// What a pair next to this call keeps of it: it was the whole answer to the transcript's opening.
+/// Fingerprint that a pair next to this call stores. The call is the complete response to the opening of the
+/// transcript.
 fn fingerprint_of(call: &str) -> String {
     let request = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
@@ -187,7 +188,7 @@ fn fingerprint_of(call: &str) -> String {
     report.calls[0].0.clone()
 }
 
-/// Every content is examined once or twice, however they hang together.
+/// Every content is read once or twice, however the contents are grouped.
 #[test]
 fn many_calls_are_named_in_the_time_of_one_walk() {
     let (apart, result) = (
@@ -319,7 +320,7 @@ fn a_step_whose_signature_is_lost_says_so() {
     let body = lost(G);
     let word = r#"{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"name":"g""#;
     assert!(rewritten(&body, &[], true).0.contains(word));
-    // Untouched without the tool, with the pair back in its place, and where the call is signed.
+    // Unchanged without the tool, with the pair restored, and if the call is signed.
     assert!(!rewritten(&body, &[], false).0.contains("skip_thought"));
     let keys = reading(&body).call_names();
     assert!(
@@ -328,7 +329,7 @@ fn a_step_whose_signature_is_lost_says_so() {
             .contains("skip_thought")
     );
     assert!(!rewritten(&signed, &[], true).0.contains("skip_thought"));
-    // Calls of a model that never signed stay as they are.
+    // Calls of a model that never signed stay unchanged.
     assert!(
         !rewritten(&transcript(&model(G)), &[], true)
             .0

@@ -150,7 +150,7 @@ fn reasons_to_finish_have_their_meaning() {
     assert_eq!(out.concat(), error.as_bytes());
 }
 
-/// Vertex: a visible call and ours, both with streamed arguments.
+/// Vertex: a visible call and a hidden call, both with streamed arguments.
 fn streamed_arguments() -> String {
     let part = |call: &str| chunk(&format!(r#"{{"functionCall":{call}}}"#), "");
     [

@@ -1,4 +1,4 @@
-//! What goes by in a stream, and how one ends.
+//! Frames that pass through a stream, and the ends of streams.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
             (0, 7, 3)
         );
     }
-    // A later leg's filter results stay its own.
+    // The filter results of a later leg stay unchanged.
     let first = [&role(), &call(ours("{}")), &finish("tool_calls"), DONE].concat();
     let (shown, _) = run(
         USAGE,
@@ -51,7 +51,7 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
 #[test]
 fn usage_that_was_not_requested_is_not_shown() {
     let leg = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
-    // A request that cannot have had the tool: whatever comes is between agent and server.
+    // A request that cannot have had the tool: baton does not touch the response.
     let (shown, _) = alone(
         r#"{"stream":true,"messages":[{"role":"user","content":"u"}]}"#,
         leg.clone(),

@@ -1,4 +1,4 @@
-//! Legs of a stream, run through the machine at every split.
+//! Runs the legs of a stream through the machine, at every split.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::wire::framer::Framer;
 use crate::wire::sse;
 use crate::wire::{Ending, Framing, LegReport};
 
-/// What an agent requested.
+/// Requests of the agent.
 pub(super) const USAGE: &str =
     r#"{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"u"}]}"#;
 pub(super) const NO_USAGE: &str = r#"{"stream":true,"tools":[{"type":"function","function":{"name":"read"}}],"messages":[{"role":"user","content":"u"}]}"#;
@@ -59,14 +59,14 @@ pub(super) fn ours(arguments: &str) -> Value {
     json!({"index":0,"id":"h","type":"function","function":{"name":"session_handoff","arguments":arguments}})
 }
 
-/// What happens after a leg.
+/// Action after a leg.
 #[derive(Clone)]
 pub(super) enum AfterLeg {
     Say(&'static str),
     Close(Ending),
 }
 
-/// The machine with one request.
+/// Creates the machine for a request.
 pub(super) fn machine(request: &str) -> StreamMerge {
     let view = OpenaiChat
         .read(&Bytes::copy_from_slice(request.as_bytes()), Operation::Generate)
@@ -81,7 +81,7 @@ pub(super) fn machine(request: &str) -> StreamMerge {
     StreamMerge::new(WIRE.machine(&view, watch), 1 << 20, true)
 }
 
-/// Runs legs at one split; what the agent gets, and the last leg's report.
+/// Runs legs at one split. Returns the agent's events and the last leg's report.
 pub(super) fn run_at(
     request: &str,
     opening: Option<&str>,
@@ -112,7 +112,7 @@ pub(super) fn run_at(
     (out.concat(), report)
 }
 
-/// Runs legs at every split and returns the one result that all have.
+/// Runs legs at every split and returns their common result.
 pub(super) fn run(request: &str, legs: &[(String, AfterLeg)]) -> (Vec<Value>, LegReport) {
     let longest = legs.iter().map(|(l, _)| l.len()).max().unwrap_or_default();
     let (whole, report) = run_at(request, None, legs, longest);
@@ -138,7 +138,7 @@ pub(super) fn events(stream: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// The message as an SDK puts it together: strings glued, calls by their index.
+/// Builds the message like an SDK: strings are concatenated, calls grouped by index.
 pub(super) fn message(events: &[Value]) -> Value {
     let mut content = String::new();
     let mut role = String::new();

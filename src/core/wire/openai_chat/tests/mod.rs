@@ -1,4 +1,4 @@
-//! What golden files do not show.
+//! Cases that the golden files do not cover.
 
 mod endings;
 mod legs;
@@ -57,7 +57,7 @@ fn aside() -> HiddenPair {
     pair(ID, "h", HiddenResult::EMPTY_PROMPT, InsertionPoint::Aside)
 }
 
-/// The upstream view of a transcript: its messages.
+/// Messages of a transcript in the upstream view.
 fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let body = Bytes::from(format!(r#"{{"model":"m","messages":{messages}}}"#));
     let reading = RequestReading::new(&OpenaiChat, &body, Operation::Generate).unwrap();
@@ -69,7 +69,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     serde_json::from_slice::<Value>(&sent).unwrap()["messages"].take()
 }
 
-/// What the tests watch for.
+/// Configuration for reading responses.
 const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
     buffered_bytes: 1 << 20,

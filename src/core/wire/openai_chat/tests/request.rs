@@ -1,4 +1,4 @@
-//! Requests: what is read, and where hidden pairs go.
+//! Parsing of requests, and positions of hidden pairs.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ fn beside_counts_calls_alone() {
     assert_eq!([&two[2], &two[3]], [&result("h"), &result("i")]);
 }
 
-/// The two messages that a pair at an aside becomes.
+/// The two messages that replace an aside.
 fn split(before: Value) -> [Value; 2] {
     [
         json!({"role":"assistant","content":before,"tool_calls":[hidden("h")]}),

@@ -157,7 +157,7 @@ fn what_stands_beside_a_hidden_delta_is_shown() {
         shown[0]["choices"][0]["delta"],
         json!({"role":"assistant","content":"hi","refusal":null})
     );
-    // All of it in the chunk that ends it.
+    // Everything in the chunk that ends the leg.
     let all = chunk_of(
         "one",
         json!([{"index":0,"delta":{"role":"assistant","content":"hi","tool_calls":[ours("{}"), read_file(1, "a")]},"finish_reason":"tool_calls"}]),

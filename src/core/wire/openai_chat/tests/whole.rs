@@ -1,4 +1,4 @@
-//! Replies in one piece, and the model asked again.
+//! Complete replies, and requests that ask the model again.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ fn lists_and_lookalikes_join() {
     );
 }
 
-/// A follow-up within a request and the restored pair on the next one give the model the same prefix.
+/// The follow-up within a request and the restored pair on the next request give the model the same prefix.
 #[test]
 fn asking_again_and_putting_back_agree() {
     for words in ["", "text \n\n[[handoff-resume:x", " "] {

@@ -1,5 +1,5 @@
-//! A leg's last event, and the response's; and how events are sent on to the agent: under its own indexes of items and its
-//! own numbers.
+//! The last event of a leg and of the response, and the forwarding of events with the agent's own item
+//! indices and sequence numbers.
 
 use super::super::event::{ResponsesEvent, event, number};
 use super::super::own_message::{self, InjectedMessage};
@@ -13,7 +13,7 @@ use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
 use crate::wire::{DroppedThinking, quota_error, sse};
 
 impl ResponsesDialect {
-    /// `completed`, `failed`, `incomplete`.
+    /// Handles `completed`, `failed` and `incomplete`.
     pub(super) fn terminal(&mut self, state: &mut LegState, frame: Frame<'_>, event: &ResponsesEvent) {
         let data = frame.data;
         let response = event.response.unwrap_or_default();
@@ -28,7 +28,7 @@ impl ResponsesDialect {
             }
         }
         let is_changed = state.holds() || self.changed || state.report.escaped_sentinels > 0;
-        // An unchanged response is passed on as it is, unless its server streams no items.
+        // An unchanged response is forwarded as it is, unless its server streams no items.
         if is_changed || self.items.len() == self.earlier {
             self.take_output(state, data, response);
         }
@@ -46,8 +46,10 @@ impl ResponsesDialect {
         }
     }
 
-    /// Takes the items of a response object. One that was streamed is taken again, since the object may say more of it. The
-    /// others are new, unless the object does not repeat the streamed ids: then they are the same items under other ids.
+    /// Merges the items of a response object into those that were streamed.
+    ///
+    /// A streamed item is read again, because the object may contain more. Other items are new, unless the
+    /// object uses different ids: then they are the streamed items under other names.
     pub(super) fn take_output(&mut self, state: &mut LegState, data: &[u8], response: Span) {
         let output = response_object::output(data, response);
         let streamed: Vec<_> = output.iter().map(|item| self.streamed(data, *item)).collect();
@@ -85,7 +87,7 @@ impl ResponsesDialect {
                 state.report.call(id);
             }
             state.report.parts += 1;
-            // All texts are one: agents join them.
+            // The text of all items counts as one string, because agents join it.
             let edits = response_object::breaks(data, item, &mut state.escaper);
             state.report.escaped_sentinels += edits.len();
             self.changed |= !edits.is_empty();
@@ -94,7 +96,7 @@ impl ResponsesDialect {
         }
     }
 
-    /// The place of an item that was streamed in this leg, and upstream's index of it.
+    /// Position of an item that was streamed in this leg, and upstream's index of it.
     fn streamed(&self, data: &[u8], item: Span) -> Option<(usize, u64)> {
         let id = json::get_string(data, item, "id").filter(|id| !id.is_empty())?;
         self.leg.slots.iter().find_map(|(index, slot)| match slot {
@@ -107,7 +109,7 @@ impl ResponsesDialect {
         })
     }
 
-    /// Takes what a response object says of the leg's end.
+    /// Records the leg's end from a response object.
     pub(super) fn take_end(&mut self, state: &mut LegState, data: &[u8], response: Span) {
         let report = &mut state.report;
         if let Some(id) = json::get_string(data, response, "id") {
@@ -125,14 +127,14 @@ impl ResponsesDialect {
         }
     }
 
-    /// Adds an item of ours to those that the agent has seen.
+    /// Adds an injected item to the agent's items.
     pub(super) fn add(&mut self, message: &InjectedMessage) {
         self.items.push(message.done());
         self.next += 1;
         self.changed = true;
     }
 
-    /// The leg's own end, as the end of the whole response.
+    /// Emits the leg's own end as the end of the whole response.
     pub(super) fn end_with(&mut self, state: &mut LegState, frame: Frame<'_>) {
         let (event, _) = event(frame.data);
         let hidden = !state.report.hidden.is_empty();
@@ -150,7 +152,7 @@ impl ResponsesDialect {
         self.send(state, frame, &event, edits);
     }
 
-    /// An end of our own: made of the newest response object there is.
+    /// Emits an end created from the latest response object.
     pub(super) fn completed(&mut self, state: &mut LegState, next_input: u64) {
         if self.object.is_none() {
             let object = own_message::made_up(state.opening.as_deref().unwrap_or_default());
@@ -182,8 +184,9 @@ impl ResponsesDialect {
         format!("[{}]", all.join(","))
     }
 
-    /// The place of a visible item, and the agent's index of it, given now if it is new: upstream's own until something of
-    /// baton's is in the way.
+    /// Returns the position of a visible item and the agent's index, assigning both to a new one.
+    ///
+    /// The index is upstream's until baton has changed the items before it.
     pub(super) fn slot(&mut self, state: &mut LegState, index: u64) -> (usize, u64) {
         let mut is_moved = state.leg > 0 || self.changed;
         for (known, slot) in &self.leg.slots {
@@ -201,14 +204,14 @@ impl ResponsesDialect {
         shown
     }
 
-    /// Sends an event of ours, whose members each have a comma in front.
+    /// Emits an injected event. Each of its members begins with a comma.
     pub(super) fn own_event(&mut self, state: &mut LegState, kind: &str, members: &str) {
         let n = self.sequence.of_ours();
         let data = format!(r#"{{"type":"{kind}"{members},"sequence_number":{n}}}"#);
         state.out.push(sse::named(kind, &data));
     }
 
-    /// Sends an event on: as it is, or with its numbers moved and its edits made.
+    /// Forwards an event with its numbers and edits applied.
     pub(super) fn send(
         &mut self,
         state: &mut LegState,

@@ -1,4 +1,4 @@
-//! The texts of a leg's items, and where they are escaped.
+//! Text parts of a leg's items, and where they are escaped.
 
 use super::super::response_object;
 use crate::marker::escape::Escaper;
@@ -8,23 +8,24 @@ use crate::text::splice::Edit;
 pub(super) struct PartText {
     /// Upstream's index of the item and of the part.
     pub(super) key: (u64, u64),
-    /// What was seen before it: the parts of all items of a leg are one text, since agents join them.
+    /// Scanner state before the part. All parts of a leg's items count as one string, because agents join
+    /// them.
     pub(super) before: Escaper,
-    /// What was seen with it.
+    /// Scanner state after the part so far.
     pub(super) now: Escaper,
 }
 
-/// All of them, in the order in which they began.
+/// All text parts, in the order of their beginnings.
 #[derive(Default)]
 pub(super) struct PartTexts(Vec<PartText>);
 
 impl PartTexts {
-    /// Forgets the text of a part, which starts again.
+    /// Forgets the text of a part that starts again.
     pub(super) fn forget(&mut self, key: (u64, u64)) {
         self.0.retain(|text| text.key != key);
     }
 
-    /// Where the next piece of a text is escaped.
+    /// Returns the edits that escape the next piece of a part's text.
     pub(super) fn follow(&mut self, key: (u64, u64), data: &[u8], literal: Option<Span>) -> Vec<Edit> {
         let Some(literal) = literal.filter(|l| l.len() >= 2) else {
             return Vec::new();
@@ -32,12 +33,13 @@ impl PartTexts {
         self.text(key).now.breaks(data, literal.inner())
     }
 
-    /// What was seen with the last text.
+    /// Scanner state after the last part.
     pub(super) fn so_far(&self) -> Escaper {
         self.0.last().map_or_else(Escaper::default, |text| text.now)
     }
 
-    /// Where the texts of a finished item are escaped, and how many of these places were not streamed.
+    /// Returns the edits that escape the text of a finished item, and how many of them concern text that was
+    /// not streamed.
     pub(super) fn item_breaks(&mut self, index: u64, data: &[u8], item: Span) -> (Vec<Edit>, usize) {
         let (mut edits, mut unseen) = (Vec::new(), 0);
         for (part, literal) in response_object::texts(data, item) {
@@ -53,7 +55,7 @@ impl PartTexts {
         (edits, unseen)
     }
 
-    /// The text of a part; a new one continues the last.
+    /// Returns the state of a part. A new part continues the last one.
     pub(super) fn text(&mut self, key: (u64, u64)) -> &mut PartText {
         let known = self.0.iter().position(|text| text.key == key);
         let i = known.unwrap_or_else(|| {

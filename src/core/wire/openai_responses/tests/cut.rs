@@ -63,7 +63,8 @@ fn references_to_our_items_never_reach_upstream() {
     assert_eq!(done["input"], json!([user("hi"), theirs]));
 }
 
-/// The first is the placeholder for an empty turn, and a message like another where agents send it whole.
+/// The first reference is the placeholder for an empty turn. If agents send it as a whole item, it is an
+/// ordinary message.
 #[test]
 fn references_to_other_items_of_ours_are_resolved_or_removed() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});
@@ -188,7 +189,7 @@ fn broken_up_text_is_given_back() {
     assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
 }
 
-/// Codex 0.169 states the goal of its session so, at the start of each turn.
+/// Codex 0.169 states the goal of its session like this, at the start of each turn.
 #[test]
 fn a_result_without_a_call_is_kept_after_a_cut() {
     let goal = json!({"type": "function_call_output", "id": "fco_1", "name": "goal_objective",

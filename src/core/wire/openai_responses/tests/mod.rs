@@ -1,4 +1,4 @@
-//! What the golden files do not show.
+//! Cases that the golden files do not cover.
 
 mod cut;
 mod legs;
@@ -43,7 +43,7 @@ fn value(done: RewriteOutcome) -> Value {
     serde_json::from_slice(&splice::flat(done.rope)).unwrap()
 }
 
-/// The body cut at its last sentinel.
+/// Cuts the body at its last sentinel.
 fn cut(body: &Value) -> Value {
     value(cut_with(body, &Rewrite::default()))
 }

@@ -41,7 +41,7 @@ fn calls_return_to_their_places_and_results_follow_the_group() {
     }
 }
 
-/// Calls next to reasoning, which is named by its item's id: by reference, too, and where the texts have none.
+/// Reasoning that is named by its item id: as a whole item, as a reference, and absent from the transcript.
 #[test]
 fn a_call_with_reasoning_returns_right_after_the_reasoning() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});
@@ -114,7 +114,7 @@ fn a_sibling_by_reference_gets_the_whole_pair() {
     );
 }
 
-/// The reasoning may have been for it.
+/// The reasoning may belong to the call.
 #[test]
 fn a_pair_in_front_of_calls_by_reference_stays_in_front_of_them() {
     let by_id = |id: &str| json!({"type": "item_reference", "id": id});

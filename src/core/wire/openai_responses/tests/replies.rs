@@ -131,7 +131,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
     );
 }
 
-/// The answer of ours to a request, as a reply and as the events of a stream.
+/// The synthetic response to a request, as a reply and as the events of a stream.
 fn composed(body: &Value) -> Vec<Value> {
     let reading = reading(body);
     let local = SyntheticResponse {

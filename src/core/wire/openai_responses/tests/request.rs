@@ -340,7 +340,7 @@ fn what_is_owed_goes_in_front_of_all_else() {
     );
     body["input"] = json!([]);
     assert_eq!(sent(&body, &owing)["input"], json!([result("h1"), result("h2")]));
-    // After a cut the response is dropped, with all that is open in it.
+    // A cut drops the previous response with all pending calls in it.
     body["input"] = json!([user("hi")]);
     let cut = Cut::Before { head: HEAD };
     let done = sent(&body, &Rewrite { cut, ..owing });

@@ -1,4 +1,4 @@
-//! Streams as upstream sends them, and what an SDK makes of ours.
+//! Streams as upstream sends them, and the view of an SDK on baton's stream.
 
 use pretty_assertions::assert_eq;
 
@@ -11,7 +11,7 @@ pub(super) const WATCH: ResponseWatch = ResponseWatch {
     buffered_bytes: 1000,
 };
 
-/// Events as upstream sends them: numbered, the last one its response object.
+/// Events as upstream sends them: numbered, with the response object in the last one.
 pub(super) fn leg(id: &str, items: &[Vec<Value>], end: Value) -> String {
     let tools =
         json!([{"type": "function", "name": "session_handoff"}, {"type": "function", "name": "read"}]);
@@ -49,7 +49,7 @@ pub(super) fn completed(output: u64) -> Value {
         "output_tokens": output, "output_tokens_details": {"reasoning_tokens": 1}, "total_tokens": 100 + output}})
 }
 
-/// An item that comes and goes without more.
+/// Events of an item without content events.
 pub(super) fn plain_item(index: u64, item: Value) -> Vec<Value> {
     vec![
         json!({"type": "response.output_item.added", "output_index": index, "item": item}),
@@ -141,7 +141,7 @@ pub(super) fn shown_sentinel() -> String {
     format!("[[handoff-resume:{ID}]]")
 }
 
-/// What an SDK makes of a stream.
+/// Result of an SDK that reads a stream.
 #[derive(Debug)]
 pub(super) struct SdkView {
     pub(super) kinds: Vec<String>,
@@ -150,7 +150,7 @@ pub(super) struct SdkView {
     pub(super) end: Value,
 }
 
-/// Reads a stream with the checks that the official accumulators make.
+/// Reads a stream with the checks of the official accumulators.
 pub(super) fn check(stream: &[u8]) -> SdkView {
     let text = String::from_utf8(stream.to_vec()).unwrap();
     let events = text

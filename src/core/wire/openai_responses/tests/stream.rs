@@ -65,7 +65,7 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
     }
 }
 
-/// What the agent gets of a leg of these items, the stream cut once.
+/// Returns the agent's bytes for a leg of these items, with the stream split once.
 fn all_of(items: &[Vec<Value>], cut: usize) -> Vec<u8> {
     let stream = leg("resp_1", items, completed(5));
     let (first, second) = stream.split_at(cut.min(stream.len()));
@@ -177,7 +177,7 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
     assert_eq!(seen.end["status"], "incomplete");
 }
 
-/// Whether an item follows. After another item the API requires no more than reasoning before it.
+/// An item follows the call in both cases. Only a call right after reasoning is bound to it.
 #[test]
 fn a_call_right_after_reasoning_is_bound_to_it() {
     for (before, bound) in [
