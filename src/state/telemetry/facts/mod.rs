@@ -232,9 +232,9 @@ pub(crate) static FACTS: &[Fact] = &[
             format!("{calls} {} answered with an error; the agent saw none of it.", was(f.refused_calls))
         })),
     fact("baton.text_tool_calls", |f| some(f.text_tool_calls))
-        .counted("baton_written_calls", "Answers in which the model wrote a handoff call as text, which no server reads as a call"),
+        .counted("baton_text_tool_calls", "Answers in which the model wrote a handoff call as text, which no server reads as a call"),
     fact("baton.escaped_sentinels", |f| f.escaped_sentinels.into())
-        .counted("baton_broken_up", "Sentinel-like texts of the model that were escaped")
+        .counted("baton_escaped_sentinels", "Sentinel-like texts of the model that were escaped")
         .told(|f| when(f.escaped_sentinels > 0, || {
             let texts = plural(f.escaped_sentinels.into(), "text");
             format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.escaped_sentinels))
