@@ -1,4 +1,4 @@
-//! Which commands test, build, lint, or have lasting effects: `commands.toml`.
+//! Table of commands that test, build, lint, or have lasting effects: `commands.toml`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::text::table;
 
-/// What a command is for.
+/// Purpose of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandPurpose {
@@ -27,25 +27,25 @@ pub enum CommandPurpose {
     Serve,
     /// Changes the repository's history or branches.
     Git,
-    /// A script or target of the project that changes something else: data, a deployment.
+    /// Runs a script or target of the project that changes something else, such as data or a deployment.
     Change,
-    /// A script or target of the project of which it is unknown what it does.
+    /// Runs a script or target of the project with an unknown effect.
     #[default]
     Script,
 }
 
 impl CommandPurpose {
-    /// Whether it verifies the work.
+    /// Whether the command verifies the work.
     pub fn verifies(self) -> bool {
         matches!(self, Self::Test | Self::Build | Self::Lint)
     }
 
-    /// Whether it changes something besides the repository's history.
+    /// Whether the command changes more than the repository's history.
     pub fn changes(self) -> bool {
         self.leaves().is_some() && self != Self::Git
     }
 
-    /// Its lasting effect, in words; `None` if it has none that matters later.
+    /// Describes the lasting effect of the command; `None` if it has none that matters later.
     pub fn leaves(self) -> Option<&'static str> {
         match self {
             Self::Migrate => Some("migrated"),
@@ -59,7 +59,7 @@ impl CommandPurpose {
     }
 }
 
-/// Commands of one purpose by their first words; `*` at the end takes the rest of a word.
+/// Commands of one purpose, by their first words. A `*` at the end of a word matches the rest of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct CommandRow {
@@ -67,9 +67,11 @@ pub(super) struct CommandRow {
     pub(super) words: Vec<&'static str>,
 }
 
-/// What a command is for, by its words: the first row of the table that fits counts. `words` begin with the program's name.
+/// Looks up the purpose of a command. The first matching row of the table counts.
+///
+/// `words` begin with the program's name.
 pub(super) fn purpose(words: &[&str]) -> Option<CommandPurpose> {
-    /// By the program: what it is for, and the further words, in the order of the rows.
+    /// For each program, the purpose and the further words of its patterns, in the order of the rows.
     type Patterns = HashMap<&'static str, Vec<(CommandPurpose, Vec<&'static str>)>>;
     static BY_PROGRAM: LazyLock<Patterns> = LazyLock::new(|| {
         let mut programs = Patterns::new();

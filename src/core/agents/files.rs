@@ -1,4 +1,4 @@
-//! The files that a call or a patch changes, and patterns of paths.
+//! Files that a call or a patch changes, and patterns of paths.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::tools::{self, ToolKind};
 
 named! {
-    /// What a patch does to a file.
+    /// Change that a patch makes to a file.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum FileChange {
@@ -21,7 +21,7 @@ named! {
     }
 }
 
-/// Lines of a patch that name a file (`apply_patch` of Codex and its kin).
+/// Line prefixes of a patch that name a file (`apply_patch` of Codex and its relatives).
 const PATCHED: [(&str, FileChange); 4] = [
     ("*** Add File: ", FileChange::Created),
     ("*** Update File: ", FileChange::Modified),
@@ -29,10 +29,10 @@ const PATCHED: [(&str, FileChange); 4] = [
     ("*** Delete File: ", FileChange::Deleted),
 ];
 
-/// The new name of the file that the line before names.
+/// Prefix of the new name for the file that the line before names.
 const MOVED: &str = "*** Move to: ";
 
-/// The files that a patch names, also one inside of a command.
+/// Lists the files that a patch names, including a patch inside a command.
 pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
     if !patch.contains("*** ") {
         return Vec::new();
@@ -56,11 +56,13 @@ pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
     named
 }
 
-/// The files that a call names, and what it does to each. `command`: the line of a call that runs commands.
+/// Lists the files that a call names, with the change to each.
+///
+/// `command` is the line of a call that runs commands.
 pub fn named(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, Option<FileChange>)> {
     let patch = match kind {
         ToolKind::Patch => tools::patch(arguments),
-        // Codex also patches by a command.
+        // Codex also applies patches through a shell command.
         ToolKind::Shell => command.filter(|command| command.contains("apply_patch")),
         _ => None,
     };
@@ -77,15 +79,18 @@ pub fn named(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(S
     paths.map(|path| (path, change)).collect()
 }
 
-/// Whether a path matches a pattern: `?` is one character and `*` any number of them, both without `/`; `**` also
-/// includes `/`. A pattern without `/` applies to the file's name alone.
+/// Whether a path matches a pattern.
+///
+/// `?` matches one character and `*` any number of them, both without `/`. `**` matches `/` as well. A
+/// pattern without `/` applies only to the file's name.
 pub fn fits(pattern: &str, path: &str) -> bool {
     let path = match pattern.contains('/') {
         true => path,
         false => path.rsplit('/').next().unwrap_or(path),
     };
     let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
-    // Row by row: which prefixes of the path match the pattern's prefix.
+    // Dynamic programming by rows: `fits[i]` means that the pattern so far matches the first `i` characters
+    // of the path. Time is the product of both lengths, whatever the pattern.
     let mut fits = vec![false; path.len() + 1];
     fits[0] = true;
     let mut at = 0;

@@ -1,5 +1,7 @@
-//! The goal of an agent's session, which outlives its turns: how agents word that it is set, or dropped. `goals.toml`
-//! has the texts, and this file the tools. Also how a carry-over prompt states it.
+//! The goal of an agent's session, which outlives its turns.
+//!
+//! Agents word in their own ways that a goal is set or dropped. `goals.toml` has their messages, and this
+//! module their tools. The module also states the goal in a carry-over prompt.
 
 use std::sync::LazyLock;
 
@@ -9,37 +11,40 @@ use serde_json::Value;
 use crate::text::cut::cut;
 use crate::text::table;
 
-/// How the goal begins and ends, which is in front of a carry-over prompt.
+/// Opening tag of the goal, which comes before a carry-over prompt.
 pub const GOAL_BEGINS: &str = "<active-goal>\n";
+/// Closing tag of the goal.
 pub const GOAL_ENDS: &str = "\n</active-goal>\n\n";
 
-/// What the model reads in front of the goal.
+/// Introduction that the model reads before the goal.
 const STATES: &str = "The goal of this session, which is still pursued:\n";
 
-/// Bytes of a goal that are kept: twice what Claude Code allows.
+/// Maximum bytes kept of a goal: twice as much as Claude Code allows.
 const MAX_GOAL_BYTES: usize = 8 * 1024;
 
-/// Codex' name for the goal in a result that answers no call.
+/// Codex's name for the goal in a result that answers no call.
 const OBJECTIVE: &str = "goal_objective";
 
-/// Codex' tools; their results state the goal as JSON.
+/// Codex's tools. Their results state the goal as JSON.
 const CODEX_TOOLS: [&str; 3] = ["create_goal", "update_goal", "get_goal"];
 
-/// Claude Code's tool, and how its result begins where no approval was necessary.
+/// Claude Code's tools for a goal.
 const CLAUDE_TOOLS: [&str; 2] = ["SetGoal", "ProposeGoal"];
+/// Beginning of their result if no approval was necessary.
 const CLAUDE_SETS: &str = "The goal is set";
 
-/// How Claude Code says that a Stop hook was not satisfied. The goal's own hook has the goal as its name.
+/// Beginning of Claude Code's report that a Stop hook was not satisfied. The goal's own hook has the goal as
+/// its name.
 const FEEDBACK: &str = "Stop hook feedback:\n[";
 
-/// What a text or a result says of the goal.
+/// Statement about the goal in a message or a tool result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GoalChange {
-    /// This is the goal. `silent`: nothing says when it is met.
+    /// A new goal. `silent` means that no later message reports when it is met.
     Set { goal: String, silent: bool },
-    /// The goal is pursued as before.
+    /// The goal is still pursued.
     Kept,
-    /// No goal is pursued any more.
+    /// No goal is pursued.
     Dropped,
 }
 
@@ -64,7 +69,7 @@ struct GoalRow {
 
 static ROWS: LazyLock<Vec<GoalRow>> = LazyLock::new(|| table::rows(include_str!("goals.toml")));
 
-/// What a text in a user's place says. `last`: the goal that was set last.
+/// Reads a statement about the goal from a user-role message. `last` is the current goal.
 pub fn in_text(text: &str, last: Option<&str>) -> Option<GoalChange> {
     let text = text.trim();
     let row = ROWS.iter().find(|row| text.starts_with(&row.begins));
@@ -79,6 +84,7 @@ pub fn in_text(text: &str, last: Option<&str>) -> Option<GoalChange> {
         None => rest,
         Some(opens) => match rest.split_once(opens) {
             Some((_, goal)) => goal,
+            // A message of this form without the goal's own text leaves the goal as it is.
             None => return Some(GoalChange::Kept),
         },
     };
@@ -95,17 +101,17 @@ fn is_feedback(text: &str, goal: &str) -> bool {
     })
 }
 
-/// Whether results of this tool may say something of the goal.
+/// Whether results of this tool may state the goal.
 pub fn is_goal_tool(name: &str) -> bool {
     CODEX_TOOLS.contains(&name) || CLAUDE_TOOLS.contains(&name)
 }
 
-/// What a result without a call says, which has this name.
+/// Reads the goal from a result without a call. `name` is the result's name.
 pub fn in_named_result(name: &str, text: &str) -> Option<GoalChange> {
     (name == OBJECTIVE).then(|| GoalChange::set(text, false))
 }
 
-/// What the result of a call says. `arguments` is what the tool was called with.
+/// Reads a statement about the goal from the result of a call with these arguments.
 pub fn in_result(tool: &str, arguments: &str, text: &str) -> Option<GoalChange> {
     if CLAUDE_TOOLS.contains(&tool) {
         let arguments: Value = serde_json::from_str(arguments).ok()?;
@@ -122,18 +128,18 @@ pub fn in_result(tool: &str, arguments: &str, text: &str) -> Option<GoalChange> 
     }
 }
 
-/// What the model reads in front of a carry-over prompt.
+/// Formats the goal for its place before a carry-over prompt.
 pub fn stated(goal: &str) -> String {
     format!("{GOAL_BEGINS}{STATES}{goal}{GOAL_ENDS}")
 }
 
-/// The goal in a text that begins with what [`stated`] gives, and the text after it.
+/// Splits the goal of [`stated`] from the text after it.
 pub fn split_stated(text: &str) -> Option<(&str, &str)> {
     let inside = text.strip_prefix(GOAL_BEGINS)?.strip_prefix(STATES)?;
     inside.split_once(GOAL_ENDS)
 }
 
-/// A carry-over prompt without the goal in front of it.
+/// Removes the goal before a carry-over prompt.
 pub fn without_stated(text: &str) -> &str {
     split_stated(text).map_or(text, |(_, after)| after)
 }

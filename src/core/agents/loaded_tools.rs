@@ -1,10 +1,12 @@
-//! Tools that an agent defines for the model only once it has searched for them: a cut loses what was loaded.
+//! Tools that an agent defines for the model only after a search. A cut loses the definitions that were
+//! loaded.
 
-/// The tool that loads them, and the beginning of a query that names them (Claude Code since 2.1.304).
+/// Name of the tool that loads definitions (Claude Code since 2.1.304).
 const SEARCH: &str = "ToolSearch";
+/// Beginning of a query that names the tools.
 const SELECT: &str = "select:";
 
-/// The line behind a carry-over prompt that names them; nothing where none was loaded.
+/// Formats the line after a carry-over prompt that names the loaded tools; empty if there are none.
 pub fn line(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

@@ -1,9 +1,11 @@
-//! What is known of agents as tables: what their tools do, how they word summaries and what else is in a user's
-//! place, which commands test, build or change something. Extended by a row, in the `.toml` files next to the code where a
-//! table is long.
+//! Tables of facts about known agents.
 //!
-//! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is unknown, and never
-//! guessed: people and models take what is made from these tables for fact.
+//! The tables cover the effects of tools, the wording of summaries and other user-role messages, and the
+//! commands that test, build or change something. A new agent is a new row; long tables are in the `.toml`
+//! files next to the code.
+//!
+//! This module depends only on names and text, not on wires, transcripts or policies. Anything that a table
+//! lacks is unknown and never guessed, because users and models take the output of these tables as fact.
 
 mod command_table;
 pub mod commands;

@@ -1,5 +1,7 @@
-//! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new;
-//! and what git says of its repository. Each as the tools word it at the start of a result or of a line.
+//! Wordings of tool results.
+//!
+//! The lists cover calls that never ran, files that were changed or created, and the state that git reports.
+//! Tools put such words at the start of a result or of a line.
 
 use std::sync::LazyLock;
 
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use crate::text::cut::cut;
 use crate::text::table;
 
-/// The lists of `outcomes.toml`, which says what each is.
+/// Lists of `outcomes.toml`, which explains each of them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct OutcomeWordings {
@@ -23,15 +25,16 @@ struct OutcomeWordings {
 
 static WORDINGS: LazyLock<OutcomeWordings> = LazyLock::new(|| table::read(include_str!("outcomes.toml")));
 
-/// Bytes of a result in which such words are looked for.
+/// Number of bytes at the start of a result that are searched for such words.
 const BEGINNING: usize = 400;
 
-/// Whether a result says that a command that prepares others failed, so that those did not run, or ran elsewhere.
+/// Whether a result reports a failed preparing command. The commands after it then did not run, or ran
+/// elsewhere.
 pub fn is_unprepared(text: &str) -> bool {
-    /// Shells report it at the start or at the end.
+    /// Number of lines at each end that are searched, because shells report it at the start or at the end.
     const LINES: usize = 20;
     let says = |line: &str| {
-        // What complains stands in front of a colon, and few lines have one.
+        // A complaint comes after a colon, and few lines have one, so most are skipped cheaply.
         line.contains(": ") && {
             let small = line.to_ascii_lowercase();
             WORDINGS.preparing.iter().any(|words| small.contains(words))
@@ -42,13 +45,13 @@ pub fn is_unprepared(text: &str) -> bool {
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
 }
 
-/// Whether this result says that the call did not run.
+/// Whether a result reports that the call did not run.
 pub fn is_not_run(text: &str) -> bool {
     let text = text.trim_start().trim_start_matches("<tool_use_error>");
     WORDINGS.not_run.iter().any(|words| text.starts_with(words))
 }
 
-/// Whether a result begins with words of the one kind or of the other; `None` where it has neither or both.
+/// Whether a result begins with words of the one kind or of the other; `None` for neither or both.
 fn says(text: &str, yes: &[&str], no: &[&str]) -> Option<bool> {
     let text = cut(text, BEGINNING).to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -59,32 +62,32 @@ fn says(text: &str, yes: &[&str], no: &[&str]) -> Option<bool> {
     }
 }
 
-/// Whether this result of a tool that changes files says that it did; `None` where it does not say.
+/// Whether the result of a file-changing tool reports a change; `None` if unclear.
 pub fn changed(text: &str) -> Option<bool> {
     says(text, &WORDINGS.changed, &WORDINGS.unchanged)
 }
 
-/// Whether the file that was written is a new one; `None` where the result does not say.
+/// Whether the write created a new file; `None` if the result does not tell.
 pub fn made(text: &str) -> Option<bool> {
     says(text, &WORDINGS.made, &WORDINGS.overwritten)
 }
 
-/// What git reported of the repository.
+/// Fact that git reported about the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitReport {
     /// The branch that is checked out.
     Branch(String),
-    /// The commit that is checked out, as it was written; a commit was made.
+    /// A commit was made and is checked out. The hash is as git wrote it.
     Committed(String),
     /// The commit that is checked out.
     Head(String),
-    /// Nothing differs from it.
+    /// The working tree does not differ from the commit.
     Clean,
     /// Another branch may be checked out.
     Left,
 }
 
-/// The branch that a line of `git status` names.
+/// Branch that a line of `git status` names.
 fn status_branch(line: &str) -> Option<&str> {
     line.strip_prefix("On branch ").or_else(|| {
         let named = line.strip_prefix("## ")?;
@@ -92,7 +95,7 @@ fn status_branch(line: &str) -> Option<&str> {
     })
 }
 
-/// The branch that a line of `git checkout` or `git switch` names.
+/// Branch that a line of `git checkout` or `git switch` names.
 fn entered_branch(line: &str) -> Option<&str> {
     let words = [
         "Switched to a new branch '",
@@ -104,16 +107,18 @@ fn entered_branch(line: &str) -> Option<&str> {
         .find_map(|words| line.strip_prefix(words)?.strip_suffix('\''))
 }
 
-/// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
+/// Extracts the facts about the repository from a shell line's result, in order.
+///
+/// Only lines that git itself writes for these commands count.
 pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
-    /// Lines that are examined.
+    /// Maximum number of lines that are examined.
     const LINES: usize = 400;
     let mut found = Vec::new();
     let asks = |what: &str| command.contains(what);
     if !asks("git ") {
         return found;
     }
-    // Gemini CLI and Qwen Code write it in front of the first line.
+    // Gemini CLI and Qwen Code put this prefix before the first line.
     let lines = text
         .lines()
         .map(|line| line.strip_prefix("Output: ").unwrap_or(line));
@@ -140,6 +145,7 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
         }
     }
     let has_branch = found.iter().any(|report| matches!(report, GitReport::Branch(_)));
+    // `git checkout` of files reports paths and does not change the branch.
     let files = text.contains(" path from ") || text.contains(" paths from ");
     if moves && !has_branch && !files {
         found.push(GitReport::Left);
@@ -160,7 +166,7 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
     found
 }
 
-/// `[main 1a2b3c4] subject`, `[main (root-commit) 1a2b3c4] subject`
+/// Parses `[main 1a2b3c4] subject` or `[main (root-commit) 1a2b3c4] subject`.
 fn committed(line: &str) -> Option<(String, String)> {
     let (inside, _) = line.strip_prefix('[')?.split_once("] ")?;
     let mut words = inside.split(' ').filter(|word| *word != "(root-commit)");

@@ -1,7 +1,8 @@
-//! What agents tell their model of the session's state, in reminders all over a transcript: `reminders.toml`.
+//! Reminders of the session's state that agents send to their model throughout a transcript:
+//! `reminders.toml`.
 //!
-//! Agents state a thing once and expect the model to remember it, until they state it anew or end it. Who wrote a reminder is
-//! not decided here.
+//! Agents state a fact once and expect the model to remember it until they state it anew or end it. This
+//! module does not decide who wrote a reminder.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -32,11 +33,11 @@ const WRAPPER: &str = "<system-reminder>";
 /// Kind that an accepted plan ends.
 const PLAN_MODE: &str = "plan mode";
 
-/// What a reminder is about.
+/// Subject of a reminder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct StateKind {
     name: &'static str,
-    /// The first line, if each one is of another thing; else empty.
+    /// The first line, if each first line names another subject; otherwise empty.
     line: String,
 }
 
@@ -47,19 +48,19 @@ enum StateEffect {
     Ends,
 }
 
-/// A text in which an agent states something of its session.
+/// A message in which an agent states something about its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateReminder {
     effect: StateEffect,
     kind: StateKind,
-    /// Further kinds that the text states: it stays as long as one of them holds.
+    /// Further kinds that the message states. The message stays as long as one of its kinds holds.
     also: Vec<StateKind>,
-    /// Whether it quotes no file.
+    /// Whether the message quotes no file.
     pub is_plain: bool,
 }
 
 impl StateReminder {
-    /// A reminder by its first line.
+    /// Recognizes a reminder by its first line.
     pub fn of_reminder(text: &str) -> Option<Self> {
         let text = text.trim_start();
         let inside = text.strip_prefix(WRAPPER).map_or(text, str::trim_start);
@@ -72,7 +73,8 @@ impl StateReminder {
         })
     }
 
-    /// A system message by its first line. Several reminders may be in one message, as paragraphs.
+    /// Recognizes a system message by its first line. Further reminders may follow as paragraphs of the same
+    /// message.
     pub fn of_system_text(text: &str) -> Option<Self> {
         let first = Self::of_reminder(text)?;
         let paragraphs = text.split("\n\n").skip(1);
@@ -83,7 +85,7 @@ impl StateReminder {
         })
     }
 
-    /// The user has accepted a plan.
+    /// The end of plan mode, because the user has accepted a plan.
     pub fn plan_accepted() -> Self {
         Self {
             effect: StateEffect::Ends,
@@ -124,11 +126,13 @@ fn row_of(text: &str) -> Option<(&'static ReminderRow, StateEffect)> {
     })
 }
 
-/// For each reminder of a transcript, in order, whether it still holds. The end of a state counts as long as a text that
-/// states it stays.
+/// Decides for each reminder of a transcript, in order, whether it still holds.
+///
+/// The end of a state counts as long as a message that states it stays.
 pub fn holding(all: &[StateReminder]) -> Vec<bool> {
     let mut replaced: HashSet<&StateKind> = HashSet::new();
     let mut holds = vec![false; all.len()];
+    // Backwards: the newest statement of a kind replaces all earlier ones.
     for (reminder, holds) in all.iter().zip(&mut holds).rev() {
         *holds =
             reminder.effect != StateEffect::Ends && reminder.kinds().any(|kind| !replaced.contains(kind));
@@ -136,6 +140,7 @@ pub fn holding(all: &[StateReminder]) -> Vec<bool> {
             replaced.insert(&reminder.kind);
         }
     }
+    // Forwards: an end is only needed if a kept message states the kind before it.
     let mut stated: HashSet<&StateKind> = HashSet::new();
     for (reminder, holds) in all.iter().zip(&mut holds) {
         match reminder.effect {
@@ -151,7 +156,7 @@ pub fn holding(all: &[StateReminder]) -> Vec<bool> {
 mod tests {
     use super::*;
 
-    /// The reminders of these that hold.
+    /// Returns those of these reminders that hold.
     fn held<'t>(texts: &[&'t str]) -> Vec<&'t str> {
         let read = |text: &&str| match text.starts_with('<') {
             true => StateReminder::of_reminder(text).unwrap(),

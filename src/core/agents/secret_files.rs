@@ -1,4 +1,4 @@
-//! Files that hold credentials, by their names: `secret_files.toml`. Nothing of them may be quoted.
+//! Files that hold credentials, by their names: `secret_files.toml`. Their content must never be quoted.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,15 @@ use super::files::{self, FileChange};
 use super::tools::ToolKind;
 use crate::text::table;
 
-/// The kind of those that the config names.
+/// Kind of the configured files.
 const CONFIGURED: &str = "named in the config";
 
-/// Files that are meant to be shown.
+/// Suffixes of sample files and public keys, which are made to be shown.
 const SAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
 
-/// Commands that write the files that they are given, and options in front of a file that is written.
+/// Commands that write the files in their arguments.
 const WRITERS: [&str; 6] = ["cp", "mv", "tee", "touch", "ln", "install"];
+/// Options that come before a file to write.
 const OUTPUTS: [&str; 4] = ["-o", "-out", "--out", "-keyout"];
 
 #[derive(Deserialize)]
@@ -34,18 +35,18 @@ struct SecretRow {
 static SECRETS: LazyLock<Vec<SecretRow>> = LazyLock::new(|| table::rows(include_str!("secret_files.toml")));
 
 named! {
-    /// What a call does with such a file.
+    /// Use that a call makes of such a file.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum SecretUse {
         Read = "read",
         Written = "written",
         Deleted = "deleted",
-        /// A command names it.
+        /// A command names the file.
         Used = "used",
     }
 }
 
-/// The kind of credentials that a file of this name holds; `None` for other files. `more` are patterns of further ones.
+/// Kind of credentials in a file of this name; `None` for other files. `more` are patterns of further files.
 pub fn kind(path: &str, more: &[String]) -> Option<&'static str> {
     let configured = || more.iter().any(|pattern| files::fits(pattern, path));
     known_kind(path).or_else(|| configured().then_some(CONFIGURED))
@@ -68,7 +69,7 @@ fn known_kind(path: &str) -> Option<&'static str> {
                 .iter()
                 .any(|end| name.ends_with(end) && name.len() > end.len())
     });
-    // Keys of ssh have no suffix, and files of code have.
+    // Key files of ssh have no suffix, but source files have one.
     let is_key = name.starts_with("id_") && !name.contains('.');
     row.map(|row| row.kind).or(is_key.then_some("SSH key"))
 }
@@ -82,14 +83,14 @@ pub struct SecretFile {
     pub usage: SecretUse,
 }
 
-/// The files with credentials that a call names: among its paths, or as words of its command.
+/// Finds the files with credentials that a call names, among its paths or as words of its command.
 pub fn of_call(
     tool: ToolKind,
     paths: &[(String, Option<FileChange>)],
     command: Option<&str>,
     more: &[String],
 ) -> Vec<SecretFile> {
-    /// Files of a call that are reported.
+    /// Maximum number of files reported for a call.
     const MAX_FILES: usize = 8;
     let usage = match tool {
         ToolKind::Delete => SecretUse::Deleted,
@@ -121,6 +122,7 @@ pub fn of_call(
 
 /// Whether a command writes the file that this word of it names.
 fn is_written(command: &str, word: &str) -> bool {
+    // `word` is a slice of `command`, so the difference of the pointers is its offset.
     let at = word.as_ptr() as usize - command.as_ptr() as usize;
     let before = command[..at].trim_end_matches(['\'', '"', ' ']);
     let step = before.rsplit([';', '|', '&', '\n', '(']).next().unwrap_or(before);

@@ -1,4 +1,5 @@
-//! Words of shell lines: prefixes, what only looks, what prints, what undoes. `shell_words.toml` says what each list is.
+//! Words of shell lines: prefixes, and commands that only read, print or undo. `shell_words.toml` explains
+//! each list.
 
 use std::sync::LazyLock;
 
@@ -25,7 +26,7 @@ pub(super) struct ShellWords {
     pub(super) quiet: Vec<&'static str>,
 }
 
-/// What is in front of a command: words, and how many more of any kind.
+/// Words before a command, and how many further words of any kind follow them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct CommandPrefix {
@@ -34,7 +35,7 @@ pub(super) struct CommandPrefix {
     pub(super) more: usize,
 }
 
-/// A command that changes no file without any of these words.
+/// A command that changes no file unless one of these words is present.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadOnlyUnless {

@@ -1,23 +1,23 @@
-//! How agents state the working directory and the branch to their model, in system prompts and preambles.
+//! Statements of the working directory and the branch in an agent's system prompts and preambles.
 
 use crate::text::cut::floor;
 
-/// What is in front of a fact, and what ends it.
+/// Text before a fact, and the text that ends it.
 type Wording = (&'static str, &'static str);
 
-/// How Claude Code begins its environment, and the report that its shell has moved.
+/// Beginning of Claude Code's environment, and of its report that the shell has moved.
 const CLAUDE_CODE: Wording = ("Primary working directory: ", "\n");
 
-/// The directory.
+/// Wordings of the working directory.
 const FOLDERS: [Wording; 7] = [
     CLAUDE_CODE,
-    // Codex, pi.
+    // Codex and pi.
     ("<cwd>", "</cwd>"),
-    // goose, OpenCode, Claude Code's own `<env>`.
+    // goose, OpenCode, and Claude Code's own `<env>`.
     ("Working directory: ", "\n"),
     // pi with a prompt of its older form.
     ("Current working directory: ", "\n"),
-    // Gemini CLI; the first of its directories.
+    // Gemini CLI, whose first directory counts.
     ("**Workspace Directories:**\n  - ", "\n"),
     // Qwen Code.
     ("I'm currently working in the directory: ", "\n"),
@@ -25,16 +25,16 @@ const FOLDERS: [Wording; 7] = [
     ("Current Working Directory (", ")"),
 ];
 
-/// Where an agent's harness itself states the directory.
+/// Location of the harness's own statement of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatedIn {
-    /// The system prompt, which also has files of the project in it.
+    /// The system prompt, which also quotes files of the project.
     System,
-    /// An element of the harness in the user's place, by how its text begins.
+    /// An element of the harness in a user-role message, by its beginning.
     Element(&'static str),
 }
 
-/// An agent's own statement of the directory: the agent, where it stands, and its wording at the start of a line.
+/// Statements of the directory: the agent, the location, and the wording at the start of a line.
 const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
     (
         "claude-code",
@@ -73,13 +73,13 @@ const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
     ),
 ];
 
-/// The branch: Claude Code's state of git.
+/// Wording of the branch, in Claude Code's git status.
 const BRANCHES: [Wording; 1] = [("Current branch: ", "\n")];
 
-/// The longest of either, in bytes.
+/// Maximum length of either value in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
 
-/// The directory that a text of an agent's harness says the work is in.
+/// Working directory that a message of an agent's harness states.
 pub fn directory(text: &str) -> Option<&str> {
     let path = text_after(text, &FOLDERS, |path| is_absolute(path) || path.starts_with('~'))?;
     Some(match path.trim_end_matches('/') {
@@ -88,8 +88,10 @@ pub fn directory(text: &str) -> Option<&str> {
     })
 }
 
-/// The directories that a text of an agent states by the agent's own wording. Of an element the first one counts, and of a
-/// system prompt all do: files of the project may stand before or after it.
+/// Directories that an agent states in its own wording.
+///
+/// In an element the first one counts. In a system prompt all of them do, because files of the project may
+/// come before or after it.
 pub fn stated<'a>(agent: &str, text: &'a str, is_system: bool) -> Vec<&'a str> {
     let text = if is_system { text } else { text.trim_start() };
     let mut found = Vec::new();
@@ -119,7 +121,7 @@ pub fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || matches!(path.get(1..3), Some(":/" | ":\\"))
 }
 
-/// The directory that an agent's shell has moved to, as a result says (Claude Code).
+/// Directory that an agent's shell has moved to, according to a result (Claude Code).
 pub fn moved_to(result: &str) -> Option<&str> {
     let at = memchr::memmem::rfind(result.as_bytes(), CLAUDE_CODE.0.as_bytes())?;
     let line = result[at + CLAUDE_CODE.0.len()..].lines().next()?;
@@ -127,12 +129,12 @@ pub fn moved_to(result: &str) -> Option<&str> {
     (path.starts_with('/') && path.len() <= MAX_VALUE_BYTES).then_some(path)
 }
 
-/// The branch that it says is checked out.
+/// Branch that a message states as checked out.
 pub fn branch(text: &str) -> Option<&str> {
     text_after(text, &BRANCHES, |name| !name.contains(char::is_whitespace))
 }
 
-/// The first value that fits, of the first wording that has one. Other texts may have the same words.
+/// Finds the first valid value of the first wording that has one. Other text may contain the same words.
 fn text_after<'a>(text: &'a str, wordings: &[Wording], fits: impl Fn(&str) -> bool) -> Option<&'a str> {
     wordings.iter().find_map(|(before, end)| {
         let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
@@ -141,7 +143,8 @@ fn text_after<'a>(text: &'a str, wordings: &[Wording], fits: impl Fn(&str) -> bo
     })
 }
 
-/// What is in front of `end`. Beyond the longest value nothing is searched.
+/// Value before `end`. The search is limited to the longest value, so that each occurrence costs constant
+/// time.
 fn value_at<'a>(rest: &'a str, end: &str) -> &'a str {
     let near = &rest[..floor(rest, MAX_VALUE_BYTES + end.len() + 2)];
     near[..near.find(end).unwrap_or(near.len())].trim()

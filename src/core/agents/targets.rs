@@ -1,4 +1,4 @@
-//! A project's own scripts and targets, as they are run by a command: `targets.toml`.
+//! Scripts and targets of the project itself, as commands run them: `targets.toml`.
 
 use std::sync::LazyLock;
 
@@ -18,11 +18,12 @@ struct Targets {
 
 static TARGETS: LazyLock<Targets> = LazyLock::new(|| table::read(include_str!("targets.toml")));
 
-/// WorkingDirs of programs that are not the project's own.
+/// Directories of programs that are not the project's own.
 const INSTALLED: [&str; 3] = ["node_modules/", "venv/", "vendor/"];
 
-/// What the script or target of a command is for, by its name; [`CommandPurpose::Script`] where the name does not say. `None` where
-/// the command runs neither.
+/// Purpose of the script or target that a command runs, by its name.
+///
+/// [`CommandPurpose::Script`] if the name does not reveal it. `None` if the command runs neither.
 pub(super) fn purpose(command: &str) -> Option<CommandPurpose> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let name = target(&words).or_else(|| script(&words))?;
@@ -35,7 +36,7 @@ pub(super) fn purpose(command: &str) -> Option<CommandPurpose> {
     Some(known.unwrap_or(CommandPurpose::Script))
 }
 
-/// The first target that a runner of targets is called with.
+/// First target in the arguments of a target runner.
 fn target<'w>(words: &[&'w str]) -> Option<&'w str> {
     let first = words.first()?;
     let begins = |runner: &&&str| {
@@ -55,7 +56,7 @@ fn target<'w>(words: &[&'w str]) -> Option<&'w str> {
     None
 }
 
-/// The file name of the script that a command is, or that it gives to an interpreter.
+/// File name of the script that a command is, or that it passes to an interpreter.
 fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
     let (first, rest) = words.split_first()?;
     let path = match TARGETS.interpreters.contains(first) {

@@ -1,10 +1,10 @@
-//! The agents' to-do lists, as their tools are called with them.
+//! To-do lists of agents, as passed to their tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 named! {
-    /// The state of an item.
+    /// State of an item.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum TodoState {
@@ -21,7 +21,7 @@ named! {
 }
 
 impl TodoState {
-    /// Whether it is still to be done.
+    /// Whether the item is unfinished.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Active | Self::Pending)
     }
@@ -39,30 +39,30 @@ impl TodoState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TodoItem {
-    /// What is to be done.
+    /// Description of the work.
     pub text: String,
-    /// Its state.
     pub state: TodoState,
 }
 
 /// Arguments that hold the list.
 const LISTS: [&str; 5] = ["todos", "plan", "todoList", "items", "tasks"];
-/// Members of an item that say what it is.
+/// Members of an item that describe it.
 const TEXTS: [&str; 6] = ["content", "step", "description", "title", "subject", "text"];
 /// Members of an item that hold its state.
 const STATES: [&str; 2] = ["status", "state"];
 /// Arguments that hold the list as Markdown.
 const MARKDOWN: [&str; 3] = ["content", "todos", "task_progress"];
 
-/// The new state of the one item that a call changes by its number (Claude Code's `TaskUpdate`).
+/// New state of the one item that a call changes by its number (Claude Code's `TaskUpdate`).
 pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
     arguments.get("taskId")?;
     let state = STATES.iter().find_map(|key| arguments.get(key)?.as_str());
     state.map(TodoState::of_status)
 }
 
-/// What a result says of the one item that its call made or changed (Claude Code's `TaskCreate` and `TaskUpdate`): the
-/// item's number and, of a new one, its text.
+/// Reads the number of the item that a call created or changed, and the text of a new item.
+///
+/// These are results of Claude Code's `TaskCreate` and `TaskUpdate`.
 pub fn single_item(result: &str) -> Option<(&str, Option<&str>)> {
     let line = result.lines().next()?.trim_end();
     let (rest, is_new) = match line.strip_prefix("Task #") {
@@ -78,7 +78,7 @@ pub fn single_item(result: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// The list that a to-do tool is called with; none where the call does not say.
+/// Reads the list in a to-do tool's arguments; empty if there is none.
 pub fn list(arguments: &Value) -> Vec<TodoItem> {
     let listed = LISTS.iter().find_map(|key| arguments.get(key)?.as_array());
     if let Some(items) = listed {
@@ -96,7 +96,7 @@ fn item(item: &Value) -> Option<TodoItem> {
     })
 }
 
-/// `- [x] text`
+/// Parses `- [x] text`.
 fn line(line: &str) -> Option<TodoItem> {
     let rest = line.trim().trim_start_matches(['-', '*']).trim_start();
     let (mark, text) = rest.strip_prefix('[')?.split_once(']')?;

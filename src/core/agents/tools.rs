@@ -1,11 +1,11 @@
-//! Tools of the known agents, by what they do: `tools.toml`.
+//! Tools of the known agents, by their effect: `tools.toml`.
 
 use crate::text::table;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// What a tool does.
+/// Effect of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolKind {
@@ -21,7 +21,7 @@ pub enum ToolKind {
     Patch,
     /// Deletes a file.
     Delete,
-    /// Looks for files, text or pages.
+    /// Searches for files, text or pages.
     Search,
     /// Keeps the to-do list.
     Todo,
@@ -29,9 +29,9 @@ pub enum ToolKind {
     Ask,
     /// Lets another agent work.
     Agent,
-    /// Ours, which is no work on the task.
+    /// A tool of baton, which is not work on the task.
     Own,
-    /// Reads, writes or edits: an argument says which.
+    /// Reads, writes or edits, depending on an argument.
     Editor,
     /// Anything else.
     Other,
@@ -66,15 +66,16 @@ const COMMANDS: [&str; 4] = ["command", "cmd", "commands", "script"];
 /// Arguments that hold a patch.
 const PATCHES: [&str; 4] = ["input", "patch", "patchText", "diff"];
 
-/// Arguments that hold what is looked for.
+/// Arguments that hold a search query.
 const QUERIES: [&str; 5] = ["pattern", "query", "url", "regex", "prompt"];
 
-/// Tools by which a model asks the user to accept its plan.
+/// Tools that ask the user to accept the model's plan.
 pub const PLANS: [&str; 4] = ["ExitPlanMode", "exit_plan_mode", "plan_exit", "exitplanmode"];
 
 impl ToolKind {
-    /// What the tool of this name does, called with these arguments. Extensions and servers put a name of their own in
-    /// front (`developer__shell`, `mcp__files__read_file`).
+    /// Effect of the tool with this name and these arguments.
+    ///
+    /// Extensions and servers put their own name before it (`developer__shell`, `mcp__files__read_file`).
     pub fn from_call(name: &str, arguments: &Value) -> Self {
         let last = name.rsplit("__").next().unwrap_or(name);
         let known = |name: &str| {
@@ -83,7 +84,7 @@ impl ToolKind {
                 .find(|row| row.names.contains(&name))
                 .map(|row| row.kind)
         };
-        // goose's list is kept by `todo__write`, and `write` alone is another tool.
+        // goose keeps its list with `todo__write`, but a plain `write` is another tool.
         if name.starts_with("todo__") {
             return Self::Todo;
         }
@@ -104,13 +105,13 @@ impl ToolKind {
         }
     }
 
-    /// Whether it changes files.
+    /// Whether the tool changes files.
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Edit | Self::Patch | Self::Delete)
     }
 }
 
-/// Whether an unknown tool is called as a shell is: with a command, and with no file.
+/// Whether an unknown tool is called like a shell: with a command and without a file.
 fn takes_command(arguments: &Value) -> bool {
     let command = ["command", "cmd"].iter().find_map(|key| arguments.get(key));
     let is_line =
@@ -118,8 +119,9 @@ fn takes_command(arguments: &Value) -> bool {
     command.is_some_and(is_line) && !PATHS.iter().any(|key| arguments.get(key).is_some())
 }
 
-/// The tool of a call and its arguments, also where another tool's name and arguments carry them: Qwen Code calls those
-/// tools that it lists only on demand through `tool_call`.
+/// Returns the tool of a call and its arguments, unwrapped from another tool that carries them.
+///
+/// Qwen Code calls the tools that it lists only on demand through `tool_call`.
 pub fn called(name: String, arguments: &str) -> (String, Value) {
     let arguments = self::arguments(arguments);
     let inner = arguments.get("name").and_then(Value::as_str);
@@ -130,17 +132,17 @@ pub fn called(name: String, arguments: &str) -> (String, Value) {
     }
 }
 
-/// Whether calls of this tool may be calls of another one.
+/// Whether calls of this tool may wrap calls of another one.
 pub fn calls_through(name: &str) -> bool {
     name == "tool_call"
 }
 
-/// The arguments of a call: JSON, or the text of a tool that takes free text.
+/// Parses the arguments of a call: JSON, or the string of a tool that takes free text.
 pub fn arguments(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// The files that a call names.
+/// Files that a call names.
 pub fn paths(kind: ToolKind, arguments: &Value) -> Vec<String> {
     if matches!(
         kind,
@@ -164,7 +166,7 @@ fn strings(value: &Value) -> Vec<String> {
     }
 }
 
-/// The command that a call runs, as a user would type it.
+/// Command that a call runs, as a user would type it.
 pub fn command(arguments: &Value) -> Option<String> {
     match COMMANDS.iter().find_map(|key| arguments.get(key))? {
         Value::String(text) => Some(text.clone()),
@@ -184,18 +186,18 @@ pub fn command(arguments: &Value) -> Option<String> {
     }
 }
 
-/// The patch that a call applies.
+/// Patch that a call applies.
 pub fn patch(arguments: &Value) -> Option<&str> {
     let named = || PATCHES.iter().find_map(|key| arguments.get(key)?.as_str());
     arguments.as_str().or_else(named)
 }
 
-/// What a call looks for, or asks of another agent.
+/// Search query of a call, or its task for another agent.
 pub fn query(arguments: &Value) -> Option<&str> {
     QUERIES.iter().find_map(|key| arguments.get(key)?.as_str())
 }
 
-/// What a call asks the user.
+/// Questions of a call to the user.
 pub fn questions(arguments: &Value) -> Vec<String> {
     let one = |value: &Value| {
         let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
@@ -208,10 +210,10 @@ pub fn questions(arguments: &Value) -> Vec<String> {
     }
 }
 
-/// Arguments that name the directory a command runs in.
+/// Arguments that name the directory of a command.
 const FOLDERS: [&str; 5] = ["workdir", "cwd", "directory", "dir_path", "working_directory"];
 
-/// The directory that a command runs in, where the call says.
+/// Directory that a command runs in, if the call names it.
 pub fn directory(arguments: &Value) -> Option<&str> {
     FOLDERS
         .iter()
@@ -219,41 +221,43 @@ pub fn directory(arguments: &Value) -> Option<&str> {
         .filter(|path| !path.is_empty())
 }
 
-/// The whole text that a call writes into a file.
+/// Whole content that a call writes to a file.
 pub fn contents(arguments: &Value) -> Option<&str> {
     ["content", "contents", "file_text"]
         .iter()
         .find_map(|key| arguments.get(key)?.as_str())
 }
 
-/// Tools with which a model starts a new context, after which the agent omits earlier messages. They are those of Codex
-/// with its token budget (openai/codex#43709), of pi plugins that follow it, of another pi plugin, and of Deep Agents.
+/// Tools that start a new context. The agent omits earlier messages afterwards.
 ///
-/// Not here: `new_task` of Cline, since in Roo Code and Kilo Code a tool of that name delegates a part of the work. Nor
-/// `handoff`, which passes the conversation on to another agent in most frameworks.
+/// The names are those of Codex with its token budget (openai/codex#43709), of pi plugins that follow it, of
+/// another pi plugin, and of Deep Agents.
+///
+/// Cline's `new_task` is not among them, because Roo Code and Kilo Code delegate a part of the work with a
+/// tool of that name. Nor is `handoff`, which passes the conversation on to another agent in most frameworks.
 const RESETS: [&str; 3] = [
     "new_context",
     "context_management_start_new_context",
     "compact_conversation",
 ];
 
-/// Whether a model starts a new context with a tool of this name.
+/// Whether a tool of this name starts a new context.
 pub fn resets_context(name: &str) -> bool {
     RESETS.contains(&name)
 }
 
-/// The names of such tools.
+/// Names of the tools that start a new context.
 pub fn context_resets() -> impl Iterator<Item = &'static str> {
     RESETS.into_iter()
 }
 
-/// Words in the names of tools that fetch stored data: their results may mention any command.
+/// Words in the names of tools that fetch stored data. Their results may mention any command.
 const FETCHES: [&str; 18] = [
     "read", "view", "get", "show", "list", "search", "find", "fetch", "open", "log", "logs", "cat", "grep",
     "query", "load", "lookup", "browse", "download",
 ];
 
-/// Whether a tool of this name may run commands: a shell, or one that no table knows and that does not fetch.
+/// Whether a tool of this name may run commands: a shell, or an unknown tool that does not fetch data.
 pub fn may_run_commands(name: &str) -> bool {
     if calls_through(name) {
         return true;

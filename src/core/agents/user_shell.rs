@@ -1,4 +1,5 @@
-//! Commands that a user ran in the agent's own shell, as agents tell their models of them: `user_shell.toml`.
+//! Commands that the user ran in the agent's own shell, as agents report them to their models:
+//! `user_shell.toml`.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,28 +9,28 @@ use serde::Deserialize;
 use super::ending::{Evidence, LineEnd, is_judged, is_still_running, number_prefix};
 use crate::text::table;
 
-/// A command that a user ran, with what it printed; some agents write the two as separate texts.
+/// A command that the user ran, with its output. Some agents write the two as separate messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserShell<'t> {
-    /// The command; `None` where the text is the output of the command before it.
+    /// The command; `None` if the message is the output of the command before it.
     pub command: Option<Cow<'t, str>>,
-    /// What it printed; `None` where the output is a text of its own, or the command was stopped.
+    /// Output of the command; `None` if it is a separate message, or the command was stopped.
     pub printed: Option<Cow<'t, str>>,
-    /// The exit code that the agent states.
+    /// Exit code that the agent states.
     code: Option<i32>,
-    /// The agent shows that it failed, without its exit code.
+    /// Whether the agent shows that the command failed, without its exit code.
     failed: bool,
-    /// Without a stated exit code it is zero.
+    /// Whether a missing exit code means zero.
     silence_is_zero: bool,
 }
 
 impl UserShell<'_> {
-    /// Whether the agent says that the command has ended.
+    /// Whether the agent reports that the command has ended.
     pub fn has_ended(&self) -> bool {
         self.code.is_some() || self.failed
     }
 
-    /// How the command ended.
+    /// Decides how the command ended.
     pub fn end(&self, command: &str) -> LineEnd {
         let text = self.printed.as_deref().unwrap_or_default();
         Evidence {
@@ -48,9 +49,9 @@ impl UserShell<'_> {
 enum Piece {
     Command,
     Code,
-    /// What was printed.
+    /// Standard output.
     Output,
-    /// What was printed as an error.
+    /// Error output.
     Errors,
     Ignored,
 }
@@ -73,10 +74,12 @@ struct FormRow {
     escapes: Option<Escapes>,
 }
 
-/// The first form that fits counts.
+/// All forms. The first one that fits counts.
 static FORMS: LazyLock<Vec<FormRow>> = LazyLock::new(|| table::rows(include_str!("user_shell.toml")));
 
-/// The command at the start of a text in a user's place, and what follows it. `backslashes`: the agent escapes with them.
+/// Reads the command at the start of a user-role message, and returns the text after it.
+///
+/// `backslashes` tells whether the agent escapes with them.
 pub fn read(text: &str, backslashes: bool) -> Option<(UserShell<'_>, &str)> {
     let text = text.trim_start();
     FORMS.iter().find_map(|form| form.read(text, backslashes))
@@ -96,7 +99,8 @@ impl FormRow {
             let end = match (is_last && self.whole, mark.as_str()) {
                 (true, mark) => rest.trim_end().strip_suffix(mark)?.len(),
                 (false, "") => rest.len(),
-                // Output may contain the mark that ends it, unless it is escaped.
+                // Output may contain the mark that ends it, unless it is escaped, so the last occurrence
+                // counts.
                 (false, mark) if is_last && matches!(piece, Piece::Output) && self.escapes.is_none() => {
                     memchr::memmem::rfind(rest.as_bytes(), mark.as_bytes())?
                 }
@@ -115,7 +119,7 @@ impl FormRow {
                 Piece::Ignored => {}
             }
         }
-        // With an element of its own for errors, a command that went well has something in the other one.
+        // If errors have their own element, a successful command has something in the other one.
         let is_empty = |printed: &Option<Cow<'_, str>>| printed.as_deref().is_none_or(str::is_empty);
         found.failed = errors.is_some() && is_empty(&output);
         let is_silent = |all: &Vec<&str>| {
@@ -137,7 +141,7 @@ impl FormRow {
     }
 }
 
-/// A text without the agent's escapes.
+/// Removes the agent's escapes.
 fn plain(text: &str, escapes: Option<Escapes>) -> Cow<'_, str> {
     match escapes {
         Some(Escapes::Xml) if text.contains('&') => text
@@ -164,8 +168,8 @@ fn plain(text: &str, escapes: Option<Escapes>) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// Texts as the agents sent them (the versions of `tests/agents/versions.toml`), with the expected command, output and
-    /// exit code.
+    /// Messages as the agents sent them (the versions of `tests/agents/versions.toml`), with the expected
+    /// command, output and exit code.
     #[test]
     fn each_agents_form_is_read() {
         for (text, command, printed, code) in [
@@ -286,7 +290,7 @@ mod tests {
                 "make x",
                 Some(false),
             ),
-            // Its exit code 1 is not shown as a failure.
+            // The agent does not show exit code 1 of this command as a failure.
             (
                 "<bash-stdout>(Bash completed with no output)</bash-stdout><bash-stderr></bash-stderr>",
                 "grep x y",

@@ -1,5 +1,7 @@
-//! What is in a user's place and is not the user's request: summaries, earlier carry-overs, output of commands
-//! that the user ran, notes of the harness. Each as the agent words it at the start of a text: `wordings.toml`.
+//! User-role messages that are not the user's request, as agents word them: `wordings.toml`.
+//!
+//! These are summaries, earlier carry-over prompts, output of commands that the user ran, and notes of the
+//! harness. Each is recognized by the start of its text.
 
 use std::sync::LazyLock;
 
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use super::user_shell;
 use crate::text::table;
 
-/// What a text in a user's place is.
+/// Kind of a user-role message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UserText {
@@ -20,20 +22,21 @@ pub enum UserText {
     Branch,
     /// A command that the user ran, or its output.
     UserShell,
-    /// What another agent found out for this one.
+    /// Findings of another agent for this one.
     Subagent,
-    /// The user stopped the model.
+    /// A notice that the user stopped the model.
     Interrupted,
     /// The text of a skill or of a custom command.
     Expansion,
     /// A file, a result or other context that the agent put next to the user's words.
     Attached,
-    /// Anything else that the harness writes.
+    /// Any other message of the harness.
     Harness,
 }
 
-/// How what a user pinned begins and ends, which is in front of a carry-over prompt.
+/// Opening tag of the user's pins, which come before a carry-over prompt.
 pub const PINNED_BEGINS: &str = "<pinned>\n";
+/// Closing tag of the user's pins.
 pub const PINNED_ENDS: &str = "</pinned>\n\n";
 
 #[derive(Deserialize)]
@@ -45,50 +48,51 @@ struct BeginningRow {
 
 static BEGINNINGS: LazyLock<Vec<BeginningRow>> = LazyLock::new(|| table::rows(include_str!("wordings.toml")));
 
-/// The tag of our notices on the use of the context.
+/// Tag of baton's notices on the use of the context.
 const NOTICE: &str = "context-notice";
 
-/// What a harness writes in full after a result (Claude Code, once it has loaded a tool that was requested).
+/// Complete messages of a harness after a result (Claude Code, once it has loaded a tool that was requested).
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
 
-/// Questions that an agent puts so that its own summary can follow them as an answer (OpenCode).
+/// Questions that an agent inserts so that its own summary can follow as the answer (OpenCode).
 const SUMMARY_REQUESTS: [&str; 1] = ["What did we do so far?"];
 
-/// Beginning of the model's message that marks the user's before it as a summary (goose).
+/// Beginning of the model message that marks the user message before it as a summary (goose).
 const FOLLOWS_SUMMARY: [&str; 2] = [
     "Your context was compacted. The previous message",
     "Part of your context was compacted.",
 ];
 
-/// Whether the user's message before this one of the model's is a summary.
+/// Whether the user message before this model message is a summary.
 pub fn follows_summary(text: &str) -> bool {
     FOLLOWS_SUMMARY
         .iter()
         .any(|begins| text.trim_start().starts_with(begins))
 }
 
-/// What an agent inserts in place of a model's answer that broke off and is not kept (Gemini CLI 0.61, after tool
-/// results).
+/// Messages that an agent inserts for a model's response that broke off and is not kept.
+///
+/// Gemini CLI 0.61 does so after tool results.
 const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
 
-/// What a request for a title has in front of the user's text, which ends it (Codex 0.169).
+/// Text before the user's words at the end of a request for a title (Codex 0.169).
 const BEFORE_QUOTED: [&str; 1] = ["\n\nUser prompt:\n"];
 
-/// The user's text at the end of a request for a title.
+/// The user's words at the end of a request for a title.
 pub fn quoted_at_end(text: &str) -> Option<&str> {
     let found = BEFORE_QUOTED.iter().find_map(|before| text.split_once(before));
     found.map(|(_, quoted)| quoted)
 }
 
-/// The first line of texts that an agent moves from request to request (goose 1.34).
+/// First line of messages that an agent moves from request to request (goose 1.34).
 pub const MOVED: [&str; 1] = ["<info-msg>"];
 
-/// Whether a model's message is not the model's, but the placeholder for an answer that the agent did not keep.
+/// Whether a model message is the placeholder for a response that the agent did not keep.
 pub fn is_answer_placeholder(text: &str) -> bool {
     ANSWER_PLACEHOLDERS.contains(&text.trim())
 }
 
-/// What a text in a user's place is by its beginning. `tags` are further beginnings of a harness's texts.
+/// Kind of a user-role message, by its beginning. `tags` are further beginnings of a harness's messages.
 pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
     let text = text.trim_start();
     let begins = |row: &&BeginningRow| row.texts.iter().any(|begins| text.starts_with(begins));
@@ -106,29 +110,30 @@ pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
     }
 }
 
-/// Whether the answer to this is a summary.
+/// Whether the response to this message is a summary.
 pub fn asks_for_summary(text: &str) -> bool {
     SUMMARY_REQUESTS.contains(&text.trim())
 }
 
-/// A result without what the harness has put after it: blocks of `<system-reminder>` (Claude Code), and notices of ours.
+/// Removes the harness's blocks after a result: `<system-reminder>` of Claude Code, and baton's notices.
 pub fn before_reminders(result: &str) -> &str {
     before_blocks(result, &["system-reminder", NOTICE])
 }
 
-/// A user's text without the notices of ours after it: where a message is one string, they are part of it.
+/// Removes baton's notices after the user's words. They are part of the same string if a message is one
+/// string.
 pub fn before_notices(text: &str) -> &str {
     before_blocks(text, &[NOTICE])
 }
 
-/// A text without what the user pinned, which every handoff carries in front of its prompt.
+/// Removes the user's pins, which every handoff carries before its prompt.
 pub fn after_pins(text: &str) -> &str {
     let pinned = text.strip_prefix(PINNED_BEGINS);
     let after = pinned.and_then(|inside| inside.split_once(PINNED_ENDS));
     after.map_or(text, |(_, after)| after.trim_start())
 }
 
-/// The text before the blocks with these tags at its end.
+/// Returns the text before the blocks with these tags at its end.
 fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
     let mut rest = text;
     'blocks: loop {

@@ -1,6 +1,8 @@
-//! Exit codes in plain text, as tools of any name write them: `[exit code: 1]`, `Exit Code: 1`, `exit status 1`,
-//! `Command failed with exit code 1: make`, `… returned non-zero exit status 1.`
-//! Programs whose output ends with known lines are in `runners.toml`.
+//! Exit codes in plain text, as tools of any name write them.
+//!
+//! Examples are `[exit code: 1]`, `Exit Code: 1`, `exit status 1`, `Command failed with exit code 1: make`
+//! and `… returned non-zero exit status 1.` Programs whose output ends with known lines are in
+//! `runners.toml`.
 
 use std::sync::LazyLock;
 
@@ -9,13 +11,14 @@ use serde::Deserialize;
 use crate::agents::commands::CommandPurpose;
 use crate::text::table;
 
-/// Lines at the end of a text among which such a line is looked for: others label a signal, a duration, a directory.
+/// Number of lines at the end that may hold the exit code. Lines after it may label a signal, a duration or a
+/// directory.
 const LAST: usize = 6;
 
-/// A longer line is output.
+/// Maximum length of such a line in bytes. A longer line is output.
 const LONGEST: usize = 400;
 
-/// Words in front of a code, besides those that name it.
+/// Words before a code, in addition to those that name it.
 const BEFORE: [&str; 18] = [
     "command",
     "process",
@@ -50,24 +53,24 @@ const CODE: [&str; 9] = [
     "rc",
 ];
 
-/// Words of a line that labels what is no exit code.
+/// Maximum number of words in a line that labels something other than an exit code.
 const LABEL_WORDS: usize = 4;
 
-/// How Python's `subprocess` words a failure, with its command in front.
+/// Python's `subprocess` words a failure like this, after the command.
 const NON_ZERO: &str = "returned non-zero exit status ";
 
 /// A line that states an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitLine {
-    /// `None` where the code is another command's, and all that is known is that it failed.
+    /// The exit code; `None` if it belongs to another command, which is then known to have failed.
     pub(super) code: Option<i32>,
-    /// It is in front of the output.
+    /// Whether the line comes before the output.
     pub(super) is_first: bool,
-    /// It is worded `exit status N`.
+    /// Whether the line is worded `exit status N`.
     pub(super) is_status: bool,
 }
 
-/// The exit code in a text's first line, or in one of its last.
+/// Finds the exit code in the first line, or in one of the last.
 pub(super) fn read(text: &str) -> Option<ExitLine> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     if let Some(line) = exit_line(lines().next()?) {
@@ -78,6 +81,7 @@ pub(super) fn read(text: &str) -> Option<ExitLine> {
     }
     for line in lines().rev().take(LAST) {
         if let Some(found) = exit_line(line) {
+            // A Python traceback states the code of the command that failed inside the program.
             let traced = found.is_status && line.contains("CalledProcessError");
             let code = found.code.filter(|_| !traced);
             return Some(ExitLine { code, ..found });
@@ -89,7 +93,7 @@ pub(super) fn read(text: &str) -> Option<ExitLine> {
     None
 }
 
-/// `Signal: (none)`, `Duration: 2 s`, `</output>`, `---`: what may follow an exit code.
+/// Whether a line may follow an exit code: `Signal: (none)`, `Duration: 2 s`, `</output>` or `---`.
 fn is_label(line: &str) -> bool {
     let named = line.split_once(':').map(|(name, _)| name);
     let short = named.is_some_and(|name| {
@@ -114,13 +118,14 @@ fn exit_line(line: &str) -> Option<ExitLine> {
     })
 }
 
-/// Words that name an exit code, and its number after them.
+/// Reads words that name an exit code, and the number after them.
 fn worded(line: &str) -> Option<i32> {
     let bare = line.trim_start_matches(|c: char| !c.is_alphanumeric());
     let bare = bare
         .strip_prefix("exit_code>")
         .map_or_else(|| bare.to_owned(), |rest| format!("exit_code {rest}"));
     let digits = bare.find(|c: char| c.is_ascii_digit())?;
+    // A hyphen directly before the digits is their sign.
     let begins = digits - usize::from(bare[..digits].ends_with('-'));
     let (words, rest) = bare.split_at(begins);
     let mut named = false;
@@ -133,6 +138,7 @@ fn worded(line: &str) -> Option<i32> {
         is_exit |= word.starts_with("exit") || word.starts_with("return") || word == "rc";
         named |= CODE.contains(&word);
         carries |= matches!(word, "command" | "process" | "failed");
+        // Any other word makes it a sentence about something else, such as "2 tests failed".
         if !(CODE.contains(&word) || BEFORE.contains(&word) || word == "exit" || word == "return") {
             return None;
         }
@@ -143,7 +149,7 @@ fn worded(line: &str) -> Option<i32> {
         .flatten()
 }
 
-/// The number at the start, where nothing but punctuation follows it; after a colon a command may.
+/// Parses the number at the start, if only punctuation follows. After a colon, the command may follow.
 fn number(text: &str, carries: bool) -> Option<i32> {
     let (digits, rest) = number_prefix(text);
     let ends = rest.is_empty()
@@ -153,29 +159,29 @@ fn number(text: &str, carries: bool) -> Option<i32> {
     ends.then(|| digits.parse().ok()).flatten()
 }
 
-/// The digits that a text begins with, with their sign, and the rest.
+/// Splits the leading digits, with their sign, from the rest.
 pub(in crate::agents) fn number_prefix(text: &str) -> (&str, &str) {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     text.split_at(text.len() - unsigned.trim_start_matches(|c: char| c.is_ascii_digit()).len())
 }
 
-/// A program with its closing lines: regular expressions over lines without colours, with single spaces.
+/// A program and its closing lines, as regular expressions over lines without colors and with single spaces.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Runner {
     #[allow(dead_code, reason = "names the row; the tests hold one sample to each")]
     pub(super) name: &'static str,
-    /// What it does where it passes.
+    /// Purpose of a run that passes.
     pub(super) purpose: CommandPurpose,
-    /// The program closes each part of its work, so a failure counts even if later parts pass.
+    /// Whether the program closes each part of its work. A failure then counts even if later parts pass.
     #[serde(default)]
     pub(super) by_parts: bool,
-    /// A line without which those of `passed` mean nothing.
+    /// A line that must come before those of `passed` for them to count.
     pub(super) opens: Option<&'static str>,
-    /// Lines of a run that went well.
+    /// Lines that close a successful run.
     #[serde(default)]
     pub(super) passed: Vec<&'static str>,
-    /// Lines of a run that did not.
+    /// Lines that close a failed run.
     #[serde(default)]
     pub(super) failed: Vec<&'static str>,
 }

@@ -1,8 +1,8 @@
-//! How a command ended: the one place that decides it.
+//! Decides how a command ended. No other module does.
 //!
-//! Order of evidence: the exit code of the wire or of the agent's envelope; an exit code in plain text; closing lines
-//! of a test runner or compiler. Then the error flag, and last its absence. Evidence of both success and failure gives
-//! *unknown*. Only a nonzero code overrides passed tests: a run may fail for another reason.
+//! The strongest evidence is the exit code of the wire or of the agent's envelope. Then come an exit code in plain text,
+//! closing lines of a test runner or compiler, the error flag, and its absence. Evidence of both success and failure gives
+//! *unknown*. Only a nonzero code overrides passed tests, because a run may fail for another reason.
 
 mod exit_lines;
 mod report;
@@ -13,48 +13,48 @@ use super::commands::{self, ShellCommand};
 
 pub use self::report::ReportedResult;
 
-/// What is known of a command and of its result.
+/// Evidence about a command and its result.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'e> {
-    /// The whole line; `None` where the tool takes no command.
+    /// The whole shell line; `None` if the tool takes no command.
     pub command: Option<&'e str>,
-    /// Whether the wire or the tool flags the result as an error; `None` where it has no flag.
+    /// Whether the wire or the tool flags the result as an error; `None` if it has no flag.
     pub flag: Option<bool>,
-    /// The exit code that the wire or the agent's envelope has.
+    /// Exit code from the wire or the agent's envelope.
     pub code: Option<i32>,
-    /// The agent's tool says nothing where the code is zero.
+    /// Whether the agent's tool omits the code if it is zero.
     pub silence_is_zero: bool,
-    /// The text of the result.
+    /// Text of the result.
     pub text: &'e str,
 }
 
-/// How a line ended.
+/// How a shell line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineEnd {
-    /// Its exit code; `None` where it is unknown.
+    /// Exit code; `None` if unknown.
     pub code: Option<i32>,
-    /// Whether it failed; `None` where that is unknown.
+    /// Whether the line failed; `None` if unknown.
     pub failed: Option<bool>,
-    /// Something indicates failure, though other evidence may contradict it.
+    /// Whether something indicates failure, even if other evidence contradicts it.
     pub reads_failed: bool,
-    /// What the commands of the line say in their own output.
+    /// Result that the commands of the line report in their own output.
     pub report: ReportedResult,
 }
 
 /// How one command of a line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunEnd {
-    /// It went well.
+    /// The command succeeded.
     Passed,
-    /// It failed, with its own exit code where that is known.
+    /// The command failed, with its own exit code if known.
     Failed(Option<i32>),
-    /// Not known, or contradictory.
+    /// The evidence is missing or contradictory.
     #[default]
     Unknown,
 }
 
 impl RunEnd {
-    /// Whether it went well, where that is known.
+    /// Whether the command succeeded; `None` if unknown.
     pub fn passed(self) -> Option<bool> {
         match self {
             Self::Passed => Some(true),
@@ -71,17 +71,17 @@ impl LineEnd {
     }
 }
 
-/// The exit code, and whether the line failed, as far as they are known.
+/// Exit code, and whether the line failed, each if known.
 type CodeAndFailure = (Option<i32>, Option<bool>);
 
 impl Evidence<'_> {
-    /// How the line ended.
+    /// Decides how the line ended.
     pub fn decide(&self) -> LineEnd {
         let runs = self.command.map(commands::runs).unwrap_or_default();
-        // A line that prints stored texts repeats what other commands wrote.
+        // A line that prints stored text repeats the output of other commands.
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
         let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
-        // The output of another command may report an earlier run, so it is only weak evidence.
+        // The output of another command may report an earlier run, so such evidence is weak.
         let all = match own_text {
             true => ReportedResult::from_text(self.text),
             false => ReportedResult::Silent,
@@ -108,16 +108,16 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether an exit code in the text is the line's own, and not one that the line prints for another command.
+    /// Whether an exit code in the text belongs to the line, and is not printed for another command.
     fn is_of_line(&self, line: &ExitLine) -> bool {
         let prints_code = self.command.is_some_and(prints_code);
-        // `go run` and `go test` print the code of the program that they run, and end with 1.
+        // `go run` and `go test` print the code of the program that they run, and exit with 1.
         let mut words = self.command.unwrap_or_default().split_whitespace();
         let inner = line.is_status && words.any(|word| word == "go");
         !prints_code && !inner
     }
 
-    /// With a code of the wire's or the envelope's.
+    /// Decides with a code from the wire or the envelope.
     fn reconcile_code(&self, code: i32, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         match code {
             0 if self.flag == Some(true) || report.has_failed() && zero_is_passed => (None, None),
@@ -128,25 +128,25 @@ impl Evidence<'_> {
         }
     }
 
-    /// With a code in plain text.
+    /// Decides with a code in plain text.
     fn written(&self, line: ExitLine, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         match line.code {
             Some(0) => self.reconcile_code(0, report, zero_is_passed),
             _ if matches!(report, ReportedResult::Passed(_)) => (None, None),
-            // A tool that flags every other code than zero did not flag this one.
+            // The tool flags every code but zero, and did not flag this one.
             _ if self.silence_is_zero && !line.is_first && report != ReportedResult::Failed => (None, None),
             code => (code, Some(true)),
         }
     }
 
-    /// Without a code.
+    /// Decides without a code.
     fn silent(&self, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         let flagged = self.flag == Some(true);
         let passed = matches!(report, ReportedResult::Passed(_));
         match report {
             _ if flagged => (None, (!passed).then_some(true)),
             ReportedResult::Failed if zero_is_passed => (None, Some(true)),
-            // An unknown tool may print stored text, so a reported failure is only weak evidence.
+            // An unknown tool may print stored text, so a reported failure is weak evidence.
             _ if self.command.is_none() => (None, None),
             ReportedResult::Mixed if zero_is_passed => (None, None),
             _ if self.silence_is_zero => (Some(0), (!report.has_failed()).then_some(false)),
@@ -156,7 +156,7 @@ impl Evidence<'_> {
     }
 }
 
-/// Whether a line prints an exit code, or words like one, itself.
+/// Whether a line itself prints an exit code, or similar words.
 fn prints_code(line: &str) -> bool {
     let small = line.to_ascii_lowercase();
     let words = ["exit code", "exit status", "exit_code", "exitcode"];
@@ -164,11 +164,11 @@ fn prints_code(line: &str) -> bool {
 }
 
 impl ShellCommand<'_> {
-    /// How this command ended, by the end of its whole line.
+    /// Decides how this command ended, from the end of its whole line.
     pub fn end(&self, line: &LineEnd) -> RunEnd {
         let by_code = match line.code {
             Some(0) if self.good_if_zero && !line.report.has_failed() => Some(RunEnd::Passed),
-            // Its own code and its own text contradict each other.
+            // The command's code and its text contradict each other.
             Some(0) if self.good_if_zero => Some(RunEnd::Unknown),
             Some(code) if code != 0 && self.bad_if_not => Some(RunEnd::Failed(Some(code))),
             _ => None,
@@ -182,15 +182,17 @@ impl ShellCommand<'_> {
         })
     }
 
-    /// Whether it went well, where a flag without a code counts as a failure as well: a call that timed out or was
+    /// Like [`Self::end`], but a flag without a code counts as a failure: a call that timed out or was
     /// stopped.
     pub fn passed_or_flagged(&self, line: &LineEnd) -> Option<bool> {
         let flagged = (line.failed == Some(true) && self.bad_if_not).then_some(false);
         self.end(line).passed().or(flagged)
     }
 
-    /// Whether its closing line alone proves success: nothing else mentions it, and nothing is cut off. `tail` shows the end
-    /// of the output, and its own exit code says nothing.
+    /// Whether the command's closing line is enough to prove success.
+    ///
+    /// Nothing else may contradict it, and nothing may be cut off. `tail` shows the end of the output, and
+    /// its own exit code proves nothing.
     fn may_pass(&self, line: &LineEnd) -> bool {
         let ends = match self.is_tailed {
             true => matches!(line.code, None | Some(0)),
@@ -200,7 +202,7 @@ impl ShellCommand<'_> {
     }
 }
 
-/// How the results of commands begin that still run.
+/// Beginnings of results whose command is still running.
 const STILL_RUNNING: [&str; 5] = [
     "Command running in background",
     "Command is running in background",
@@ -209,11 +211,13 @@ const STILL_RUNNING: [&str; 5] = [
     "Command did not complete",
 ];
 
-/// Commands for which Claude Code does not treat exit code 1 as a failure.
+/// Programs whose exit code 1 Claude Code does not treat as a failure.
 const JUDGED: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "["];
 
-/// Commands of git that change something. That one of them went well is in its output; of the others, exit code 1 is an
-/// answer.
+/// Git commands that change something.
+///
+/// Their output shows whether they succeeded. For other git commands, exit code 1 is a result and not a
+/// failure.
 const GIT_CHANGES: [GitChange; 9] = {
     const fn says(name: &'static str, says: &'static [&'static str]) -> GitChange {
         GitChange { name, says }
@@ -227,24 +231,25 @@ const GIT_CHANGES: [GitChange; 9] = {
         says("switch", &["Switched to ", "Already on "]),
         says("stash", &["Saved working directory", "Dropped "]),
         says("rebase", &["Successfully rebased", "is up to date"]),
-        // It prints nothing, and ends with 128 where it fails.
+        // Prints nothing on success, and exits with 128 on failure.
         says("add", &[]),
     ]
 };
 
 struct GitChange {
     name: &'static str,
-    /// Words of its output that say that it went well; none if it prints nothing.
+    /// Words of the output that show success; empty if the command prints nothing.
     says: &'static [&'static str],
 }
 
-/// Whether the text of a result says that its command still runs.
+/// Whether a result reports that its command is still running.
 pub fn is_still_running(text: &str) -> bool {
     STILL_RUNNING.iter().any(|words| text.starts_with(words))
 }
 
-/// Whether one of the commands of a line is one whose exit code the agent judges for itself, so that the absence of a flag
-/// says nothing. `text`: what the line printed.
+/// Whether the agent judges the exit code of a command in this line itself.
+///
+/// The absence of a flag then proves nothing. `text` is the output of the line.
 pub fn is_judged(line: &str, text: &str) -> bool {
     if commands::may_hide(line) {
         return commands::hidden_words(line).any(|word| JUDGED.contains(&word) || word == "git");

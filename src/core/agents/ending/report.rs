@@ -1,4 +1,4 @@
-//! The verdict in the output of a test, a build or a lint, by the closing lines of the programs that may have written
+//! Verdict in the output of a test, build or lint, by the closing lines of the programs that may have written
 //! it.
 
 use std::borrow::Cow;
@@ -9,11 +9,12 @@ use regex::RegexSet;
 use super::exit_lines::RUNNERS;
 use crate::agents::commands::CommandPurpose;
 
-/// Lines at the start and at the end of a text that are examined.
+/// Number of lines at the start that are examined. Lines between the two ends are skipped, to bound the work.
 const FIRST: usize = 200;
+/// Number of lines at the end that are examined.
 const LAST: usize = 400;
 
-/// Lower-case words of a first line or of a line after the closing one which say that the run was cut off.
+/// Lower-case words that show that the run was cut off, in the first line or after the closing one.
 const CUT_OFF: [&str; 9] = [
     "timed out",
     "timeout",
@@ -26,22 +27,22 @@ const CUT_OFF: [&str; 9] = [
     "aborted",
 ];
 
-/// A longer line is output.
+/// Maximum length of an examined line in bytes. A longer line is output.
 const LONGEST: usize = 600;
 
 /// Number of lines at the end that contain the closing line of a completed run.
 const CLOSING: usize = 12;
 
-/// What an output says of itself.
+/// Verdict that an output states about its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReportedResult {
-    /// Nothing.
+    /// The output states nothing.
     #[default]
     Silent,
-    /// It closes with success of this kind.
+    /// The output closes with success of this kind.
     Passed(CommandPurpose),
     Failed,
-    /// It failed, and something passed after it.
+    /// Something failed, and something passed after it.
     Mixed,
 }
 
@@ -54,7 +55,7 @@ enum ClosingLine {
 
 struct RunnerTable {
     set: RegexSet,
-    /// Of each expression: its program and what its lines are.
+    /// For each expression, its program and the meaning of its lines.
     rows: Vec<(usize, ClosingLine)>,
 }
 
@@ -69,13 +70,13 @@ static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
         add(&runner.passed, ClosingLine::Passed);
         add(&runner.failed, ClosingLine::Failed);
     }
-    // The tests compile every one of them.
+    // Cannot fail, because the tests compile every expression.
     let set = RegexSet::new(expressions).unwrap_or_default();
     RunnerTable { set, rows }
 });
 
 impl ReportedResult {
-    /// The verdict in the output of a command that tests, builds or lints.
+    /// Reads the verdict in the output of a command that tests, builds or lints.
     pub(super) fn from_text(text: &str) -> Self {
         let mut closing = ClosingLines::default();
         let lines = text.lines().count();
@@ -88,18 +89,18 @@ impl ReportedResult {
         closing.report(text, lines)
     }
 
-    /// Whether something in it failed.
+    /// Whether something failed.
     pub fn has_failed(self) -> bool {
         matches!(self, Self::Failed | Self::Mixed)
     }
 }
 
-/// The closing lines of a text.
+/// Closing lines found so far.
 #[derive(Default)]
 struct ClosingLines {
     opened: Vec<usize>,
     failed: Vec<usize>,
-    /// The last one that passed, with its line.
+    /// Program and line number of the last success.
     passed: Option<(usize, usize)>,
     last_failed: bool,
 }
@@ -109,7 +110,7 @@ impl ClosingLines {
         if line.is_empty() {
             return;
         }
-        // A line may match several programs; a failure of one of them decides.
+        // A line may match several programs. A failure of one of them decides.
         let found = TABLE.set.matches(line);
         let rows = || found.iter().map(|row| TABLE.rows[row]);
         self.opened
@@ -147,6 +148,7 @@ impl ClosingLines {
                     let lines = text.lines().skip(line + 1);
                     lines.filter(|line| !line.trim().is_empty())
                 };
+                // The success must be near the end: after many more lines it is not the close of the run.
                 let closes = lines - line <= CLOSING * 4 && following().count() < CLOSING;
                 match closes && !text.lines().take(1).chain(following()).any(is_cut_off) {
                     true => ReportedResult::Passed(runner.purpose),
@@ -162,7 +164,7 @@ fn is_cut_off(line: &str) -> bool {
     CUT_OFF.iter().any(|words| small.contains(words))
 }
 
-/// A line without colours, margins and double spaces.
+/// Removes colors, margins and double spaces from a line.
 fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim();
     if !line.contains(['\u{1b}', '\t']) && !line.contains("  ") {
@@ -172,7 +174,7 @@ fn plain(line: &str) -> Cow<'_, str> {
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
         if c == '\u{1b}' {
-            // `ESC [ 31 m`: up to the letter that ends it.
+            // An escape sequence such as `ESC [ 31 m` ends with a letter.
             let _ = chars.by_ref().find(char::is_ascii_alphabetic);
         } else if !c.is_whitespace() {
             out.push(c);

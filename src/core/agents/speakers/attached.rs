@@ -1,4 +1,4 @@
-//! Files, results and other texts that agents attach to the user's words: `attached.toml`.
+//! Files, results and other content that agents attach to the user's words: `attached.toml`.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ struct AttachedForms {
     typed: Vec<&'static str>,
 }
 
-/// A text in front of the user's words, up to a heading of its own.
+/// Content before the user's words, up to its own closing heading.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ended {
@@ -31,20 +31,20 @@ struct Ended {
 
 static FORMS: LazyLock<AttachedForms> = LazyLock::new(|| table::read(include_str!("attached.toml")));
 
-/// What an agent attached.
+/// Extent of an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attachment {
-    /// So many bytes.
+    /// This many bytes.
     Element(usize),
-    /// All that follows in the turn.
+    /// The rest of the turn.
     Turn,
-    /// All that follows in the text.
+    /// The rest of the text.
     Text(UserText),
     /// The result of a question to the user.
     Reply,
 }
 
-/// The first attachment in a text, and the line that it begins with.
+/// Finds the first attachment, and the offset of the line that it begins with.
 pub(super) fn first(text: &str) -> Option<(usize, Attachment)> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -56,9 +56,9 @@ pub(super) fn first(text: &str) -> Option<(usize, Attachment)> {
     None
 }
 
-/// What begins with this line, of which `rest` is the text from there on.
+/// Reads the attachment that begins with this line. `rest` is the text from the line on.
 fn begins(line: &str, rest: &str, is_first: bool) -> Option<Attachment> {
-    // Most lines begin with a letter that no form begins with.
+    // Cheap check first: no form begins with another character.
     if !line.starts_with(['<', '-', '[', '#', 'B', 'C', 'E', 'H', 'I', 'R']) {
         return None;
     }
@@ -96,7 +96,8 @@ fn begins(line: &str, rest: &str, is_first: bool) -> Option<Attachment> {
     Some(Attachment::Element(indent + blocks::block_len(&rest[indent..])))
 }
 
-/// The tool of a line that announces its result as text: `[read_file for 'README.md'] Result:` (Cline, Roo).
+/// Tool of a line that announces its result as text, such as `[read_file for 'README.md'] Result:` (Cline,
+/// Roo).
 fn result_of(line: &str) -> Option<&str> {
     let inside = line.strip_prefix('[')?;
     let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))?;
@@ -104,7 +105,7 @@ fn result_of(line: &str) -> Option<&str> {
     is_result.then(|| &inside[..end])
 }
 
-/// The user's words in the result of a question to the user.
+/// Range of the user's words in the result of a question to the user.
 pub(super) fn reply(text: &str) -> Option<Range<usize>> {
     let mut elements = FORMS
         .typed

@@ -1,4 +1,5 @@
-//! Blocks at the start of a text: `<tag>…</tag>` of a harness, and the user's commands that the agent expands.
+//! Blocks at the start of a message: `<tag>…</tag>` of a harness, and the user's commands that the agent
+//! expands.
 
 use std::ops::Range;
 
@@ -7,25 +8,28 @@ use memchr::memmem;
 use crate::agents::wordings::{self, UserText};
 use crate::text::cost;
 
-/// Elements of a command that the user typed and the agent expands (Claude Code). One that begins with the message has its
-/// expansion in the next text; one that begins with the name is the agent's own.
+/// Element of a command that the user typed and the agent expands (Claude Code). The expansion is in the next
+/// text block.
 const EXPANDED: &str = "<command-message>";
+/// Elements that open a command. The agent itself handles a command that opens with the name.
 const INVOCATIONS: [&str; 2] = [EXPANDED, "<command-name>"];
 
-/// Beginning of a note that the user stopped the model; it ends with its bracket.
+/// Beginning of a notice that the user stopped the model. It ends with a bracket.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// A command whose expansion follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Invocation {
-    /// Without the slash.
+    /// Name without the slash.
     name: String,
     args: String,
 }
 
 impl Invocation {
-    /// Whether all words of an expansion are the user's: the command's name after punctuation, and what the user typed
-    /// after it (`::pin TEXT`, for the custom command `/pin TEXT`).
+    /// Whether all words of an expansion come from the user.
+    ///
+    /// That is the command's name after punctuation, and the arguments that the user typed after it. For
+    /// example, the custom command `/pin TEXT` expands to `::pin TEXT`.
     pub(super) fn is_all_of(&self, expansion: &str) -> bool {
         let words = expansion
             .trim()
@@ -37,8 +41,10 @@ impl Invocation {
     }
 }
 
-/// A command that the agent expands: what its expansion is known by, if one follows, and what the user typed after its
-/// name.
+/// Recognizes a command that the agent expands.
+///
+/// Returns the invocation that identifies the following expansion, if any, and the range of the arguments
+/// that the user typed.
 pub(super) fn invocation(text: &str) -> Option<(Option<Invocation>, Option<Range<usize>>)> {
     let rest = text.trim_start();
     INVOCATIONS.iter().find(|tag| rest.starts_with(**tag))?;
@@ -51,14 +57,14 @@ pub(super) fn invocation(text: &str) -> Option<(Option<Invocation>, Option<Range
     Some((follows, args))
 }
 
-/// The inside of an element, from its first opening to its last closing tag.
+/// Range inside an element, from its first opening to its last closing tag.
 pub(super) fn element(text: &str, opens: &str, closes: &str) -> Option<Range<usize>> {
     let start = memmem::find(text.as_bytes(), opens.as_bytes())? + opens.len();
     let end = memmem::rfind(&text.as_bytes()[start..], closes.as_bytes())?;
     Some(start..start + end)
 }
 
-/// The block at the start of a text: whose it is, and its length.
+/// Kind and length of the block at the start of a message.
 pub(super) fn at_start(text: &str, tags: &[String]) -> Option<(UserText, usize)> {
     if text.starts_with(INTERRUPTED) {
         return Some((UserText::Interrupted, text.find(']')? + 1));
@@ -66,7 +72,7 @@ pub(super) fn at_start(text: &str, tags: &[String]) -> Option<(UserText, usize)>
     harness_len(text, tags).map(|len| (UserText::Harness, len))
 }
 
-/// Length of the harness's block at the start of a text.
+/// Length of the harness's block at the start of a message.
 pub(super) fn harness_len(text: &str, tags: &[String]) -> Option<usize> {
     let tag = tags
         .iter()
@@ -82,8 +88,8 @@ pub(super) fn harness_len(text: &str, tags: &[String]) -> Option<usize> {
     }
 }
 
-/// Length of the block at the start of a text: up to the last closing tag of its name, and all of the text where there is
-/// none.
+/// Length of the block at the start of a message, up to the last closing tag of its name. Without a closing
+/// tag it is the whole message.
 pub(super) fn block_len(text: &str) -> usize {
     let name = text.strip_prefix('<').unwrap_or_default();
     let end = name.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | ':')));

@@ -1,7 +1,8 @@
-//! Messages that the user sends while the agent works (Claude Code): in a block at the end of a result, or of its own.
+//! Messages that the user sends while the agent works (Claude Code).
 //!
-//! A result may contain the same words. So the block must end the result, and the call must print no stored text: an
-//! edit, a file's numbered lines, or a command that builds, tests or waits. The rest is left out.
+//! The message is in a block at the end of a result, or in a separate block. A result may contain the same
+//! words. So the block must end the result, and the call must print no stored text: only an edit, a file's
+//! numbered lines, or a command that builds, tests or waits. Other calls are ignored.
 
 use std::ops::Range;
 
@@ -10,10 +11,10 @@ use memchr::memmem;
 use crate::agents::commands;
 use crate::agents::tools::{self, ToolKind};
 
-/// How the message begins.
+/// Beginning of the message.
 pub const INTERJECTION: &str = "The user sent a new message while you were working:\n";
 
-/// What follows the message: today's words, and those of 2.1.
+/// Text after the message: the current wording, and the one of 2.1.
 const FOLLOWS: [&str; 2] = [
     "\n\nThis is how Claude Code surfaces messages",
     "\n\nIMPORTANT: After completing your current task",
@@ -22,17 +23,19 @@ const FOLLOWS: [&str; 2] = [
 const OPENS: &str = "<system-reminder>";
 const CLOSES: &str = "</system-reminder>";
 
-/// Tools of Claude Code whose results are numbered lines, or words of its own.
+/// Tools of Claude Code whose results are numbered lines or fixed words.
 const FIXED_RESULTS: [&str; 5] = ["Read", "Edit", "MultiEdit", "Write", "NotebookEdit"];
 
-/// The user's message in a text that is nothing but its block.
+/// Range of the user's message in a block that holds nothing else.
 pub fn in_reminder(text: &str) -> Option<Range<usize>> {
     let inside = text.strip_prefix(OPENS)?.trim_start();
     let start = text.len() - inside.len();
     typed(text, start..text.trim_end().strip_suffix(CLOSES)?.len())
 }
 
-/// The user's messages in the blocks at the end of a result, in order. Nothing if the result has such words elsewhere.
+/// Ranges of the user's messages in the blocks at the end of a result, in order.
+///
+/// Empty if the result has such words elsewhere.
 pub fn interjected(result: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut rest = result.trim_end();
@@ -51,20 +54,20 @@ pub fn interjected(result: &str) -> Vec<Range<usize>> {
     }
 }
 
-/// The harness's blocks at the end of a result, if nothing but the harness can have written them.
+/// Returns the harness's blocks at the end of a result, if only the harness can have written them.
 ///
 /// The tool must be known to print numbered lines or fixed words before them.
 pub fn reminders<'r>(name: &str, arguments: &str, result: &'r str) -> Option<&'r str> {
     let result = result.trim_end();
     let at = memmem::find(result.as_bytes(), OPENS.as_bytes())?;
     let (own, blocks) = result.split_at(at);
-    // Numbered lines have no empty one between them.
+    // Numbered lines have no empty line between them.
     let is_apart = own.ends_with("\n\n") && !own.trim().is_empty();
     let is_known = FIXED_RESULTS.contains(&name) && !may_print_stored_text(name, arguments, result);
     (is_apart && is_known && blocks.ends_with(CLOSES)).then_some(blocks)
 }
 
-/// The message between its fixed words in the inside of a block.
+/// Range of the message between its fixed words in the inside of a block.
 fn typed(text: &str, inside: Range<usize>) -> Option<Range<usize>> {
     let start = inside.start + INTERJECTION.len();
     let message = text.get(inside)?.strip_prefix(INTERJECTION)?;
@@ -74,7 +77,8 @@ fn typed(text: &str, inside: Range<usize>) -> Option<Range<usize>> {
     (!message[..end].contains(OPENS)).then(|| start..start + end)
 }
 
-/// Whether the result of a call may end with text that somebody stored or that the model wrote, before the harness's blocks.
+/// Whether the result of a call may end with stored text, or with the model's own, before the harness's
+/// blocks.
 pub fn may_print_stored_text(name: &str, arguments: &str, result: &str) -> bool {
     if arguments.contains("system-reminder") {
         return true;
@@ -94,7 +98,7 @@ fn is_numbered(result: &str) -> bool {
     let mut lines = lines.filter(|line| !line.trim().is_empty());
     lines.all(|line| {
         let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
-        // Of a last line that is empty only the number is left.
+        // An empty last line consists only of its number.
         rest.len() < line.trim_start().len() && (rest.is_empty() || rest.starts_with(['→', '\t']))
     })
 }

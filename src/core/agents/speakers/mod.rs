@@ -1,8 +1,10 @@
-//! Who speaks in each text of a turn in a user's place. Chat commands, rules, drafts, search and documents all ask here.
+//! Decides who speaks in each text block of a user-role turn. Chat commands, rules, drafts, search and
+//! documents all use it.
 //!
-//! A file, a result or a block of the harness may contain anything, including closing tags and commands. So a block ends
-//! at the last closing tag of its name, and the parts of a turn are read as one sequence. After the beginning of an
-//! attached file or of a result as text, nothing in the turn is the user's. In doubt, a text is not the user's.
+//! A file, a result or a block of the harness may contain anything, including closing tags and commands. So a
+//! block ends at the last closing tag of its name, and the parts of a turn are read as one sequence. After
+//! the beginning of an attached file, or of a result as text, nothing in the turn is the user's. If in doubt,
+//! a block is not attributed to the user.
 
 mod attached;
 mod blocks;
@@ -20,16 +22,17 @@ use super::wordings::{self, UserText};
 
 pub use self::interjected::{INTERJECTION, in_reminder, interjected, may_print_stored_text, reminders};
 
-/// Beginning of a result after which the harness puts the text of a skill (Claude Code).
+/// Beginning of a result that the text of a skill follows (Claude Code).
 const LAUNCHES: &str = "Launching skill: ";
 
-/// Bytes of a result that are enough to decide what may follow it.
+/// Number of bytes at the start of a result that are enough to recognize it.
 pub const RESULT_BEGINNING: usize = 64;
 
-/// Blocks at the start of a text that are read one by one. A text with more of them is the harness's as a whole.
+/// Maximum number of harness blocks read at the start of a text block. With more of them, all of it counts as
+/// the harness's.
 const MAX_BLOCKS: usize = 64;
 
-/// A stretch of a text, and who speaks in it.
+/// A range of a text block, and its speaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spoken {
     pub by: UserText,
@@ -45,42 +48,42 @@ pub enum TurnPiece<'t> {
     Other,
 }
 
-/// What is known of the agent whose turns are read.
+/// Facts about the agent whose turns are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpeakerSettings<'s> {
-    /// Further beginnings of a harness's texts.
+    /// Further beginnings of the harness's messages.
     pub tags: &'s [String],
     /// Whether the agent escapes commands that the user ran with backslashes.
     pub backslashes: bool,
-    /// Carry-over prompts that may be in a user's place.
+    /// Carry-over prompts that may appear in user-role turns.
     pub carry_overs: &'s [String],
 }
 
 /// Reads the turns of a transcript in order.
 #[derive(Debug, Default)]
 pub struct Speakers {
-    /// The next text may be the expansion of this.
+    /// The invocation whose expansion may be the next text.
     next: Option<Invocation>,
 }
 
-/// How a turn goes on after one of its texts.
+/// How a turn continues after one of its text blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// What follows is judged by itself.
+    /// The following text blocks are judged on their own.
     Open,
-    /// A file or a result as text has begun.
+    /// An attached file, or a result as text, has begun.
     Attached,
-    /// The result of a question to the user has begun: the user's words are in elements.
+    /// The result of a question to the user has begun. Only its elements hold the user's words.
     Replied,
 }
 
 impl Speakers {
-    /// Passes a turn of the model's.
+    /// Records a model turn. No expansion can follow it.
     pub fn model_spoke(&mut self) {
         self.next = None;
     }
 
-    /// For each part of a turn in a user's place, the stretches of its text in order; blank ones are left out.
+    /// Returns the ranges of each part of a user-role turn, in order, without blank ones.
     pub fn turn(&mut self, settings: &SpeakerSettings<'_>, pieces: &[TurnPiece<'_>]) -> Vec<Vec<Spoken>> {
         let is_text =
             |piece: &TurnPiece<'_>| matches!(piece, TurnPiece::Text(text) if !text.trim().is_empty());
@@ -110,11 +113,11 @@ impl Speakers {
     }
 }
 
-/// Reads the texts of one turn.
+/// Reads the text blocks of one turn.
 struct TurnReader<'r> {
     speakers: &'r mut Speakers,
     settings: &'r SpeakerSettings<'r>,
-    /// Whether no other text follows in the turn.
+    /// Whether no other text block follows in the turn.
     is_last: bool,
     rest: &'r mut Rest,
     found: Vec<Spoken>,
@@ -136,7 +139,7 @@ impl TurnReader<'_> {
             false => self.speakers.next.take(),
         };
         if let Some((invocation, args)) = blocks::invocation(text) {
-            // An invocation after another one, or after a result, is the model's or a file's.
+            // An invocation after another one, or after a result, comes from the model or a file.
             let args = args
                 .filter(|_| expanded.is_none())
                 .unwrap_or(text.len()..text.len());
@@ -157,7 +160,9 @@ impl TurnReader<'_> {
         }
     }
 
-    /// Reads what is at the start of a text until words of the user's, or until one speaker has all that is left.
+    /// Reads the harness blocks at the start of a text block.
+    ///
+    /// Stops at the user's words, or at a speaker who has the whole rest.
     fn divide(&mut self, text: &str) {
         let carried = carried_over(text, self.settings.carry_overs).unwrap_or_default();
         let mut at = carried.end;
@@ -180,7 +185,7 @@ impl TurnReader<'_> {
             } else if let Some((by, len)) = blocks::at_start(rest, self.settings.tags) {
                 self.push(by, at..at + len);
                 at += len;
-                // Where another text follows, that one is the user's, if any is.
+                // If another text block follows, only that one can be the user's.
                 if !self.is_last && by == UserText::Harness {
                     return self.push(UserText::Harness, at..text.len());
                 }
@@ -194,7 +199,7 @@ impl TurnReader<'_> {
         self.push(UserText::Harness, at..text.len());
     }
 
-    /// Words of the user's from `at` on, until what the agent attached to them.
+    /// Reads the user's words from `at` on, up to the content that the agent attached to them.
     fn user(&mut self, text: &str, at: usize) {
         let end = at + wordings::before_notices(&text[at..]).len();
         let mut from = at;
@@ -221,7 +226,7 @@ impl TurnReader<'_> {
         self.push(UserText::Harness, end..text.len());
     }
 
-    /// The user's words of a result of a question to the user.
+    /// Reads the user's words in the result of a question to the user.
     fn replied(&mut self, text: &str, at: usize) {
         let typed = attached::reply(&text[at..])
             .map_or(text.len()..text.len(), |typed| at + typed.start..at + typed.end);
@@ -231,7 +236,7 @@ impl TurnReader<'_> {
     }
 }
 
-/// The carry-over prompt at the start of a text; pins and the goal may precede it.
+/// Range of the carry-over prompt at the start of a text block. Pins and the goal may precede it.
 fn carried_over(text: &str, carry_overs: &[String]) -> Option<Range<usize>> {
     let rest = goals::without_stated(wordings::after_pins(text.trim_start()));
     let mut prompts = carry_overs.iter().map(|prompt| prompt.trim());

@@ -1,7 +1,8 @@
-//! Closing lines of programs, both ways, as their documentation shows them.
+//! Closing lines of programs for success and failure, as their documentation shows them.
 
-/// A program: a command that runs it, the end of its output where it passed, and where it failed. Those that close with
-/// nothing when they pass have an empty text.
+/// A program, a command that runs it, and the end of its output for success and for failure.
+///
+/// The output is empty for a program that prints nothing on success.
 pub(super) const CLOSING: &[(&str, &str, &str, &str)] = &[
     (
         "cargo test",

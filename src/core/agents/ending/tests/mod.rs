@@ -1,4 +1,4 @@
-//! What programs write when they close, both ways, and which evidence wins where two contradict each other.
+//! Closing lines of programs for success and failure, and the precedence of contradictory evidence.
 
 mod closing;
 
@@ -17,7 +17,7 @@ fn evidence<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     }
 }
 
-/// How the first command of a line that verifies ended.
+/// Returns how the first verifying command of a line ended.
 fn end(evidence: &Evidence<'_>) -> RunEnd {
     let runs = commands::runs(evidence.command.unwrap());
     let run = runs.iter().find(|run| run.purpose.verifies());
@@ -25,7 +25,7 @@ fn end(evidence: &Evidence<'_>) -> RunEnd {
         .end(&evidence.decide())
 }
 
-/// A tool that omits exit code zero, as Claude Code's `Bash`.
+/// A tool that omits exit code zero, such as Claude Code's `Bash`.
 fn silent<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     Evidence {
         flag: Some(false),
@@ -83,7 +83,7 @@ fn a_run_is_never_passed_against_its_own_closing_lines() {
                 assert_ne!(evidence.decide().failed, Some(false), "{name}: {evidence:?}");
             }
         }
-        // Next to another command, the text may be that command's.
+        // Next to another command, the text may come from that command.
         let two = format!("{command} && ./other.sh");
         assert_eq!(
             end(&Evidence {
@@ -111,7 +111,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             ..evidence(command, passed)
         };
         assert_eq!(end(&with(0)), RunEnd::Passed, "{name}");
-        // Tests may pass and the run fail: coverage, a script after it.
+        // Tests may pass and the run still fail, because of coverage or of a script after it.
         assert_eq!(end(&with(1)), RunEnd::Failed(Some(1)), "{name}");
         if passed.is_empty() {
             continue;
@@ -134,7 +134,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             assert_eq!(end(&flagged), RunEnd::Unknown, "{name}");
             assert_eq!(end(&evidence(command, &written)), RunEnd::Unknown, "{name}");
         }
-        // Output that is piped elsewhere or cut off is no evidence.
+        // Output that is piped elsewhere or cut off is not evidence.
         for line in [format!("{command} | grep -v x"), format!("{command} || true")] {
             assert_eq!(end(&evidence(&line, passed)), RunEnd::Unknown, "{name}");
         }
@@ -178,17 +178,17 @@ fn a_text_that_mentions_a_run_is_none() {
             "{line}"
         );
     }
-    // A run next to a printed file: the text may be the file's.
+    // Next to a printed file, the text may come from the file.
     assert_eq!(end(&silent("cargo test && cat old.log", text)), RunEnd::Passed);
     assert_eq!(end(&silent("cargo test; cat old.log", text)), RunEnd::Unknown);
-    // A code that the line prints is another command's.
+    // A code that the line prints belongs to another command.
     let printed = silent("cargo test; echo \"exit code: $?\"", "x\nexit code: 101").decide();
     assert_eq!(printed.code, Some(0));
     assert_eq!(
         evidence("echo 'Exit code: 5'", "Exit code: 5").decide().code,
         None
     );
-    // A failure in an unknown tool's text is only weak evidence.
+    // A failure in the text of an unknown tool is weak evidence.
     let unknown = Evidence {
         command: None,
         ..evidence("", "test result: FAILED. 1 passed; 1 failed")
@@ -301,7 +301,7 @@ fn behind_a_tail_the_closing_lines_decide() {
         RunEnd::Failed(None)
     );
     assert_eq!(ended("go test ./... 2>&1 | tail -5", "PASS"), RunEnd::Unknown);
-    // What was filtered out may have failed.
+    // The filter may have removed a failure.
     assert_eq!(ended("go test ./... 2>&1 | grep ok", passed), RunEnd::Unknown);
     assert_eq!(
         ended("go test ./... | tail -5; git status", passed),
