@@ -1,5 +1,6 @@
-//! Decides whether a request is admitted, before its body is read: its sender, its host name, free capacity, and its
-//! upstream.
+//! Admission of a request before its body is read.
+//!
+//! Checks the sender's key, the host name, the origin, the upstream and free capacity.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +17,25 @@ use super::upstream::{Upstream, Upstreams};
 use crate::state::access::clients::{AuthenticatedClient, Keyring};
 use crate::state::config::Config;
 
-/// What requests are checked by.
+/// Checks that every request must pass.
 pub(super) struct Admission {
     clients: Keyring,
     pub(super) guard: OriginGuard,
-    /// A permit for each exchange.
+    /// One permit per concurrent exchange.
     pub(super) exchanges: Arc<Semaphore>,
 }
 
-/// A request that was admitted.
+/// An admitted request.
 pub(super) struct Admitted {
     pub(super) client: AuthenticatedClient,
     pub(super) upstream: Arc<Upstream>,
-    /// Its target holds no key of the client any more, and no credential if the upstream has a key of its own.
+    /// Route whose target holds no client key, and no credential if the upstream has a configured key.
     pub(super) route: Route,
 }
 
 impl Admission {
     pub(super) fn new(config: &Config) -> Self {
+        // `Semaphore::new` panics above `MAX_PERMITS`.
         let places = config.limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS);
         Self {
             clients: Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal()))),
@@ -42,7 +44,7 @@ impl Admission {
         }
     }
 
-    /// The admission of another config. It shares the permits, so that those in use stay counted.
+    /// Creates the admission for another config. It shares the permits, so running exchanges stay counted.
     pub(super) fn reloaded(&self, config: &Config) -> Self {
         Self {
             exchanges: Arc::clone(&self.exchanges),
@@ -50,24 +52,24 @@ impl Admission {
         }
     }
 
-    /// A place for an exchange; a request is held until there is one.
+    /// Acquires an exchange permit, waiting for a free one if necessary.
     ///
     /// # Errors
-    /// There was none in this time.
+    /// No permit became free in time.
     pub(super) async fn place(&self, within: Duration) -> Result<OwnedSemaphorePermit, Fault> {
         if let Ok(place) = Arc::clone(&self.exchanges).try_acquire_owned() {
             return Ok(place);
         }
-        // In a box: nearly no request waits.
+        // Boxed: almost no request waits, but the wait would enlarge the future of all of them.
         let place = Box::pin(Arc::clone(&self.exchanges).acquire_owned());
         let place = tokio::time::timeout(within, place).await;
         place.ok().and_then(Result::ok).ok_or(Code::OVERLOADED.into())
     }
 
-    /// Checks a request.
+    /// Admits or refuses a request.
     ///
     /// # Errors
-    /// Why it is not admitted.
+    /// The fault names the reason for the refusal.
     pub(super) fn admit(
         &self,
         upstreams: &Upstreams,
@@ -96,6 +98,8 @@ impl Admission {
         if let Some(why) = route.misdirection(&upstream.config, &parts.headers, is_local) {
             return Err(Fault::because(Code::OTHER_VENDOR, why));
         }
+        // The configured key replaces the agent's credentials. Those in headers are filtered when the request
+        // is sent.
         if upstream.config.api_key.is_some() {
             route.target = route::without_credentials(route.target);
         }
@@ -107,8 +111,9 @@ impl Admission {
     }
 }
 
-/// Whether a request offers WebSocket among the protocols of its `Upgrade` lines (RFC 9110, section 7.8: a list, each
-/// entry a name and perhaps a version).
+/// Whether a request offers WebSocket among the protocols of its `Upgrade` lines.
+///
+/// Each line is a list whose entries are a name and perhaps a version (RFC 9110, section 7.8).
 fn wants_websocket(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::UPGRADE).iter();
     let mut protocols = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));

@@ -1,5 +1,6 @@
-//! The stream to an agent: bounds how much is read from it at once, and how long the agent may read nothing of what is
-//! written.
+//! Stream to an agent with bounded reads and a write timeout.
+//!
+//! Limits how much is read at once, and how long the agent may leave written data unread.
 
 use std::io;
 use std::pin::Pin;
@@ -10,29 +11,34 @@ use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Sleep;
 
-/// One byte less than the server's buffer may grow to. That buffer doubles when a read fills it. It keeps its
-/// size as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay in
-/// a core's nearest cache between the kernel and whoever copies them together.
+/// Maximum bytes per read while a head is expected.
+///
+/// hyper's read buffer doubles when a read fills it, and keeps its size for the whole connection, even while
+/// a response streams for minutes. One byte less than the buffer's intended size keeps it from growing.
+/// Pieces of this size also stay in a core's nearest cache until they are joined.
 const MAX_HEAD_READ: u64 = (16 << 10) - 1;
 
-/// What follows the head comes in larger pieces: each piece costs a system call and a few wake-ups, as much as all
-/// further work on its bytes.
+/// Maximum bytes per read after the head.
+///
+/// Larger than for heads: each read costs a system call and a few wake-ups, as much as all further work on its bytes.
 const MOST_OF_BODY: u64 = (64 << 10) - 1;
 
-/// After so many bytes reads are large, also where no end of a head was seen. hyper looks at a head's size between two reads, so
-/// that its limit holds to one small read up to here, and to one large read after that.
+/// Bytes after which reads are large even if the head has not ended.
+///
+/// hyper checks the size of a head between two reads. Its limit is exact to one small read up to here, and to
+/// one large read beyond.
 const HEAD_PROBE_BYTES: u64 = 96 << 10;
 
-/// A stream whose reads are small. Writes go through unchanged, and time out.
+/// Agent stream with bounded reads. Writes pass through unchanged, and time out.
 pub(super) struct AgentStream<S> {
     stream: Take<S>,
-    /// Bytes read since something was written.
+    /// Bytes read since the last write.
     read: u64,
-    /// Whether what comes next is of the body: the head has ended, or cannot be that long.
+    /// Whether the next bytes belong to a body: the head has ended, or is too long to be one.
     is_body: bool,
-    /// How long the agent may take nothing.
+    /// Maximum time that a write may stay pending.
     write_timeout: Duration,
-    /// Runs while the agent takes nothing.
+    /// Timer that runs while a write is pending.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -48,13 +54,13 @@ impl<S: AsyncRead> AgentStream<S> {
         }
     }
 
-    /// The stream for what is written: an answer, with which the next request starts again.
+    /// Returns the stream for writing, and resets the read state: the next request begins after this response.
     fn written(&mut self) -> &mut S {
         (self.read, self.is_body) = (0, false);
         self.stream.get_mut()
     }
 
-    /// The result of a write, or a timeout where writes have been pending for too long.
+    /// Returns the result of a write, or a timeout error if writes have been pending for too long.
     fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -86,7 +92,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         let came = (buf.filled().len() - before) as u64;
         self.read += came;
-        // Only what fills a read is followed by more of the same request.
+        // Only a full read can be followed by more of the same request.
         if !self.is_body && came == MAX_HEAD_READ {
             let head_ends = || memmem::find(&buf.filled()[before..], b"\r\n\r\n").is_some();
             self.is_body = self.read > HEAD_PROBE_BYTES || head_ends();
@@ -130,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// The sizes of reads of what an agent sends.
+    /// Sizes of the reads that deliver `sent`.
     async fn reads(sent: &[u8]) -> Vec<u64> {
         let (mut agent, server) = tokio::io::duplex(1 << 20);
         agent.write_all(sent).await.unwrap();

@@ -1,4 +1,5 @@
-//! The form of an answer: a stream or one JSON document, by the request and by the head of upstream's response. No IO.
+//! Form of a response: a stream or one JSON document, by the request and by the head of upstream's response.
+//! Free of I/O.
 
 use http::{HeaderMap, HeaderValue, Response, header};
 
@@ -6,17 +7,17 @@ use super::response_body::ResponseBody;
 use super::{headers, route};
 use baton_core::wire::{AnswerShape, Framing};
 
-/// The form in which a request's answer is expected.
+/// Response form that a request expects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerForm {
-    /// The framing that the path requests, where it is not the wire's usual one.
+    /// Framing requested by the path, if it differs from the wire's default.
     by_path: Option<Framing>,
     usual: Framing,
     wants_stream: bool,
 }
 
 impl AnswerForm {
-    /// The form that a request to `target` expects on a wire whose streams are framed as `usual`.
+    /// Determines the form for a request to `target`. `usual` is the default stream framing of the wire.
     pub(crate) fn from_target(target: &str, usual: Framing, wants_stream: bool) -> Self {
         Self {
             by_path: route::streams_array(target).then_some(Framing::JsonArray),
@@ -25,12 +26,12 @@ impl AnswerForm {
         }
     }
 
-    /// The framing of a streamed answer.
+    /// Framing of a streamed response.
     pub(crate) fn framing(self) -> Framing {
         self.by_path.unwrap_or(self.usual)
     }
 
-    /// The shape of an answer of our own, and its content type.
+    /// Shape and content type of a synthetic response.
     pub(crate) fn own_shape(self) -> (AnswerShape, &'static str) {
         match self.wants_stream {
             true => (AnswerShape::Stream(self.framing()), content_type(self.framing())),
@@ -38,27 +39,29 @@ impl AnswerForm {
         }
     }
 
-    /// Whether an answer with these headers is a stream, or one JSON document; `None`: neither.
+    /// Whether a response with these headers is a stream. `None` if it is neither a stream nor a JSON document.
     pub(crate) fn streams(self, headers: &HeaderMap) -> Option<bool> {
         let streams = self.is_stream(headers);
         (streams || self.is_whole(headers)).then_some(streams)
     }
 
-    /// Whether an answer with these headers is a stream: by its content type, or the array that the path requests. Without
-    /// a content type it is what the request wants: ChatGPT's server for Codex sends none.
+    /// Whether a response with these headers is a stream.
+    ///
+    /// The content type decides, or the array that the path requests. Without a content type the request
+    /// decides, because ChatGPT's server for Codex sends none.
     fn is_stream(self, headers: &HeaderMap) -> bool {
         headers::is_stream(headers)
             || self.by_path == Some(Framing::JsonArray) && is_json(headers)
             || is_untyped(headers) && self.wants_stream
     }
 
-    /// Whether an answer with these headers is one JSON document, by the same rule.
+    /// Whether a response with these headers is one JSON document. Without a content type the request decides.
     fn is_whole(self, headers: &HeaderMap) -> bool {
         is_json(headers) || is_untyped(headers) && !self.wants_stream
     }
 }
 
-/// The content type of a stream of our own.
+/// Content type of a synthetic stream.
 fn content_type(framing: Framing) -> &'static str {
     match framing {
         Framing::JsonArray => "application/json",
@@ -67,7 +70,7 @@ fn content_type(framing: Framing) -> &'static str {
     }
 }
 
-/// A response of our own with a body of this content type.
+/// Creates a synthetic response with a body of this content type.
 pub(crate) fn own_response(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -100,7 +103,8 @@ mod tests {
             .collect()
     }
 
-    /// Path, whether the request wants a stream, content type; whether the answer is read as a stream, or as one document.
+    /// Path, whether the request wants a stream, content type; then whether the response is read as a stream
+    /// or as one document.
     type Row = (&'static str, bool, Option<&'static str>, bool, bool);
 
     #[test]
@@ -110,7 +114,7 @@ mod tests {
         let rows: &[Row] = &[
             ("/v1/messages", true, sse, true, false),
             ("/v1/messages", false, json, false, true),
-            // An error in one piece, where a stream was requested.
+            // An error in one piece, although a stream was requested.
             ("/v1/messages", true, json, false, true),
             ("/v1/responses", true, None, true, false),
             ("/v1/responses", false, None, false, true),

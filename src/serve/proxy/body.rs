@@ -1,4 +1,4 @@
-//! An agent's request body, collected and decoded within a limit.
+//! Collects and decodes an agent's request body within a size limit.
 
 use std::io;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use super::fault::{Code, Fault, too_large};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 
-/// Maximum bytes that are drained of a refused body: an agent that is still writing would see a reset connection instead
-/// of the response.
+/// Maximum bytes that are drained from a refused body.
+///
+/// Without draining, an agent that is still writing would see a reset connection instead of the response.
 const DISCARD_BYTES: u64 = 256 << 20;
 /// Maximum time for draining a refused body.
 const DISCARD_TIME: Duration = Duration::from_secs(10);
@@ -23,23 +24,23 @@ const DISCARD_TIME: Duration = Duration::from_secs(10);
 /// The body of an agent's request, in one of its states.
 #[derive(Debug, Clone)]
 pub enum RequestBody {
-    /// In memory, as it came: plain text.
+    /// Plain text in memory, as it arrived.
     Plain(Bytes),
-    /// In memory, as it came under a coding, and as plain text.
+    /// Encoded body in memory, with its decoded text.
     Coded {
-        /// The bytes as they came.
+        /// Bytes as they arrived.
         raw: Bytes,
         /// The decoded text.
         text: Bytes,
     },
-    /// In memory, under a coding that cannot be decoded: it can only be relayed.
+    /// Encoded body in memory that cannot be decoded. It can only be relayed.
     Opaque(Bytes),
-    /// Kept by the spill, as plain text.
+    /// Plain text held by the spill, in memory or in a file.
     Spilled(Spilled),
 }
 
 impl RequestBody {
-    /// The plain text, where it is in memory.
+    /// Plain text, if it is known and in memory.
     pub fn text(&self) -> Option<&Bytes> {
         match self {
             Self::Plain(text) | Self::Coded { text, .. } => Some(text),
@@ -47,7 +48,7 @@ impl RequestBody {
         }
     }
 
-    /// The body as it came, where it is in memory: what is sent where nothing is to be changed.
+    /// Bytes as they arrived, if they are in memory. They are sent upstream if nothing has to change.
     pub fn raw(&self) -> Option<&Bytes> {
         match self {
             Self::Plain(raw) | Self::Coded { raw, .. } | Self::Opaque(raw) => Some(raw),
@@ -55,7 +56,7 @@ impl RequestBody {
         }
     }
 
-    /// Length in bytes: of the plain text, where it is known.
+    /// Length in bytes: of the plain text if it is known, otherwise of the encoded body.
     pub fn len(&self) -> usize {
         match self {
             Self::Plain(text) | Self::Coded { text, .. } | Self::Opaque(text) => text.len(),
@@ -63,12 +64,12 @@ impl RequestBody {
         }
     }
 
-    /// Whether there is no body.
+    /// Whether the body is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Hands the plain text to `spill`, and drops the encoded form. An opaque body stays as it is.
+    /// Moves the plain text into `spill` and drops the encoded form. An opaque body stays as it is.
     pub(crate) fn spill(&mut self, spill: &Spill) {
         if let Self::Plain(text) | Self::Coded { text, .. } = self {
             *self = Self::Spilled(spill.keep(std::mem::take(text)));
@@ -87,12 +88,16 @@ impl RequestBody {
     }
 }
 
-/// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is buffered counts against
-/// `budget` until the last slice of it is dropped.
+/// Collects and decodes `body`.
+///
+/// `limit` applies both to the bytes that arrive and to the decoded text. Buffered bytes count against
+/// `budget` until their last slice is dropped.
 ///
 /// # Errors
-/// [`Code::BODY_TOO_LARGE`] over the limit, without ever holding more; [`Code::BODIES_FULL`] where the budget has no room
-/// in time; [`Code::BODY_TIMEOUT`] below the least rate; [`Code::BODY_BROKEN`] where the agent breaks off.
+/// * [`Code::BODY_TOO_LARGE`] over the limit. More than the limit is never held.
+/// * [`Code::BODIES_FULL`] if the budget has no room in time.
+/// * [`Code::BODY_TIMEOUT`] below the minimum rate.
+/// * [`Code::BODY_BROKEN`] if the agent aborts.
 pub(super) async fn collect(
     headers: &HeaderMap,
     mut body: MinRateBody,
@@ -100,6 +105,7 @@ pub(super) async fn collect(
     budget: &Budget,
 ) -> Result<RequestBody, Fault> {
     let declared = body.size_hint().lower();
+    // A declared length over the limit is refused before anything is buffered.
     if declared > limit as u64 {
         discard(headers, body).await;
         return Err(too_large(limit));
@@ -107,6 +113,7 @@ pub(super) async fn collect(
     let coding = Coding::from_headers(headers);
     let mut all = Gathering::new(declared as usize, budget.hold());
     if let Err(fault) = gather(&mut body, limit, &mut all).await {
+        // Frees the memory of the partial body before the rest is drained.
         drop(all);
         if matches!(fault.code, Code::BODY_TOO_LARGE | Code::BODIES_FULL) {
             discard(headers, body).await;
@@ -121,6 +128,7 @@ pub(super) async fn collect(
         Coding::Opaque => RequestBody::Opaque(raw),
         _ => match Box::pin(decode(raw.clone(), coding, limit, for_text)).await? {
             Some(text) => RequestBody::Coded { raw, text },
+            // Not in its declared coding: relayed unchanged, so that upstream reports the error.
             None => RequestBody::Opaque(raw),
         },
     })
@@ -142,7 +150,7 @@ async fn next(body: &mut MinRateBody) -> Result<Option<Bytes>, Fault> {
     }
 }
 
-/// Drains a body for a while: to be called before a request is refused.
+/// Drains a body for a limited time. Call it before refusing a request.
 pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
     // A client that expects `100 Continue` has not begun to send the body, and never will.
     if headers.contains_key(header::EXPECT) {
@@ -160,10 +168,12 @@ pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
     let _ = tokio::time::timeout(DISCARD_TIME, rest).await;
 }
 
-/// Bytes that are reserved on the strength of a declared length alone; more is reserved as they arrive.
+/// Maximum bytes reserved because of a declared length. Beyond it, memory is reserved as bytes arrive.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
-/// A body of which pieces arrive. One of a single piece is neither copied nor counted, since it is no longer than one read.
+/// A body that arrives in pieces.
+///
+/// A body of one piece is neither copied nor counted, since it is no longer than one read.
 pub(super) struct Gathering {
     /// The only piece so far.
     first: Option<Bytes>,
@@ -174,7 +184,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Nothing yet of a body that is `declared` bytes long, if that is known.
+    /// Creates an empty buffer for a body. `declared` is 0 if its length is unknown.
     pub(super) fn new(declared: usize, hold: Hold) -> Self {
         Self {
             first: None,
@@ -184,10 +194,10 @@ impl Gathering {
         }
     }
 
-    /// Adds a piece, and waits for room where it must.
+    /// Appends a piece, waiting for room in the budget if necessary.
     ///
     /// # Errors
-    /// `too_long`, where there is more than `limit`; [`Code::BODIES_FULL`] where no room comes in time.
+    /// `too_long` if the body exceeds `limit`, or [`Code::BODIES_FULL`] if no room becomes free in time.
     ///
     /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
     pub(super) async fn push(
@@ -201,6 +211,7 @@ impl Gathering {
             return Err(too_long(limit));
         }
         if len == piece.len() {
+            // The buffer was empty, so the piece is kept as it is.
             self.first = Some(piece);
             return Ok(());
         }
@@ -210,7 +221,7 @@ impl Gathering {
             self.all.reserve(self.declared.min(TRUSTED_LENGTH).max(len));
             self.all.extend_from_slice(&first);
         } else if self.all.capacity() < len {
-            // Once as much has come as is reserved on trust, the rest of the declared length is reserved.
+            // As many bytes have arrived as were reserved on trust, so the rest of the declared length is reserved.
             let left = self.declared.saturating_sub(self.all.len());
             self.all.reserve(left.max(piece.len()));
         }
@@ -218,7 +229,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// All of it.
+    /// The bytes that have arrived.
     pub(super) fn bytes(&self) -> &[u8] {
         self.first.as_deref().unwrap_or(&self.all)
     }
@@ -227,7 +238,9 @@ impl Gathering {
         self.bytes().len()
     }
 
-    /// All of it. Its memory counts until the last slice is gone; `is_final`: what it does not take is given back now.
+    /// Returns the collected bytes. Their memory counts until the last slice is dropped.
+    ///
+    /// If `is_final`, the part of the reservation that they do not need is released now.
     pub(super) fn done(mut self, is_final: bool) -> Bytes {
         match self.first {
             Some(only) => only,

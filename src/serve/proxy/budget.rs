@@ -1,9 +1,11 @@
-//! Memory of all request bodies, and of answers that are read whole, together: bounded by `limits.bodies_bytes`.
+//! Shared memory budget of request bodies and of responses that are read whole, bounded by `limits.bodies_bytes`.
 //!
-//! A body grows while it is read and decoded, and waits when the bound is reached. Half-read bodies could deadlock, so
-//! a part of the bound is reserved, large enough for any one body. The body that has waited longest gets that part, and
-//! then never waits again. So at least one body is always being read to its end, which frees its memory whatever the
-//! others do. (`min_rate` ends a slow one.) A body that has waited too long is refused with a time to retry.
+//! A body grows while it is read and decoded, and waits when the bound is reached. Half-read bodies could
+//! deadlock, so a part of the bound is set aside, large enough for any one body. The body that has waited
+//! longest gets that part, and then never waits again. So at least one body is always read to its end, which
+//! frees its memory whatever the others do.
+//!
+//! `min_rate` ends a slow body. A body that has waited too long is refused with a time to retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +15,31 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::fault::{Code, Fault};
 use crate::state::config::LimitConfig;
 
-/// Memory is counted in pieces of this size, about what is read at once.
+/// Unit of the accounting in bytes: about one read.
 const UNIT: usize = 16 << 10;
 
-/// The memory that is left for bodies under the bound, in units. Clones share it.
+/// Memory left for bodies, in units. Clones share it.
 #[derive(Clone)]
 pub struct Budget {
     common: Arc<Semaphore>,
-    /// Its one permit represents the part that is set aside.
+    /// Semaphore with one permit, which stands for the part set aside.
     aside: Arc<Semaphore>,
-    /// How long a body waits for room.
+    /// Maximum wait for room.
     wait: Duration,
 }
 
-/// The memory of one text under the bound, returned when it is dropped.
+/// Memory reservation of one buffer, released when dropped.
 pub(crate) struct Hold {
     budget: Budget,
     common: Option<OwnedSemaphorePermit>,
-    /// All texts of one request share it.
+    /// Permit for the part set aside. All buffers of one request share it.
     aside: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Budget {
-    /// `bodies_bytes` in all, for bodies of up to `body_bytes` coded, and as much again decoded.
+    /// Creates a budget of `bodies_bytes`.
+    ///
+    /// Sets aside twice `body_bytes`: room for an encoded body, and as much again for its decoded text.
     pub(crate) fn new(limits: &LimitConfig) -> Self {
         let one_body = limits.body_bytes.saturating_mul(2);
         let common = limits.bodies_bytes.saturating_sub(one_body) / UNIT;
@@ -46,7 +50,7 @@ impl Budget {
         }
     }
 
-    /// An empty reservation, which can grow.
+    /// Creates an empty reservation that can grow.
     pub(super) fn hold(&self) -> Hold {
         Hold {
             budget: self.clone(),
@@ -57,7 +61,7 @@ impl Budget {
 }
 
 impl Hold {
-    /// An empty reservation for another text of the same request.
+    /// Creates an empty reservation for another buffer of the same request.
     pub(super) fn another(&self) -> Self {
         Self {
             aside: self.aside.clone(),
@@ -65,9 +69,10 @@ impl Hold {
         }
     }
 
-    /// Reserves `bytes` at least; waits until they are free.
+    /// Reserves at least `bytes`, waiting until they are free.
     pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), Fault> {
         let wanted = self.missing(bytes);
+        // The holder of the part set aside never waits: that part is large enough for any body.
         if wanted == 0 || self.aside.is_some() {
             return Ok(());
         }
@@ -76,7 +81,7 @@ impl Hold {
             return Ok(());
         }
         let (common, aside) = (self.budget.common.clone(), self.budget.aside.clone());
-        // Neither is ever closed.
+        // Neither semaphore is ever closed. Biased, so that the part set aside stays free while there is common room.
         tokio::select! {
             biased;
             Ok(more) = common.acquire_many_owned(wanted) => self.add(more),
@@ -86,8 +91,9 @@ impl Hold {
         Ok(())
     }
 
-    /// The text is `bytes` long and grows no more: gives back what it does not take, and the part that was set aside
-    /// where there is room by now.
+    /// Shrinks the reservation to `bytes`, the final length of the buffer.
+    ///
+    /// Returns the part set aside as well if the common part has room by now.
     pub(super) fn settle(&mut self, bytes: usize) {
         if self.aside.is_some()
             && let Ok(more) = self
@@ -105,7 +111,7 @@ impl Hold {
         }
     }
 
-    /// Units that `bytes` need beyond those that are reserved.
+    /// Number of units that `bytes` need beyond the reserved ones.
     fn missing(&self, bytes: usize) -> u32 {
         let reserved = self.common.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         u32::try_from(bytes.div_ceil(UNIT).saturating_sub(reserved)).unwrap_or(u32::MAX)
@@ -136,7 +142,7 @@ mod tests {
     }
 
     impl Budget {
-        /// Bytes that are free, and whether the part that is set aside is free.
+        /// Free bytes, and whether the part set aside is free.
         pub(in crate::proxy) fn free(&self) -> (usize, bool) {
             (
                 self.common.available_permits() * UNIT,
@@ -189,7 +195,7 @@ mod tests {
         );
     }
 
-    /// Each has half of what it wants and waits for the rest: in turn they all get it.
+    /// Each body holds half of its memory and waits for the rest, and one after the other gets it.
     #[tokio::test]
     async fn half_read_bodies_do_not_wait_for_each_other_for_ever() {
         let budget = budget(16 * UNIT);

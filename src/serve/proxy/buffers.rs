@@ -1,5 +1,7 @@
-//! A pool of large buffers. A fresh buffer of some megabytes costs a page fault for every four kilobytes written to it,
-//! which is more than all processing of the bytes. The journal's thread drops most bodies last, and memory that another
+//! Pool of large buffers.
+//!
+//! A fresh buffer of some megabytes costs a page fault for every four kilobytes written to it, which is more
+//! than all processing of the bytes. The journal's thread drops most bodies last, and memory that another
 //! thread frees is mostly returned to the system.
 
 use std::sync::Mutex;
@@ -9,20 +11,22 @@ use bytes::Bytes;
 use super::budget::Hold;
 use crate::state::sync::locked;
 
-/// Smaller buffers are left to the allocator.
+/// Minimum capacity of a pooled buffer. Smaller ones are left to the allocator.
 const SMALLEST: usize = 64 << 10;
 
-/// Bytes that are kept at most: some requests of a long session at once.
+/// Maximum bytes in the pool: some requests of a long session at once.
 const KEPT: usize = 8 << 20;
 
-/// A buffer this many times larger than a text is not used for it: the text may keep the buffer for long, and
-/// the text alone counts.
+/// Maximum ratio between a buffer's capacity and the requested size.
+///
+/// A body may hold its buffer for long, and only the body's length counts against the budget.
 const SLACK: usize = 2;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// An empty buffer for about `bytes`: of those kept, the smallest that is large enough. Of several, the one that was
-/// used last is most likely still in the cache.
+/// Takes an empty buffer for about `bytes` from the pool, or creates one.
+///
+/// Prefers the smallest that is large enough. Among equals, the one used last is most likely still in the cache.
 pub(super) fn take(bytes: usize) -> Vec<u8> {
     let mut free = locked(&FREE);
     let fits = |b: &&Vec<u8>| b.capacity() >= bytes && b.capacity() / SLACK <= bytes;
@@ -31,7 +35,7 @@ pub(super) fn take(bytes: usize) -> Vec<u8> {
     at.map_or_else(Vec::new, |at| free.remove(at))
 }
 
-/// The buffer's text. The buffer comes back, and what it holds of the budget is free, when the last slice of it is gone.
+/// Wraps a filled buffer. The last slice returns it to the pool and releases `hold` when dropped.
 pub(super) fn share(text: Vec<u8>, hold: Hold) -> Bytes {
     Bytes::from_owner(PooledBuffer(text, hold))
 }
@@ -51,12 +55,12 @@ impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.0);
         if buffer.capacity() < SMALLEST || buffer.capacity() > KEPT {
-            return; // The allocator's own, or one that would push out all others.
+            return; // Too small to be worth keeping, or so large that it would push out all others.
         }
         buffer.clear();
         let mut free = locked(&FREE);
         free.push(buffer);
-        // The oldest ones go: sessions grow, and so do their requests.
+        // The oldest buffers go first: sessions grow, and so do their requests.
         while free.iter().map(Vec::capacity).sum::<usize>() > KEPT {
             free.remove(0);
         }
@@ -71,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_when_its_last_slice_is_gone() {
-        // No other test takes one of such a size.
+        // A size that no other test takes.
         let size = 7_340_032;
         let mut buffer = Vec::with_capacity(size);
         buffer.extend_from_slice(b"text");

@@ -1,4 +1,4 @@
-//! The certificate of the data listener, which can be replaced while it serves.
+//! TLS certificate of the data listener, replaceable while the listener serves.
 
 use std::io;
 use std::path::Path;
@@ -9,25 +9,25 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// The certificate of a listener, which the next handshake uses. Clones share it.
+/// Certificate of a listener. Clones share it, and each handshake uses the current one.
 #[derive(Clone)]
 pub struct Certificate(Arc<ArcSwap<rustls::ServerConfig>>);
 
 impl Certificate {
-    /// Reads the files of a chain and its key.
+    /// Reads a certificate chain and its key from files.
     ///
     /// # Errors
-    /// A file cannot be read, or the key is not the certificate's.
+    /// A file cannot be read, or the key does not belong to the certificate.
     pub fn read(chain: &Path, key: &Path) -> io::Result<Self> {
         Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
     }
 
-    /// Replaces it with another one, for all that share it.
+    /// Replaces the certificate in all clones.
     pub fn replace(&self, next: &Self) {
         self.0.store(next.0.load_full());
     }
 
-    /// The TLS acceptor that uses the certificate.
+    /// Creates a TLS acceptor with the current certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.load_full())
     }
@@ -48,6 +48,7 @@ fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>>
         .with_no_client_auth()
         .with_single_cert(certificates, private)
         .map_err(|e| bad(chain, &e))?;
+    // The server speaks nothing else, so a client must not negotiate HTTP/2.
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(tls))
 }

@@ -1,4 +1,4 @@
-//! Content codings: which a body has, and its decoder, also of bodies with several members.
+//! Content codings: detection and decoding, including bodies of several compressed members.
 
 use std::io;
 use std::pin::Pin;
@@ -11,31 +11,33 @@ use async_compression::zstd::DParameter;
 use http::{HeaderMap, header};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-/// RFC 9659 allows windows of up to 8 MiB (2^23) in `Content-Encoding: zstd`; the library's own bound is 128 MiB,
-/// which one small request could make us allocate.
+/// Maximum window of a zstd body, as a power of two.
+///
+/// RFC 9659 allows windows of up to 8 MiB (2^23) in `Content-Encoding: zstd`. The library's own bound is 128
+/// MiB, which one small request could make baton allocate.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
-/// How a body is coded.
+/// Content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// Not at all.
+    /// Not encoded.
     Identity,
     /// gzip
     Gzip,
-    /// deflate with its zlib frame, as the RFC has it.
+    /// deflate with its zlib header, as the RFC defines it.
     Zlib,
-    /// deflate without it, as some send it.
+    /// deflate without the header, as some senders encode it.
     Deflate,
     /// br
     Brotli,
     /// zstd
     Zstd,
-    /// One that we do not know, or several on top of each other.
+    /// An unknown coding, or several on top of each other.
     Opaque,
 }
 
 impl Coding {
-    /// By `content-encoding`.
+    /// Reads the coding from `content-encoding`.
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let mut found = Self::Identity;
         for value in headers.get_all(header::CONTENT_ENCODING) {
@@ -66,7 +68,7 @@ impl Coding {
             .map_or(Self::Opaque, |(_, coding)| *coding)
     }
 
-    /// The same, or `Deflate` where the first bytes are no zlib header (RFC 1950 section 2.2).
+    /// Returns `Deflate` instead of `Zlib` if the first bytes are not a zlib header (RFC 1950, section 2.2).
     pub(super) fn looked_at(self, first: &[u8]) -> Self {
         match (self, first) {
             (Self::Zlib, [method, flags, ..])
@@ -78,7 +80,7 @@ impl Coding {
         }
     }
 
-    /// Memory that a decoder takes besides the text, at most: its window (RFC 7932, section 9.1; RFC 9659; RFC 1951).
+    /// Maximum memory of a decoder in addition to the text: its window (RFC 1951, RFC 7932 section 9.1, RFC 9659).
     pub(super) fn workspace(self) -> usize {
         match self {
             Self::Identity | Self::Opaque => 0,
@@ -88,7 +90,7 @@ impl Coding {
         }
     }
 
-    /// The decoded bytes of `coded`.
+    /// Wraps `coded` in its decoder. Identity and opaque bodies pass through.
     pub(super) fn decoder(self, coded: impl AsyncBufRead + Send + 'static) -> Pin<Box<dyn AsyncRead + Send>> {
         let coded = Box::pin(coded);
         match self {
@@ -106,13 +108,13 @@ fn zstd<R: AsyncBufRead>(coded: R) -> ZstdDecoder<R> {
     ZstdDecoder::with_params(coded, &[DParameter::window_log_max(ZSTD_WINDOW_LOG)])
 }
 
-/// Members that may be empty.
+/// Number of members that are allowed whatever their size.
 const FREE: u64 = 64;
 
-/// Minimum average text of each further member: coders that begin a new member do so after more.
+/// Minimum average decoded bytes of each further member. Encoders that begin a new member do so after more.
 const LEAST_TEXT: u64 = 4 << 10;
 
-/// More members than the text has any need of.
+/// Error of a body with more members than its text can need.
 #[derive(Debug)]
 pub(super) struct TooManyMembers;
 
@@ -133,12 +135,12 @@ impl TooManyMembers {
     }
 }
 
-/// Decodes one member after the other.
+/// Decoder of consecutive members.
 pub(super) struct Members<R, D> {
     now: Now<R, D>,
-    /// Begins a member.
+    /// Starts the decoder of a member.
     begin: fn(R) -> D,
-    /// The rest.
+    /// Ends a decoder and returns the bytes after its member.
     end: fn(D) -> R,
     text: u64,
     members: u64,
@@ -182,6 +184,7 @@ impl<R: AsyncBufRead + Unpin, D: AsyncRead + Unpin> AsyncRead for Members<R, D> 
                         this.text += came as u64;
                         return Poll::Ready(Ok(()));
                     }
+                    // A read of nothing ends the member. Another one may follow.
                     if let Now::Inside(member) = std::mem::replace(&mut this.now, Now::Over) {
                         this.now = Now::Between((this.end)(member));
                     }
@@ -195,6 +198,8 @@ impl<R: AsyncBufRead + Unpin, D: AsyncRead + Unpin> AsyncRead for Members<R, D> 
                         continue;
                     }
                     this.members += 1;
+                    // Each member costs a new decoder, so a small body of empty members could occupy a thread
+                    // for long.
                     if this.members > FREE + this.text / LEAST_TEXT {
                         return Poll::Ready(Err(io::Error::other(TooManyMembers)));
                     }

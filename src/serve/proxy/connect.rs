@@ -1,4 +1,6 @@
-//! Connections to upstreams: one timeout for DNS, TCP and TLS together, and faults by stage. Each connection counts its
+//! Connections to upstreams.
+//!
+//! One timeout covers DNS, TCP and TLS together, and each stage has its own fault. A connection counts its
 //! responses, which distinguishes a stale one from a failing one.
 
 use std::error::Error;
@@ -20,10 +22,10 @@ use tower_service::Service;
 
 use super::fault::{Code, Fault};
 
-/// TCP probes of an idle connection: notices a peer that a NAT has dropped.
+/// Interval of TCP probes on an idle connection. They reveal a peer that a NAT has dropped.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Connects to one upstream.
+/// Connector to one upstream.
 #[derive(Clone)]
 pub(super) struct Connector {
     inner: HttpsConnector<HttpConnector>,
@@ -31,8 +33,10 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// With Mozilla's roots. HTTP/1.1 only: over HTTP/2 the client library would put all streams of an upstream
-    /// into one connection. There they wait for the provider's stream limit and for each other's lost packets.
+    /// Creates a connector that trusts Mozilla's roots and speaks only HTTP/1.1.
+    ///
+    /// Over HTTP/2 the client library would put all streams of an upstream into one connection. There they
+    /// would wait for the provider's stream limit and for each other's lost packets.
     pub(super) fn new(limit: Duration) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);
@@ -78,7 +82,9 @@ fn timeout() -> Fault {
     Fault::because(Code::CONNECT_TIMEOUT, "timeout")
 }
 
-/// By the connector's messages, since its error type is private. An error that is neither DNS nor TCP is TLS.
+/// Classifies a connection error by the connector's messages, because its error type is private.
+///
+/// A `secure` connection that fails neither in DNS nor in TCP fails in TLS.
 fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
     let cause = chain(error).last().map(ToString::to_string).unwrap_or_default();
     let timed_out = |e: &(dyn Error + 'static)| {
@@ -86,7 +92,7 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
             .is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
     };
     let code = match error.to_string().as_str() {
-        // It says nothing about upstream.
+        // A shortage of this process, which implies nothing about upstream.
         _ if chain(error).any(out_of_descriptors) => Code::OVERLOADED,
         "dns error" => Code::DNS,
         _ if chain(error).any(timed_out) => return timeout(),
@@ -96,13 +102,13 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
     Fault::because(code, cause)
 }
 
-/// `EMFILE` and `ENFILE` (too many open files); every Unix uses these numbers.
+/// Whether an error is `EMFILE` or `ENFILE` (too many open files). Every Unix uses these numbers.
 fn out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
     let number = error.downcast_ref().and_then(io::Error::raw_os_error);
     cfg!(unix) && matches!(number, Some(23 | 24))
 }
 
-/// An error and its causes.
+/// Iterates over an error and its causes.
 pub(super) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     let mut next = Some(error);
     std::iter::from_fn(move || {
@@ -112,7 +118,7 @@ pub(super) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item 
     })
 }
 
-/// How many responses a connection has begun to give. Found in the extensions of a response and of an error.
+/// Number of responses that a connection has begun. Stored in the extensions of responses and errors.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Served(Arc<AtomicUsize>);
 
@@ -126,7 +132,7 @@ impl Served {
     }
 }
 
-/// A connection that carries its [`Served`].
+/// Connection that carries its [`Served`] counter.
 pub(super) struct Counted {
     stream: MaybeHttpsStream<TokioIo<TcpStream>>,
     served: Served,

@@ -1,6 +1,10 @@
-//! What a base URL declares, for agents that can be given no header. Several declarations follow each other: windows of models
-//! (`/w/500000/v1/messages`), the topic of the handoffs (`/t/importer/…`), the run that started the agent (`/r/ID/…`), and that
-//! baton only watches (`/h/shadow/…`).
+//! Declarations in the base URL, for agents that cannot set headers.
+//!
+//! Several may follow each other:
+//! * windows of models (`/w/500000/v1/messages`)
+//! * topic of the handoffs (`/t/importer/…`)
+//! * run that started the agent (`/r/ID/…`)
+//! * shadow mode (`/h/shadow/…`)
 
 use http::HeaderValue;
 use http::request::Parts;
@@ -10,7 +14,7 @@ use super::headers::{DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
 use baton_core::nudge::declares_windows;
 use baton_core::record::is_topic;
 
-/// A declaration: how such a path begins, the header with the same meaning, and whether a value is one.
+/// Kind of declaration: its path prefix, the equivalent header, and the check of its value.
 struct Declaration {
     prefix: &'static str,
     header: &'static str,
@@ -40,10 +44,11 @@ const DECLARATIONS: [Declaration; 4] = [
     },
 ];
 
-/// Moves declarations from the path into their headers. A header of the request's own counts, and a path without a
-/// valid declaration stays as it is.
+/// Moves declarations from the path into their headers.
+///
+/// A header that the agent sent takes precedence. A path without a valid declaration stays unchanged.
 pub(super) fn take_from_path(parts: &mut Parts) {
-    // Each kind once: the agent's own path may begin alike.
+    // Each kind is taken once: the agent's own path may begin with the same prefix.
     let mut left: Vec<&Declaration> = DECLARATIONS.iter().collect();
     while let Some(at) = left.iter().position(|one| one.take(parts).is_some()) {
         left.remove(at);
@@ -58,6 +63,7 @@ impl Declaration {
         if !(self.fits)(text) {
             return None;
         }
+        // A base URL that consists of declarations leaves no path: the root takes its place.
         let root = if rest.starts_with('/') { "" } else { "/" };
         let value = HeaderValue::from_str(text).ok()?;
         let path = format!("{root}{rest}").parse().ok()?;
@@ -74,7 +80,7 @@ mod tests {
     use super::*;
     use http::Request;
 
-    /// The path that is left, and the headers.
+    /// Remaining path, and the declared headers.
     fn taken(uri: &str, header: Option<&str>) -> (String, [Option<String>; 3]) {
         let mut request = Request::builder().uri(uri);
         if let Some(header) = header {

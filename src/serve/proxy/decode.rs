@@ -1,5 +1,6 @@
-//! Decodes compressed request bodies, in steps. Longer work runs on separate threads: on the runtime's it would block
-//! every stream.
+//! Stepwise decoding of compressed request bodies.
+//!
+//! Longer work runs on separate threads. On the runtime's threads it would block every stream.
 
 use std::io;
 use std::pin::Pin;
@@ -16,20 +17,21 @@ use super::buffers;
 use super::coding::{Coding, TooManyMembers};
 use super::fault::{Code, Fault, too_large};
 
-/// Text that one step makes: some milliseconds of work, and room for it is reserved beforehand.
+/// Bytes decoded per step: some milliseconds of work. Room for them is reserved beforehand.
 const STEP: usize = 1 << 20;
 
-/// Maximum encoded bytes that are decoded on the current thread: that takes some tenths of a millisecond at most, less than
-/// moving to another thread.
+/// Maximum encoded bytes that are decoded on the current thread.
+///
+/// That takes some tenths of a millisecond at most, less than moving to another thread.
 const SMALL: usize = 16 << 10;
 /// Maximum decoded bytes that are decoded on the current thread.
 const SMALL_TEXT: usize = 64 << 10;
 
-/// Steps at once: more threads than processors would but hold more memory.
+/// Permits for concurrent steps. More threads than processors would only hold more memory.
 static STEPS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
 
-/// A text under way.
+/// A decoding in progress.
 struct Decoding {
     plain: Take<Pin<Box<dyn AsyncRead + Send>>>,
     text: Vec<u8>,
@@ -41,12 +43,13 @@ struct Decoding {
 enum Step {
     More,
     Done,
-    /// Not what its coding says.
+    /// The bytes are not in their declared coding.
     Broken,
 }
 
-/// The text of `raw`, which `hold` reserves. `None`: it does not have its coding, and the provider may report that to the
-/// agent so.
+/// Decodes `raw`, and reserves the memory of the text in `hold`.
+///
+/// Returns `None` if the bytes are not in their declared coding. The provider may then report that to the agent.
 pub(super) async fn decode(
     raw: Bytes,
     coding: Coding,
@@ -79,9 +82,11 @@ pub(super) async fn decode(
     }
 }
 
-/// One step on another thread. Nothing is waited for there, so that those who wait for room cannot keep the threads.
+/// Runs one step on another thread.
+///
+/// A step never waits, so bodies that wait for room cannot occupy the threads.
 async fn elsewhere(mut decoding: Decoding) -> Result<(Decoding, Step), Fault> {
-    // Never closed.
+    // The semaphore is never closed.
     let _place = STEPS.acquire().await;
     let task = tokio::task::spawn_blocking(move || {
         let step = decoding.step(STEP)?;
@@ -94,7 +99,7 @@ async fn elsewhere(mut decoding: Decoding) -> Result<(Decoding, Step), Fault> {
 }
 
 impl Decoding {
-    /// Makes about `bytes` of text more.
+    /// Decodes about `bytes` more.
     fn step(&mut self, bytes: usize) -> Result<Step, Fault> {
         let goal = self.text.len() + bytes;
         while self.text.len() < goal {
@@ -102,7 +107,7 @@ impl Decoding {
                 let most = self.limit + 1 - self.text.len();
                 self.text.reserve_exact(most.min(self.text.len().max(SMALL_TEXT)));
             }
-            // All of the source is there, so that there is nothing to wait for.
+            // The whole source is in memory, so the read is ready at once.
             match self.plain.read_buf(&mut self.text).now_or_never() {
                 Some(Ok(0)) => return Ok(Step::Done),
                 Some(Ok(_)) if self.text.len() > self.limit => return Err(too_large(self.limit)),
@@ -116,7 +121,7 @@ impl Decoding {
         Ok(Step::More)
     }
 
-    /// The text, which releases its reservation when its last slice is gone.
+    /// Returns the text, whose reservation is released with its last slice.
     fn done(mut self) -> Bytes {
         self.hold.settle(self.text.len());
         buffers::share(self.text, self.hold)

@@ -1,31 +1,35 @@
-//! File descriptors: each exchange takes two, one to the agent and one to upstream, and each idle connection one.
-//! Without a free one no exchange can connect, so the system's limit bounds how many are admitted.
+//! Limit of admitted exchanges by the available file descriptors.
+//!
+//! Each exchange takes two, one to the agent and one to upstream, and each idle connection takes one. Without
+//! a free descriptor no exchange can connect.
 
 use crate::state::config::{Config, LimitConfig};
 
-/// Descriptors for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
+/// Descriptors reserved for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
 const OWN: usize = 64;
-/// One in this many of the other descriptors is also reserved: more load opens more of them at once.
+/// Divisor: this share of all descriptors is reserved as well, because more load opens more of them at once.
 const OWN_SHARE: usize = 16;
 
 /// Maximum connections of the admin listener.
 const ADMIN: usize = 128;
-/// If descriptors are scarce, the admin listener gets one in this many.
+/// Divisor: share of the admin listener if descriptors are scarce.
 const ADMIN_SHARE: usize = 8;
 
-/// One in this many of the remaining descriptors may be an idle connection to an upstream, for all upstreams together.
+/// Divisor: share of the rest for idle connections to all upstreams together.
 const IDLE_SHARE: usize = 4;
 
-/// Of what is left then, exchanges get two fifths for their upstreams; the rest is for connections of agents, of which
-/// half as many again as exchanges may be idle.
+/// Share of the remaining descriptors that exchanges use for their upstreams: two fifths.
+///
+/// Connections of agents get the other three fifths, so that half as many as there are exchanges may be idle.
 const EXCHANGES_OF: (usize, usize) = (2, 5);
 
-/// Raises this process's soft limit to its hard limit. Returns the resulting limit; `None` if there is none or it is
-/// unknown.
+/// Raises this process's soft limit to its hard limit.
+///
+/// Returns the resulting limit, or `None` if there is none or it is unknown.
 #[cfg(unix)]
 pub fn raise() -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// What macOS takes where its hard limit is none (`OPEN_MAX`).
+    /// Maximum that macOS accepts if its hard limit is unlimited (`OPEN_MAX`).
     const MOST_THAT_ALL_TAKE: u64 = 10_240;
     let current_limit = getrlimit(Resource::Nofile);
     let tried = [current_limit.maximum, Some(MOST_THAT_ALL_TAKE)];
@@ -33,6 +37,7 @@ pub fn raise() -> Option<usize> {
         let more = match (current_limit.current, current) {
             (None, _) => false,
             (Some(_), None) => true,
+            // Only ever raise the limit. `None` stands for an unlimited one.
             (Some(now), Some(then)) => now < then && current_limit.maximum.is_none_or(|most| then <= most),
         };
         let wanted = Rlimit {
@@ -47,13 +52,13 @@ pub fn raise() -> Option<usize> {
     Some(usize::try_from(current).unwrap_or(usize::MAX))
 }
 
-/// Other systems have no such limit.
+/// Systems other than Unix have no such limit.
 #[cfg(not(unix))]
 pub fn raise() -> Option<usize> {
     None
 }
 
-/// Lowers what the config allows to what `limit` descriptors are enough for, and logs that.
+/// Lowers the config's limits to those that `limit` descriptors suffice for, and logs it.
 pub fn fit(config: &mut Config, limit: Option<usize>) {
     let Some(limit) = limit else { return };
     let fitting = fitting(limit, config.upstreams.len(), &config.limits);

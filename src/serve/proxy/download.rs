@@ -1,4 +1,4 @@
-//! Response bodies from upstream: silence becomes an error, and an unrequested content coding is decoded.
+//! Response bodies from upstream: reports silence as an error and decodes an unrequested content coding.
 
 use std::future::Future;
 use std::io;
@@ -20,13 +20,13 @@ use super::coding::Coding;
 use super::fault::{Code, Fault};
 use crate::state::journal::BodyCapture;
 
-/// The result of polling the body of a response.
+/// Result of polling a response body.
 pub(crate) type PolledFrame = Poll<Option<Result<Frame<Bytes>, Fault>>>;
 
-/// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
+/// Response body from upstream. Dropping it closes the connection, unless the body was at its end.
 pub struct UpstreamBody {
     source: DownloadSource,
-    /// Boxed, since most bodies are relayed and have none.
+    /// Copy for the journal. Boxed, because most bodies are relayed and have none.
     copy: Option<Box<BodyCapture>>,
 }
 
@@ -35,10 +35,10 @@ enum DownloadSource {
     Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
 }
 
-/// How long to wait for the end of a body whose last event was seen.
+/// Maximum wait for the end of a body whose last event was seen.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Maximum decoded text that is passed on at once.
+/// Maximum decoded bytes per frame.
 const DECODED_CHUNK: usize = 16 * 1024;
 
 impl UpstreamBody {
@@ -57,7 +57,7 @@ impl UpstreamBody {
         Self { source, copy: None }
     }
 
-    /// The same body, which also copies every frame into `copy`.
+    /// Returns the body with every frame copied into `copy`.
     pub(crate) fn copied(self, copy: BodyCapture) -> Self {
         Self {
             copy: Some(Box::new(copy)),
@@ -65,10 +65,11 @@ impl UpstreamBody {
         }
     }
 
-    /// The rest is read and discarded in the background, for a moment. A body that is read to its end gives
-    /// its connection back to the pool; one that is dropped earlier closes it.
+    /// Reads and discards the rest in the background, for a limited time.
+    ///
+    /// A body that is read to its end returns its connection to the pool. One that is dropped earlier closes it.
     pub fn drained(mut self) {
-        // The last event was seen. The exchange may be over before what is left has come.
+        // The last event was seen, and the exchange may be over before the remaining bytes arrive.
         if let Some(mut copy) = self.copy.take() {
             copy.ended();
         }
@@ -81,11 +82,12 @@ impl UpstreamBody {
         });
     }
 
-    /// The body as plain text, whatever upstream coded it with; or, where that coding is unknown, the body as
-    /// it is, to be relayed. Streams stay streams: what one flush of upstream's coder completes comes out at once.
+    /// Returns the body as plain text, whatever coding upstream used.
+    ///
+    /// Streams stay streams: each flush of upstream's encoder comes out at once.
     ///
     /// # Errors
-    /// The unchanged body, if its coding is unknown.
+    /// Returns the unchanged body if its coding is unknown, so that it can be relayed.
     pub fn decoded(self, headers: &HeaderMap) -> Result<Self, Self> {
         match (Coding::from_headers(headers), self.source) {
             (Coding::Identity, source) => Ok(Self::from_source(source)),
@@ -101,23 +103,25 @@ impl UpstreamBody {
         }
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece, or `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, Fault>> {
         let frame = self.frame().await?;
         Some(frame.map(|f| f.into_data().unwrap_or_default()))
     }
 
-    /// All of it, if that is not more than `limit`. A body of one piece is neither copied nor counted; what is put
-    /// together counts into `budget` until the last slice of it is gone.
+    /// Reads the whole body if it has at most `limit` bytes.
+    ///
+    /// A body of one piece is neither copied nor counted. A joined body counts against `budget` until its
+    /// last slice is dropped.
     ///
     /// # Errors
-    /// Upstream broke off, was silent, or sent more than `limit`; or `budget` has no room in time.
+    /// Upstream aborted, was silent, or sent more than `limit`, or `budget` had no room in time.
     pub(crate) async fn whole(self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
         whole(self, limit, budget).await
     }
 }
 
-/// All of a body, if that is not more than `limit`, as [`UpstreamBody::whole`].
+/// Reads a whole body, like [`UpstreamBody::whole`].
 pub(super) async fn whole<B>(mut body: B, limit: usize, budget: &Budget) -> Result<Bytes, Fault>
 where
     B: Body<Data = Bytes, Error = Fault> + Unpin,
@@ -167,7 +171,7 @@ impl Body for UpstreamBody {
 }
 
 impl UpstreamBody {
-    /// Copies what was polled.
+    /// Copies a polled frame into the capture.
     fn copy_of(&mut self, polled: &PolledFrame) {
         let ended = self.is_end_stream();
         let Some(copy) = &mut self.copy else { return };
@@ -186,7 +190,7 @@ impl UpstreamBody {
     }
 }
 
-/// The fault that went through the decoder as an IO error, or the decoder's own.
+/// Recovers the fault that passed through the decoder as an I/O error, or wraps the decoder's own error.
 fn as_fault(error: io::Error) -> Fault {
     error.downcast().unwrap_or_else(|error| {
         let detail = format!("upstream's compressed body cannot be read: {error}");
@@ -194,25 +198,27 @@ fn as_fault(error: io::Error) -> Fault {
     })
 }
 
-/// Steps in which silence is counted: a fault comes at most one of them late.
+/// Number of steps in which silence is measured. A fault comes at most one step late.
 const STEPS: u32 = 4;
 
-/// Measures how long upstream is silent; time without a poll does not count. A frame costs neither a clock read nor a
-/// timer: the timer only checks whether any frame came since its last step.
+/// Body that measures how long upstream is silent. Time without a poll does not count.
+///
+/// A frame costs neither a clock read nor a timer: the timer only checks whether any frame came since its last step.
 struct IdleBody {
     body: Incoming,
     idle: Duration,
-    /// Whether a frame came in the present step.
+    /// Whether a frame came in the current step.
     heard: bool,
-    /// Steps without a frame.
+    /// Consecutive steps without a frame.
     quiet: u32,
     step: Option<Pin<Box<Sleep>>>,
-    /// The waker of the task that waits.
+    /// Waker of the waiting task.
     waker: Option<Waker>,
 }
 
 impl IdleBody {
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        // Nothing to do while the running step will wake this task.
         let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
         if known && self.step.as_ref().is_some_and(|s| !s.is_elapsed()) {
             return Poll::Pending;
@@ -246,7 +252,7 @@ impl Body for IdleBody {
             };
             self.heard = true;
             match polled {
-                // Trailers are used by no provider.
+                // No provider uses trailers.
                 Some(Ok(frame)) if !frame.is_data() => {}
                 polled => return Poll::Ready(polled.map(|frame| frame.map_err(Fault::closed))),
             }

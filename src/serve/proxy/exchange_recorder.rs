@@ -1,4 +1,4 @@
-//! Records the outcome of an exchange: many parts write into one event, which is emitted however the exchange ends.
+//! Recorder of an exchange: many parts write into one event, which is emitted however the exchange ends.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,23 +8,26 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::state::sync::locked;
 use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome, millis};
 
-/// Where the event of an ended exchange goes: log, metrics, journal. Called once per exchange, on a worker of
-/// the runtime: it must not block.
+/// Receiver of the events of ended exchanges: log, metrics, journal.
+///
+/// Called once per exchange on a worker of the runtime, so it must not block.
 pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
 
-/// Records one exchange. Clones share it; the event is given to the hook when the last of them is dropped, so also when
-/// the agent leaves and the whole exchange is dropped.
+/// Recorder of one exchange. Clones share it.
+///
+/// The hook gets the event when the last clone is dropped, even if the agent leaves and the whole exchange is
+/// dropped.
 #[derive(Clone)]
 pub struct ExchangeRecorder(Arc<Inner>);
 
-/// A recorder of an exchange that may never begin. Dropped, it reports nothing.
+/// Recorder of an exchange that may never begin. Reports nothing if it is dropped.
 pub struct DormantRecorder {
     event: Box<ExchangeEvent>,
     hook: EventHook,
 }
 
 impl DormantRecorder {
-    /// Starts the clock of the exchange.
+    /// Starts the exchange and its clock.
     pub fn start(&self, id: String, route: &str) -> ExchangeRecorder {
         let upstream = self.event.upstream.clone();
         let recorder = ExchangeRecorder::start(id, route.to_owned(), upstream, self.hook.clone());
@@ -41,9 +44,9 @@ impl DormantRecorder {
 
 struct Inner {
     started: Instant,
-    /// When the last byte of the agent's request was in.
+    /// Arrival time of the last byte of the agent's request.
     read: OnceLock<Instant>,
-    /// A request that is streamed through counts itself.
+    /// Counter of a request that is streamed through.
     streamed: OnceLock<Arc<Progress>>,
     state: Mutex<RecorderState>,
     hook: EventHook,
@@ -55,9 +58,10 @@ struct RecorderState {
 }
 
 impl ExchangeRecorder {
-    /// Starts the clock of an exchange that goes to `upstream`.
+    /// Creates the recorder of an exchange with `upstream`, and starts its clock.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let mut event = ExchangeEvent::new(id, upstream, route);
+        // Holds unless something else is decided: an exchange that is simply dropped was cancelled by its agent.
         event.outcome = ExchangeOutcome::Cancelled;
         event.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(Arc::new(Inner {
@@ -72,7 +76,7 @@ impl ExchangeRecorder {
         }))
     }
 
-    /// What another exchange would be recorded by: of the same agent and conversation, to the same upstream.
+    /// Creates a recorder for a possible further exchange of the same agent and conversation with the same upstream.
     pub fn dormant(&self) -> DormantRecorder {
         let empty = || ExchangeEvent::new(String::new(), String::new(), String::new());
         DormantRecorder {
@@ -81,14 +85,14 @@ impl ExchangeRecorder {
         }
     }
 
-    /// One that records nothing.
+    /// Creates a recorder that records nothing.
     pub fn silent() -> Self {
         let silent = Self::start(String::new(), String::new(), String::new(), Arc::new(|_| ()));
         silent.forget();
         silent
     }
 
-    /// Drops the event: nothing happened.
+    /// Discards the event, so that the exchange is not reported.
     pub fn forget(&self) {
         locked(&self.0.state).event = None;
     }
@@ -101,23 +105,23 @@ impl ExchangeRecorder {
         }
     }
 
-    /// Reads what was written into the event so far; the default where nothing is recorded.
+    /// Reads the event as written so far. Returns the default if nothing is recorded.
     pub fn read<T: Default>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> T {
         locked(&self.0.state).event.as_ref().map(read).unwrap_or_default()
     }
 
-    /// The agent's whole request is in: `bytes` of it, decoded.
+    /// Records that the agent's whole request has arrived, with `bytes` after decoding.
     pub fn request_read(&self, bytes: u64) {
         let _ = self.0.read.set(Instant::now());
         self.note(|e| e.received_bytes = bytes);
     }
 
-    /// The agent's request is passed on as it comes, and counted there.
+    /// Sets the counter of a request that is passed on while it arrives.
     pub(super) fn request_streams(&self, progress: Arc<Progress>) {
         let _ = self.0.streamed.set(progress);
     }
 
-    /// A leg of `bytes` is sent now. The time until the first one is the time that we added.
+    /// Records that a leg of `bytes` is being sent. The time until the first leg is baton's overhead.
     pub fn leg_sent(&self, bytes: u64) {
         let since = self.0.read.get().copied().unwrap_or(self.0.started);
         self.note(|e| {
@@ -129,7 +133,7 @@ impl ExchangeRecorder {
         });
     }
 
-    /// The head of upstream's first response is there. Later calls change nothing.
+    /// Records the arrival of upstream's first response head. Later calls have no effect.
     pub fn first_byte(&self) {
         let since = self.0.read.get().copied();
         let since = since
@@ -140,7 +144,7 @@ impl ExchangeRecorder {
         });
     }
 
-    /// Sets the outcome. The first one holds; without one it is `Cancelled`.
+    /// Sets the outcome. The first call wins. Without any, the outcome is `Cancelled`.
     pub fn decide(&self, outcome: ExchangeOutcome) {
         let mut state = locked(&self.0.state);
         if !std::mem::replace(&mut state.decided, true)
@@ -161,10 +165,11 @@ impl Drop for Inner {
             event.received_bytes = progress.bytes();
             event.sent_bytes = vec![progress.bytes()];
         }
+        // A panic in the handler drops the recorder during unwinding, and the server answers with a 500.
         if std::thread::panicking() && !locked(&self.state).decided {
             (event.outcome, event.status) = (ExchangeOutcome::Refused, 500);
         }
-        // A panic of the hook, while another one unwinds, would end the process.
+        // A panic of the hook during unwinding would abort the process.
         let given = std::panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(event)));
         if given.is_err() {
             tracing::error!("the hook for ended exchanges panicked");
@@ -172,8 +177,9 @@ impl Drop for Inner {
     }
 }
 
-/// How far a request body has got on its way up. Shared between the body, which the client library owns, and
-/// whoever waits for the answer.
+/// Progress of a request body on its way upstream.
+///
+/// Shared by the body, which the client library owns, and the task that waits for the response.
 #[derive(Debug)]
 pub struct Progress {
     started: Instant,
@@ -182,7 +188,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing sent yet.
+    /// Starts a counter at zero bytes.
     pub fn start() -> Arc<Self> {
         Arc::new(Self {
             started: Instant::now(),
@@ -191,19 +197,19 @@ impl Progress {
         })
     }
 
-    /// `bytes` more were sent.
+    /// Counts `bytes` that were sent just now.
     pub(super) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last_nanos.store(nanos, Relaxed);
     }
 
-    /// Bytes so far.
+    /// Bytes sent so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// When the last of them was sent, or the start.
+    /// Time of the last byte sent, or of the start if none was.
     pub fn last(&self) -> Instant {
         self.started + Duration::from_nanos(self.last_nanos.load(Relaxed))
     }

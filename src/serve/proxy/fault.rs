@@ -1,34 +1,35 @@
-//! Errors of our own: one table from code to status, owner and advice. One place turns a row into a response
-//! in the shape of the agent's wire.
+//! Errors that baton reports: one table from code to status, owner and advice.
+//!
+//! One place turns a row into a response in the shape of the agent's wire.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use baton_core::record::WireId;
 use baton_core::wire::{ProxyError, wire};
 
-/// Who owns a fault.
+/// Party responsible for a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// The request, or the client that sent it.
     Agent,
-    /// The provider, or the way to it.
+    /// The provider, or the network path to it.
     Upstream,
     /// The proxy.
     Us,
 }
 
-/// One row of the table: everything that can go wrong with an exchange before its response has begun.
+/// Row of the table of everything that can go wrong with an exchange before its response has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
-    /// The value of `x-baton-error`.
+    /// Value of the `x-baton-error` header.
     pub name: &'static str,
     /// HTTP status.
     pub status: u16,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// Who owns a fault.
+    /// Party responsible for the fault.
     pub owner: Owner,
-    /// What happened and what to do about it.
+    /// Cause and remedy, separated by a semicolon.
     pub message: &'static str,
 }
 
@@ -48,72 +49,72 @@ macro_rules! codes {
 codes! {
     /// The URL cannot be joined with the upstream's.
     BAD_TARGET = "bad_target", 400, false, Agent, "the request's path cannot be sent upstream; check the base URL given to the agent";
-    /// No host is named, or more than one.
+    /// The request names no host, or more than one.
     BAD_HOST = "bad_host", 400, false, Agent, "the request does not name one host; send one Host header, as HTTP/1.1 requires";
-    /// The agent broke off in the middle of its body.
+    /// The agent aborted in the middle of its body.
     BODY_BROKEN = "body_broken", 400, true, Agent, "the request body ended before it was complete; send the request again";
     /// No client key, or one that is not configured.
     CLIENT_KEY = "client_key", 401, false, Agent, "this proxy requires a client key; give the agent the key of one of the [[clients]] in the config as its API key";
-    /// The request was made under a host name that anybody may own.
+    /// The request used a host name that anybody may own.
     FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
     /// A web page of another site made the request.
     FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could use the proxy's keys; to allow it, add its origin to server.origins in the config";
     /// `/u/NAME` with a name that is not configured.
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
-    /// `CONNECT`: this is no forward proxy.
+    /// A `CONNECT` request. baton is not a forward proxy.
     METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
-    /// The agent went silent in the middle of its body, or nearly so.
+    /// The agent fell silent in the middle of its body, or nearly so.
     BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body came too slowly; send the request again";
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
-    /// A credential or a path of another vendor than the upstream's.
+    /// The credential or the path belongs to another vendor than the upstream.
     OTHER_VENDOR = "other_vendor", 421, false, Agent, "the request belongs to another vendor than the upstream of its path, and nothing was sent; name it: /u/NAME in the agent's base URL";
     /// A WebSocket upgrade.
     UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
-    /// A panic, or a state that cannot be.
+    /// A panic, or a state that should be impossible.
     INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; its log has the details";
-    /// A pinned conversation whose handoff cannot be read.
+    /// The handoff of a cut conversation cannot be read.
     STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
-    /// Too many exchanges under way.
+    /// Too many concurrent exchanges.
     OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.max_concurrent_requests in the config";
-    /// No room for the body.
+    /// The memory budget has no room for the body.
     BODIES_FULL = "bodies_full", 503, true, Us, "the bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
-    /// The connection was refused or the network is not there.
+    /// The connection was refused, or the network is unavailable.
     UNREACHABLE = "upstream_unreachable", 502, true, Upstream, "upstream cannot be reached; check its base_url in the config and the network";
     /// The host name does not resolve.
     DNS = "upstream_dns", 502, true, Upstream, "the upstream's host name does not resolve; check its base_url in the config and the network";
-    /// The handshake failed.
+    /// The TLS handshake failed.
     TLS = "upstream_tls", 502, false, Upstream, "no TLS connection to upstream; check the certificate it presents and base_url in the config";
-    /// No connection in time.
+    /// No connection within the time limit.
     CONNECT_TIMEOUT = "upstream_connect_timeout", 504, true, Upstream, "upstream did not accept a connection in time; check the network, or raise the upstream's connect_secs";
-    /// No byte in time.
+    /// No byte within the time limit.
     SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
     /// The connection ended before a response began.
     CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
-    /// The head of the response is over what is read: lines or bytes.
+    /// The response header block exceeds the line or byte limit.
     HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 256 lines or limits.header_bytes; the same request would fail again, so raise the limit or find out what adds them";
-    /// The answer's coding or framing is broken, before anything of it was sent on.
+    /// The response's coding or framing is broken, and the agent has received none of it.
     UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and check what is between this proxy and upstream";
 }
 
 impl Code {
-    /// Seconds after which to try again: where too much is under way, that is soon over.
+    /// Seconds until the agent should retry. Only overload has such a time, because it is soon over.
     pub(super) fn retry_after(self) -> Option<u32> {
         matches!(self, Self::OVERLOADED | Self::BODIES_FULL).then_some(2)
     }
 }
 
-/// A row, with what is known about this one case.
+/// A row of the table with the details of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The row.
+    /// Row of the table.
     pub code: Code,
     /// Cause or name, appended to the row's message.
     pub detail: Option<String>,
 }
 
 impl std::fmt::Display for Fault {
-    /// The detail alone; the row's message where it is lacking or empty.
+    /// Writes only the detail, or the row's message if the detail is missing or empty.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let detail = self.detail.as_deref().filter(|detail| !detail.is_empty());
         f.write_str(detail.unwrap_or(self.code.message))
@@ -129,7 +130,7 @@ impl From<Code> for Fault {
 }
 
 impl Fault {
-    /// With a cause. Never a credential, never text of a conversation.
+    /// Creates a fault with a cause, which must contain neither a credential nor text of a conversation.
     pub fn because(code: Code, detail: impl Into<String>) -> Self {
         Self {
             code,
@@ -137,17 +138,17 @@ impl Fault {
         }
     }
 
-    /// The connection ended, or broke the protocol, before a body was complete.
+    /// Creates a fault for a connection that ended, or broke the protocol, before a body was complete.
     pub(crate) fn closed(cause: impl std::fmt::Display) -> Self {
         Self::because(Code::CLOSED, format!("upstream broke off: {cause}"))
     }
 
-    /// Whether the rest of a body may come if its request is sent again.
+    /// Whether the rest of a body may arrive if its request is sent again.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self.code, Code::SILENT | Code::CLOSED)
     }
 
-    /// The message to the agent.
+    /// Message for the agent.
     pub fn message(&self) -> String {
         match &self.detail {
             Some(detail) => format!("baton: {} ({detail})", self.code.message),
@@ -155,7 +156,7 @@ impl Fault {
         }
     }
 
-    /// The body, in the wire's own error shape.
+    /// Response body in the wire's error shape.
     pub fn body(&self, shape: WireId) -> String {
         wire(shape).error_body(ProxyError {
             status: self.code.status,
@@ -164,7 +165,7 @@ impl Fault {
         })
     }
 
-    /// The whole response; of whatever type its body is.
+    /// Builds the whole response, for any type of body.
     pub fn response<B: From<String>>(&self, wire: WireId) -> Response<B> {
         let mut response = Response::new(B::from(self.body(wire)));
         *response.status_mut() =
@@ -175,6 +176,7 @@ impl Fault {
             HeaderName::from_static("x-baton-error"),
             HeaderValue::from_static(self.code.name),
         );
+        // The SDKs of OpenAI and Anthropic obey this header, and would otherwise repeat a hopeless request.
         if !self.code.retryable {
             headers.insert(
                 HeaderName::from_static("x-should-retry"),

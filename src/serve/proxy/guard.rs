@@ -1,5 +1,7 @@
-//! Checks `Host` and `Origin`: a web page can make a browser send requests to a listener of this machine, and so spend the
-//! proxy's keys. It can hide neither its origin nor the host name that it uses (DNS rebinding); agents and SDKs send no
+//! Checks of `Host` and `Origin`.
+//!
+//! A web page can make a browser send requests to a listener of this machine, and so spend the proxy's keys.
+//! It can hide neither its origin nor the host name that it uses (DNS rebinding). Agents and SDKs send no
 //! origin.
 
 use http::request::Parts;
@@ -9,7 +11,7 @@ use super::fault::{Code, Fault};
 use crate::state::access::hosts;
 use crate::state::config;
 
-/// The hosts and origins that the config allows.
+/// Allowed hosts and origins, from the config.
 pub(super) struct OriginGuard {
     server: config::ListenerConfig,
 }
@@ -21,10 +23,10 @@ impl OriginGuard {
         }
     }
 
-    /// Whether the request names one host, and one that is ours.
+    /// Checks that the request names exactly one host, and that this host is the listener's.
     pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
         let mut names = host_names(parts)?;
-        // Only its operator knows the names of a listener that other machines reach.
+        // Other machines reach this listener, and only its operator knows its names: without a list, any name passes.
         let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
         match names.find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),
@@ -32,10 +34,11 @@ impl OriginGuard {
         }
     }
 
-    /// Whether no other site's page made the request.
+    /// Checks that no page of another site made the request.
     pub(super) fn origin(&self, parts: &Parts) -> Result<(), Fault> {
         let mut origins = parts.headers.get_all(header::ORIGIN).iter().peekable();
         if origins.peek().is_none() {
+            // Some requests of a browser carry no `Origin`, but `Sec-Fetch-Site` still reveals another site.
             return match hosts::other_site(&parts.headers) {
                 Some(site) => Err(Fault::because(Code::FOREIGN_ORIGIN, site)),
                 None => Ok(()),
@@ -60,9 +63,10 @@ impl OriginGuard {
     }
 }
 
-/// The host that a request is for, by its target (absolute form) and by `Host`. If both are
-/// present, both are checked: a proxy between us and the agent may have used either. One must be, but in HTTP/1.0, which
-/// no browser speaks (RFC 9112, section 3.2).
+/// Host names of a request: from its target (absolute form) and from `Host`.
+///
+/// If both are present, both are checked, because a proxy between agent and baton may have used either. One
+/// is required, except in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
 fn host_names(parts: &Parts) -> Result<impl Iterator<Item = &str> + Clone, Fault> {
     let bad = |detail: &str| Fault::because(Code::BAD_HOST, detail);
     let target = parts.uri.authority().map(http::uri::Authority::as_str);
@@ -78,7 +82,7 @@ fn host_names(parts: &Parts) -> Result<impl Iterator<Item = &str> + Clone, Fault
     Ok(target.into_iter().chain(header))
 }
 
-/// Whether a page is from the requested host: one that an upstream serves through us.
+/// Whether `origin` is a page of the requested host, which an upstream serves through baton.
 fn is_page_of<'a>(mut names: impl Iterator<Item = &'a str> + Clone, origin: &str) -> bool {
     let page = origin.split_once("://").map(|(_, host)| host);
     page.is_some_and(|page| {
@@ -187,7 +191,7 @@ mod tests {
             (&[("sec-fetch-site", "same-origin")], true),
             (&[("sec-fetch-site", "cross-site")], false),
             (&[("sec-fetch-site", "same-site")], false),
-            (&[("origin", "http://localhost:8787")], true), // a page that an upstream serves through us
+            (&[("origin", "http://localhost:8787")], true), // a page that an upstream serves through baton
             (&[("origin", "http://localhost:3000")], true),
             (&[("origin", "app://obsidian.md"), ("sec-fetch-site", "cross-site")], true),
             (&[("origin", "https://evil.example")], false),

@@ -1,5 +1,6 @@
-//! Which headers of a request and of a response are passed on. New maps are built by filtering, since
-//! taking names out of a `HeaderMap` disturbs the order of the rest.
+//! Filters of request and response headers.
+//!
+//! New maps are built by filtering, because removing names from a `HeaderMap` disturbs the order of the rest.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -8,7 +9,8 @@ use baton_core::record::WireId;
 use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
 
-/// Meant for one connection only (RFC 9110 section 7.6.1), besides what `Connection` names.
+/// Whether a header applies to one connection only (RFC 9110, section 7.6.1), apart from those that
+/// `Connection` names.
 fn is_hop_by_hop(name: &str) -> bool {
     matches!(
         name,
@@ -25,15 +27,15 @@ fn is_hop_by_hop(name: &str) -> bool {
     )
 }
 
-/// Headers that the client library sets for upstream, or that are never sent on.
+/// Whether the client library sets a header itself, or baton never forwards it.
 fn is_remade(name: &str) -> bool {
     matches!(name, "host" | "content-length" | "expect")
 }
 
-/// What a load balancer in front of the proxy may have added: the agent's address is none of upstream's business.
+/// Forwarding headers that a load balancer may have added. Upstream must not learn the agent's address.
 const FORWARDING: &[&str] = &["forwarded", "x-real-ip", "x-forwarded-"];
 
-/// Bound to one attempt. A later leg is another request and must not share them.
+/// Whether a header is bound to one attempt. A later leg is another request and must not repeat it.
 fn is_per_attempt(name: &str) -> bool {
     matches!(
         name,
@@ -41,7 +43,7 @@ fn is_per_attempt(name: &str) -> bool {
     )
 }
 
-/// True of the bytes that upstream sent, and of no others.
+/// Whether a header describes exactly the bytes that upstream sent.
 fn is_bound_to_body(name: &str) -> bool {
     matches!(
         name,
@@ -49,62 +51,64 @@ fn is_bound_to_body(name: &str) -> bool {
     )
 }
 
-/// Sent to the agent, names another host than the one it is connected to.
+/// Response header that names another host than the one the agent is connected to.
 const ABOUT_THE_HOST: &str = "alt-svc";
 
-/// The header in which an agent declares the windows of its models. Like all headers of ours it goes no further.
+/// Header that declares the windows of the agent's models. No `x-baton-` header is forwarded.
 pub const DECLARED_WINDOWS: &str = "x-baton-window";
 
-/// The header in which an agent declares the topic of its handoffs.
+/// Header that declares the topic of the agent's handoffs.
 pub const DECLARED_TOPIC: &str = "x-baton-topic";
 
-/// Whether a request gets the tool: `off`, or [`SHADOW`].
+/// Header that decides whether a request gets the tool: `off`, or [`SHADOW`].
 pub const HANDOFF: &str = "x-baton-handoff";
 
-/// Whether a request gets no tool of ours.
+/// Whether a request declines baton's tools.
 pub fn is_off(headers: &HeaderMap) -> bool {
     value(headers, HANDOFF).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"))
 }
 
-/// Whether a request is no step of the task, by Claude Code's own header, where it is configured to send it.
+/// Whether a request is a side call instead of a step of the task.
+///
+/// Reads a header that Claude Code sends if it is configured to.
 pub fn is_side_call(headers: &HeaderMap) -> bool {
     let class = text(headers, "x-claude-code-request-class");
     matches!(class, Some("compaction" | "auxiliary"))
 }
 
-/// Everything is relayed as it is, and what would have been done is noted.
+/// Value of [`HANDOFF`] for shadow mode: baton relays everything unchanged and only records its decisions.
 pub const SHADOW: &str = "shadow";
 
 /// The header with the id of the `baton run` that started the agent.
 pub const RUN: &str = "x-baton-run";
 
-/// Headers that the requests of subagents alone have: Claude Code's, Codex's, OpenCode's.
+/// Headers that only requests of subagents have: Claude Code's, Codex's, OpenCode's.
 const OF_SUBAGENTS: [&str; 3] = [
     "x-claude-code-agent-id",
     "x-openai-subagent",
     "x-parent-session-id",
 ];
 
-/// Whether a subagent sends the request.
+/// Whether the request comes from a subagent.
 pub fn is_of_subagent(headers: &HeaderMap) -> bool {
     OF_SUBAGENTS.iter().any(|name| value(headers, name).is_some())
 }
 
-/// How a request is changed on its way upstream.
+/// Circumstances of a request that change its headers on the way upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
-    /// The response will be read, so upstream is asked not to compress it.
+    /// baton reads the response, so upstream is asked not to compress it.
     pub read: bool,
-    /// The body is sent as plain text whatever the agent's `content-encoding` was.
+    /// The body is sent as plain text, whatever the agent's `content-encoding` was.
     pub plain: bool,
-    /// A leg after the first.
+    /// The request is a leg after the first.
     pub later_leg: bool,
-    /// A request besides the one that carries the agent's message.
+    /// The request is sent in addition to the one that carries the agent's message.
     pub added: bool,
 }
 
 impl Sending {
-    /// A leg after the first, which is read. `added`: another request carries the agent's message.
+    /// Settings of a leg after the first. `added` is true if another request carries the agent's message.
     pub(crate) fn later(added: bool) -> Self {
         Self {
             read: true,
@@ -115,10 +119,10 @@ impl Sending {
     }
 }
 
-/// Says whether a user or the agent began a request. GitHub Copilot charges those of a user.
+/// Header that tells whether a user or the agent began a request. GitHub Copilot charges for those of a user.
 const INITIATOR: &str = "x-initiator";
 
-/// The agent's headers for upstream, where they go with `target`. The proxy's own client key is out of them already.
+/// Builds the headers of a request to `target` on the upstream. The agent's no longer hold baton's client key.
 pub fn onward(
     agent: &HeaderMap,
     upstream: &UpstreamConfig,
@@ -129,6 +133,7 @@ pub fn onward(
     let mut out = HeaderMap::with_capacity(agent.len() + 4);
     for (name, value) in agent {
         let text = name.as_str();
+        // Sent in addition to the agent's request, so it must not be charged as the user's.
         if sending.added && text == INITIATOR {
             out.insert(name.clone(), HeaderValue::from_static("agent"));
             continue;
@@ -152,7 +157,7 @@ pub fn onward(
     out
 }
 
-/// The config's key and headers for this upstream, in place of the agent's.
+/// Adds the configured key and headers of this upstream, replacing the agent's.
 fn own_credentials(out: &mut HeaderMap, upstream: &UpstreamConfig, of: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {
         let KeyHeader { name, prefix } = wire(of).facts().key_header(target, key.reveal());
@@ -173,7 +178,7 @@ fn secret_value(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Upstream's headers for the agent. `changed`: the body may differ from what upstream sent.
+/// Builds the headers for the agent from upstream's. `changed` is true if the body may differ from upstream's.
 pub fn back(upstream: &HeaderMap, changed: bool) -> HeaderMap {
     let named = connection_names(upstream);
     let mut out = HeaderMap::with_capacity(upstream.len() + 4);
@@ -193,18 +198,20 @@ pub fn back(upstream: &HeaderMap, changed: bool) -> HeaderMap {
     out
 }
 
-/// The value of `name` (lower case), the first one where there are several. A map's own search hashes the name, which
-/// takes longer than to pass by the dozen or two that agents send.
+/// Returns the first value of `name`, which must be in lower case.
+///
+/// The map's own search hashes the name, which takes longer than a pass over the dozen or two headers that
+/// agents send.
 pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
     headers.iter().find(|(n, _)| n.as_str() == name).map(|(_, v)| v)
 }
 
-/// The same as text; `None` also where it is none.
+/// Like [`value`], but as a string. `None` if the header is missing or is not visible ASCII.
 pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     value(headers, name)?.to_str().ok()
 }
 
-/// The `baton run` whose session a request belongs to. Subagents have no session of their own.
+/// Returns the `baton run` whose session a request belongs to. Subagents have no session of their own.
 pub fn run(headers: &HeaderMap) -> Option<String> {
     text(headers, RUN)
         .filter(|_| !is_of_subagent(headers))
@@ -227,7 +234,7 @@ pub fn is_stream(headers: &HeaderMap) -> bool {
     media_type(headers).is_some_and(|kind| STREAMS.iter().any(|s| kind.eq_ignore_ascii_case(s)))
 }
 
-/// Has proxies between us and the agent pass a stream on as it arrives.
+/// Tells intermediate proxies to pass a stream on as it arrives.
 pub fn unbuffered(out: &mut HeaderMap) {
     out.entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-cache"));
@@ -249,6 +256,7 @@ fn connection_names(headers: &HeaderMap) -> Vec<String> {
         .filter_map(|v| v.to_str().ok())
         .flat_map(|v| v.split(','))
         .map(|n| n.trim().to_ascii_lowercase())
+        // `close` is not a header, and `content-type` is end-to-end: without it the body could not be read.
         .filter(|n| !n.is_empty() && n != "close" && n != "content-type")
         .collect()
 }

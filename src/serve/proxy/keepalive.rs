@@ -1,4 +1,4 @@
-//! When a keep-alive is due: nothing was sent to the agent for as long as the config says.
+//! Timer for keep-alives, which are due when the agent was sent nothing for the configured interval.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,31 +6,32 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// Becomes ready whenever a keep-alive is due.
+/// Timer that becomes ready whenever a keep-alive is due.
 pub(crate) struct KeepAlive {
     every: Duration,
-    /// `None`: the silence has just begun.
+    /// `None` if the silence has just begun.
     due: Option<Pin<Box<Sleep>>>,
 }
 
 impl KeepAlive {
-    /// The first one is due after a silence.
+    /// Creates a timer whose first keep-alive is due after a silence.
     pub(crate) fn new(every: Duration) -> Self {
         Self { every, due: None }
     }
 
-    /// The first one is due at once.
+    /// Creates a timer whose first keep-alive is due at once.
     pub(crate) fn at_once(every: Duration) -> Self {
         let due = Some(Box::pin(tokio::time::sleep(Duration::ZERO)));
         Self { every, due }
     }
 
-    /// Something was sent: the silence starts again.
+    /// Restarts the silence after something was sent.
     pub(crate) fn sent(&mut self) {
         self.due = None;
     }
 
-    /// Ready where one is due. A wire that has nothing to emit yet is polled again later, and not at once.
+    /// Becomes ready when a keep-alive is due. The interval restarts, so a wire with nothing to emit is not
+    /// polled at once.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let every = self.every;
         let due = self

@@ -1,5 +1,6 @@
-//! A minimum rate for agents' request bodies. Without it a few agents that send a byte now and then could hold all
-//! exchange permits.
+//! Minimum rate of agents' request bodies.
+//!
+//! Without it, a few agents that send a byte now and then could hold all exchange permits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +13,12 @@ use tokio::time::{Instant, Sleep};
 
 use crate::state::config::LimitConfig;
 
-/// Why no more of an agent's body comes.
+/// Reason why an agent's body ends early.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// The rate fell below the minimum.
     Slow,
-    /// The connection broke off, or the framing.
+    /// The connection or its framing broke.
     Broken(hyper::Error),
 }
 
@@ -30,27 +31,28 @@ impl std::fmt::Display for Stopped {
     }
 }
 
-// Without a source: the text above is what is reported.
+// Without a source: the message above is the one to report.
 impl std::error::Error for Stopped {}
 
-/// The body. It must bring `least` bytes in each window of time that is spent on waiting for it; time in which nobody
-/// asks for more is not counted.
+/// Request body with a minimum rate.
+///
+/// The body must bring `least` bytes in each window of waiting time. Time without a poll does not count.
 pub(super) struct MinRateBody {
     body: Incoming,
     least: u64,
     window: Duration,
-    /// Bytes in this window.
+    /// Bytes received in this window.
     came: u64,
     /// Time waited in this window.
     waited: Duration,
-    /// Since when nothing has been there.
+    /// Start of the current wait, if no data is available.
     since: Option<Instant>,
-    /// When the window is over if nothing more comes.
+    /// Timer for the end of the window if nothing more arrives.
     over: Option<Pin<Box<Sleep>>>,
 }
 
 impl MinRateBody {
-    /// With a minimum rate in bytes per second; 0 requires a byte in each window.
+    /// Wraps `body` with the configured rate in bytes per second. A rate of 0 still requires a byte in each window.
     pub(super) fn new(body: Incoming, limits: &LimitConfig) -> Self {
         let window = limits.waits.rate_window;
         let least = (limits.body_rate as u64).saturating_mul(window.as_millis() as u64) / 1000;
@@ -73,7 +75,7 @@ impl MinRateBody {
         self.body.is_end_stream()
     }
 
-    /// The next piece, which is not empty; `None` at the end.
+    /// Returns the next non-empty piece, or `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, Stopped>> {
         std::future::poll_fn(|cx| self.poll_data(cx)).await
     }
@@ -84,7 +86,7 @@ impl MinRateBody {
                 Poll::Pending => return self.poll_window(cx).map(|()| Some(Err(Stopped::Slow))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(Stopped::Broken(error)))),
-                // Trailers are used by no provider.
+                // No provider uses trailers.
                 Poll::Ready(Some(Ok(frame))) => {
                     match frame.into_data().ok().filter(|data| !data.is_empty()) {
                         Some(data) => {
@@ -104,12 +106,12 @@ impl MinRateBody {
             self.waited += since.elapsed();
         }
         if self.waited >= self.window {
-            // Nobody polled when the window was over, so the time of arrival is unknown.
+            // Nobody polled when the window ended, so the time of arrival is unknown: a new window begins.
             (self.came, self.waited) = (0, Duration::ZERO);
         }
     }
 
-    /// Poll this while no data is available. Ready when a window has ended with too little data.
+    /// Polls the window while no data is available. Ready when a window has ended with too little data.
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut since = *self.since.get_or_insert_with(Instant::now);
         loop {

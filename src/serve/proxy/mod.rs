@@ -1,5 +1,7 @@
-//! The HTTP side of the proxy: sockets, bodies, headers, upstreams. It knows which paths carry transcripts; the handler that
-//! the composition root gives it reads what is in them.
+//! HTTP side of the proxy: sockets, bodies, headers, upstreams.
+//!
+//! This module finds out which requests carry a transcript. Reading the transcript is left to the handler
+//! that the composition root supplies.
 //!
 //! ```text
 //! server ─► handle ─► route, admit ─► body ─► handler ──► upstream
@@ -79,43 +81,43 @@ use baton_core::wire::Operation;
 
 pub use self::budget::Budget;
 
-/// The response to a request, in progress.
+/// Future of the response to one request.
 pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
 
-/// Answers requests whose transcript is read.
+/// Handler of requests whose transcript baton reads.
 pub trait TranscriptHandler: Send + Sync {
-    /// The response to a request with this body.
+    /// Starts to answer a request whose body has been collected.
     fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering;
 }
 
-/// What the HTTP side takes from the composition root.
+/// Dependencies that the composition root supplies.
 pub struct GatewayParts {
     /// The checked config.
     pub config: Arc<Config>,
-    /// Has the ids of responses that upstream stores.
+    /// Store that maps response ids between agent and upstream.
     pub store: SharedStore,
-    /// Gets a copy of what goes by.
+    /// Journal that receives a copy of the traffic.
     pub journal: Recorder,
-    /// Removes credentials from the names of requests.
+    /// Removes credentials from the paths that name exchanges.
     pub redactor: Redactor,
-    /// The memory of requests' bodies.
+    /// Memory budget of request bodies and of responses that are read whole.
     pub bodies: Budget,
-    /// Gets one event for each exchange.
+    /// Hook that receives one event per exchange.
     pub events: EventHook,
-    /// Answers what carries a transcript.
+    /// Handler of requests with a transcript.
     pub handler: Arc<dyn TranscriptHandler>,
 }
 
-/// The HTTP side of the proxy, which all its requests share.
+/// HTTP side of the proxy, shared by all requests.
 pub struct Gateway {
     parts: GatewayParts,
-    /// A client for each upstream.
+    /// One client per upstream.
     upstreams: Upstreams,
     admission: Admission,
 }
 
 impl Gateway {
-    /// Prepares clients for all upstreams; opens no connection.
+    /// Prepares a client for each upstream without opening a connection.
     ///
     /// # Errors
     /// TLS to the upstreams cannot be set up.
@@ -127,7 +129,9 @@ impl Gateway {
         })
     }
 
-    /// The gateway of another config. It shares the places of exchanges with this one.
+    /// Creates a gateway for another config that shares this one's exchange permits.
+    ///
+    /// Exchanges that still run under the old config keep counting against the limit.
     ///
     /// # Errors
     /// TLS to the upstreams cannot be set up.
@@ -139,7 +143,7 @@ impl Gateway {
         })
     }
 
-    /// Free permits for exchanges.
+    /// Number of free exchange permits.
     pub fn free_exchanges(&self) -> usize {
         self.admission.exchanges.available_permits()
     }
@@ -152,26 +156,26 @@ pub struct RequestContext {
     pub id: String,
     /// Name of the client, or `local`.
     pub principal: String,
-    /// The upstream that it goes to.
+    /// Upstream that receives the request.
     pub upstream: Arc<Upstream>,
-    /// The wire, where it is known. It is, for every call that carries a transcript.
+    /// Wire of the request, if known. Always `Some` for a call that carries a transcript.
     pub wire: Option<WireId>,
-    /// What the request asks for; `None`: nothing with a transcript.
+    /// Operation that the request asks for. `None` if it carries no transcript.
     pub operation: Option<Operation>,
     /// The agent's method.
     pub method: Method,
-    /// Path and query, without `/u/NAME` and the proxy's own client key, as the agent wrote them.
+    /// Path and query as the agent wrote them, without `/u/NAME` and without baton's client key.
     pub target: String,
-    /// The agent's headers, all of them but those with the proxy's own client key.
+    /// The agent's headers, except those that carry baton's client key.
     pub headers: HeaderMap,
-    /// Records the exchange's event.
+    /// Recorder of the exchange's event.
     pub recorder: ExchangeRecorder,
-    /// Takes copies for the journal.
+    /// Recording of this exchange for the journal.
     pub recording: Recording,
 }
 
 impl RequestContext {
-    /// The same, of which nothing is recorded.
+    /// Returns a copy of this context with recording disabled.
     pub fn silent(&self) -> Self {
         Self {
             recorder: ExchangeRecorder::silent(),
@@ -180,7 +184,7 @@ impl RequestContext {
         }
     }
 
-    /// The context of a request of baton's own, recorded as an exchange by itself.
+    /// Creates the context of a request that baton itself sends, recorded as a separate exchange.
     pub fn recorded(&self, dormant: &DormantRecorder, route: &str, journal: &Recorder) -> Self {
         let id = uuid::Uuid::now_v7().to_string();
         Self {
@@ -191,12 +195,14 @@ impl RequestContext {
         }
     }
 
-    /// The wire whose shape errors of our own take, and whose header the upstream's key goes into.
+    /// Wire that shapes baton's error responses and selects the header for the upstream's key.
+    ///
+    /// Falls back to Chat Completions if the wire is unknown.
     pub fn shape(&self) -> WireId {
         self.wire.unwrap_or(WireId::OpenaiChat)
     }
 
-    /// The agent's headers as they go to the upstream.
+    /// Builds the headers to send upstream.
     pub fn onward(&self, sending: Sending) -> HeaderMap {
         headers::onward(
             &self.headers,
@@ -206,14 +212,15 @@ impl RequestContext {
         )
     }
 
-    /// An error of our own as the response.
+    /// Builds an error response in the shape of the wire.
     pub fn refuse(&self, fault: Fault) -> Response<ResponseBody> {
         refuse(&self.recorder, self.shape(), &fault)
     }
 }
 
-/// Names the exchange in the response's headers, its handoff, and why it did not get the tool. The recorder knows them also
-/// where an answer failed before its first byte and was replaced.
+/// Adds the exchange id, the handoff and the reason for a missing tool to the response headers.
+///
+/// The recorder still holds these values if a response failed before its first byte and was replaced.
 fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
     let (pinned, untooled) = recorder.read(|e| (e.pinned.clone(), e.untooled));
     let named = [
@@ -228,11 +235,15 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
     }
 }
 
-/// Answers one request. The response's body carries the recorder and the permit; dropping this future or the body
-/// ends the exchange where it is.
+/// Answers one request.
+///
+/// The response body carries the recorder and the permit. Dropping this future or that body ends the exchange
+/// at the point it has reached.
 pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
+    // Declarations leave the path first, so that routing sees the agent's own path.
     declared::take_from_path(&mut parts);
+    // Answered without admission: a browser has no client key, and the page is not an exchange.
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
         return welcome::answer(
             &parts,
@@ -248,6 +259,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let recording = gateway.parts.journal.exchange(&id);
     let shape = route.shape();
     let mut permit = None;
+    // Checked before waiting for a permit: a request that is refused anyway must not wait.
     let admitted = match gateway.admission.admit(&gateway.upstreams, &parts, route) {
         Ok(admitted) => gateway.admission.place(limits.waits.place).await.map(|place| {
             permit = Some(place);
@@ -275,18 +287,19 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
                 recorder: recorder.clone(),
                 recording: recording.clone(),
             };
-            // Its state is large, and of an allocation of both together less would be used again while answers
-            // stream: 4 MiB at a thousand.
+            // Boxed: this state is large. In one allocation with the caller's state, less of it would be
+            // reused while responses stream, about 4 MiB per thousand streams.
             Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
-            // Whoever names no host need not send a body to learn it.
+            // Without a valid host the body is not drained: the sender need not upload it to learn of the error.
             if fault.code != Code::BAD_HOST {
                 body::discard(&parts.headers, body).await;
             }
             refuse(&recorder, shape, &fault)
         }
     };
+    // Until the head is sent, a body that fails at once can still become an error status.
     let (head, body) = response.into_parts();
     let mut response = match body.begun().await {
         Ok(body) => Response::from_parts(head, body),
@@ -301,8 +314,9 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     response.map(|body| body.guarded(recorder, shown, permit))
 }
 
-/// Transcripts are read, everything else is relayed; so is what cannot be read.
+/// Hands a readable transcript to the handler and relays every other request.
 async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+    // Only a POST carries a transcript: the warning would be wrong for other methods.
     let unmodifiable =
         Unmodifiable::from_request(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
     if let Some(unmodifiable) = unmodifiable {
@@ -358,13 +372,13 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
 
 fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response<ResponseBody> {
     if fault.code == Code::UPGRADE {
-        // By design: the agent falls back to HTTP at once. It is not a failure of anything.
+        // Expected: the agent falls back to HTTP at once. Nothing failed, so no event is recorded.
         tracing::debug!(code = fault.code.name, "refused");
         recorder.forget();
         return fault.response(shape);
     }
     tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
-    // An agent that broke off its own request gets no response.
+    // An agent that aborted its upload never sees this response: the exchange was cancelled, not refused.
     let outcome = match fault.code {
         Code::BODY_BROKEN => ExchangeOutcome::Cancelled,
         _ => ExchangeOutcome::Refused,

@@ -1,4 +1,4 @@
-//! What is recorded of an agent's request: facts of its event with their log lines, and the journal's copy.
+//! Records an agent's request: facts of its event with their log lines, and the journal's copy.
 
 use super::{RequestContext, headers};
 use crate::state::journal::{PackedHeaders, ReceivedRequest};
@@ -9,7 +9,7 @@ use baton_core::record::is_topic;
 use baton_core::wire::{LegReport, LocatedBody, Operation, View};
 
 impl RequestContext {
-    /// The topic that the request declares.
+    /// Valid topic that the request declares.
     pub(crate) fn declared_topic(&self) -> Option<&str> {
         headers::text(&self.headers, headers::DECLARED_TOPIC).filter(|name| is_topic(name))
     }
@@ -20,7 +20,7 @@ impl RequestContext {
         self.recorder.note(|e| e.topic = topic);
     }
 
-    /// Records what a notice of a full context has led to.
+    /// Records the outcome of a notice about a full context.
     pub(crate) fn note_nudge(&self, outcome: NudgeOutcome) {
         self.recorder.note(|e| e.nudges.push(outcome));
         if outcome.stops() {
@@ -29,7 +29,7 @@ impl RequestContext {
         }
     }
 
-    /// Records that `lost` of what was put into transcripts had to be left out. `field`: their number in the event.
+    /// Records that `lost` inserted items had to be left out. `field` selects their number in the event.
     pub(crate) fn note_lost(
         &self,
         what: &str,
@@ -47,7 +47,7 @@ impl RequestContext {
         }
     }
 
-    /// Counts a leg that has ended.
+    /// Counts an ended leg.
     pub(crate) fn count_leg(&self, report: &LegReport) {
         let dropped = report.dropped_thinking;
         self.recording.counted(report.usage, report.stop);
@@ -62,7 +62,9 @@ impl RequestContext {
         }
     }
 
-    /// The request for the journal. `original`: the transcript as the agent sent it, where baton has changed it since.
+    /// Builds the journal's copy of the request.
+    ///
+    /// `original` is the transcript as the agent sent it, if baton has changed it since.
     pub(crate) fn received(
         &self,
         view: &View,

@@ -1,4 +1,4 @@
-//! The relay: requests that the proxy does not read, and their responses, pass through byte for byte.
+//! Relay: passes requests that baton does not read, and their responses, through byte for byte.
 
 use http::Response;
 use http::response::Parts;
@@ -12,10 +12,10 @@ use super::upload::RopeBody;
 use super::upstream::UpstreamResult;
 use crate::state::telemetry::ExchangeOutcome;
 
-/// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
+/// Relays a request while the agent still sends it, and the response while upstream still sends it.
 pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
     if body.is_end_stream() {
-        // An empty body is buffered at once, and can be sent again if the connection was stale.
+        // An empty body counts as buffered, so it can be sent again if the connection was stale.
         ctx.recorder.request_read(0);
         return send(&ctx, Sending::default(), RopeBody::default()).await;
     }
@@ -30,7 +30,7 @@ pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<Resp
     answer(&ctx, sent)
 }
 
-/// Sends a buffered body and passes the answer back.
+/// Sends a buffered body and relays the response.
 pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<ResponseBody> {
     ctx.recorder.leg_sent(body.left());
     let headers = || ctx.onward(sending);
@@ -41,7 +41,7 @@ pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Res
     answer(ctx, sent)
 }
 
-/// Upstream's answer unchanged, whatever it is; or the response for the fault.
+/// Relays upstream's response unchanged, whatever its status, or builds the response for the fault.
 pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBody> {
     let response = match sent {
         Ok(response) => response,
@@ -57,7 +57,7 @@ pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBo
     headed(&parts, false, ResponseBody::stream(body))
 }
 
-/// A response with the status and headers of upstream's. `changed`: the body may differ from what upstream sent.
+/// Creates a response with upstream's status and headers. `changed` is true if the body may differ from upstream's.
 pub fn headed(upstream: &Parts, changed: bool, body: ResponseBody) -> Response<ResponseBody> {
     let mut out = Response::new(body);
     *out.status_mut() = upstream.status;

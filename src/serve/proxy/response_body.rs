@@ -1,5 +1,7 @@
-//! The body of a response to the agent. The server polls it, and it polls its source directly, with no task and no
-//! channel in between. Dropping it drops the upstream connection with it.
+//! Body of a response to the agent.
+//!
+//! The server polls the body, which polls its source directly: there is neither a task nor a channel in
+//! between. Dropping the body also drops the upstream connection.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,22 +19,24 @@ use super::fault::{Code, Fault};
 use crate::state::journal::BodyCapture;
 use crate::state::telemetry::ExchangeOutcome;
 
-/// A merged or otherwise computed stream.
+/// Boxed stream, merged or otherwise computed.
 pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = Fault> + Send>>;
 
-/// The body that the agent gets.
+/// Response body for the agent.
 pub struct ResponseBody {
     source: ResponseSource,
-    /// What was polled before the head was sent; `Some(None)`: the end.
+    /// Frame polled before the head was sent. `Some(None)` is the end of the body.
     ahead: Option<Option<Frame<Bytes>>>,
-    /// How the source failed, until the server has flushed what came before.
+    /// Fault of the source, held back until the server has flushed earlier data.
     failed: Option<Fault>,
     guard: Option<ExchangeGuard>,
     handed_over: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// How long a response's head waits for the first piece of its body. A broken body is mostly broken from its first byte
-/// on, which comes with the head; until the head is sent, a status can report it.
+/// Maximum wait of a response head for the first piece of its body.
+///
+/// A broken body is mostly broken from its first byte on, which comes with the head. Until the head is sent,
+/// a status can report it.
 const FIRST_PIECE: Duration = Duration::from_millis(250);
 
 enum ResponseSource {
@@ -47,15 +51,16 @@ impl From<String> for ResponseBody {
 }
 
 impl ResponseBody {
-    /// A complete body.
+    /// Creates a complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::new(ResponseSource::Whole(
             Some(bytes.into()).filter(|b| !b.is_empty()),
         ))
     }
 
-    /// A stream, of upstream or of our own making. An error or a panic ends the connection to the agent without a
-    /// proper end of the body.
+    /// Creates a streamed body, from upstream or synthetic.
+    ///
+    /// An error or a panic ends the connection to the agent without a proper end of the body.
     pub fn stream(body: impl Body<Data = Bytes, Error = Fault> + Send + 'static) -> Self {
         Self::new(ResponseSource::Stream(Box::pin(body)))
     }
@@ -70,7 +75,7 @@ impl ResponseBody {
         }
     }
 
-    /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped.
+    /// Calls `then` when the server has taken the last byte. If the agent leaves earlier, `then` is only dropped.
     pub(crate) fn on_sent(self, then: impl FnOnce() + Send + 'static) -> Self {
         Self {
             handed_over: Some(Box::new(then)),
@@ -78,7 +83,7 @@ impl ResponseBody {
         }
     }
 
-    /// Waits shortly for the first piece; returns the fault if there will be none.
+    /// Waits briefly for the first piece. Returns the fault if there will be none.
     pub(super) async fn begun(mut self) -> Result<Self, Fault> {
         if self.is_end_stream() || matches!(self.source, ResponseSource::Whole(_)) {
             return Ok(self);
@@ -92,7 +97,7 @@ impl ResponseBody {
         Ok(self)
     }
 
-    /// Counts into `recorder`, copies into `shown` and holds `permit` until the body is dropped.
+    /// Counts bytes in `recorder`, copies them into `shown`, and holds `permit` until the body is dropped.
     pub(super) fn guarded(
         self,
         recorder: ExchangeRecorder,
@@ -120,14 +125,18 @@ impl ResponseBody {
         match &mut self.source {
             ResponseSource::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             ResponseSource::Stream(body) => {
+                // A panic becomes a fault, so that the exchange is recorded as truncated and other
+                // connections stay intact.
                 let polled = catch_unwind(AssertUnwindSafe(|| body.as_mut().poll_frame(cx)));
                 polled.unwrap_or_else(|_| Poll::Ready(Some(Err(Code::INTERNAL.into()))))
             }
         }
     }
 
-    /// Polls the source, and returns a fault one poll late. On a fault the server drops the connection with all that it has
-    /// not written yet, the head included: the agent would get an empty reply. While the body is pending the server flushes.
+    /// Polls the source, and returns a fault one poll late.
+    ///
+    /// On a fault the server drops the connection with everything not yet written, including the head: the
+    /// agent would get an empty reply. While the body is pending, the server flushes.
     fn poll_flushed(&mut self, cx: &mut Context<'_>) -> PolledFrame {
         if let Some(fault) = self.failed.take() {
             return Poll::Ready(Some(Err(fault)));
@@ -150,7 +159,7 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = self.poll_flushed(cx);
         if let Poll::Ready(frame) = &polled {
-            // The server does not ask for the end of a body whose length it knows.
+            // The server does not poll for the end of a body whose length it knows.
             let ended = frame.is_none() || self.is_end_stream();
             if let Some(guard) = &mut self.guard {
                 guard.saw(frame.as_ref(), ended);
@@ -196,9 +205,9 @@ impl Body for ResponseBody {
     }
 }
 
-/// Lives as long as the body does.
+/// State that lives as long as the body.
 struct ExchangeGuard {
-    /// Dropped before the recorder, so that the exchange's end is noted last.
+    /// Dropped before the recorder, so that the end of the exchange is recorded last.
     shown: BodyCapture,
     recorder: ExchangeRecorder,
     _permit: Option<OwnedSemaphorePermit>,
@@ -225,6 +234,7 @@ impl ExchangeGuard {
 impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         self.recorder.note(|e| e.response_bytes = self.sent);
+        // A body that is dropped before its end leaves the outcome as decided, or `Cancelled`.
         if self.ended {
             self.shown.ended();
             self.recorder.decide(ExchangeOutcome::Complete);

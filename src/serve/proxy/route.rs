@@ -1,5 +1,7 @@
-//! The destination of a request: a pure function of its path and headers. The agent's own path and query are appended
-//! to the upstream's base URL byte for byte. The one exception is the table of accounts.
+//! Destination of a request: a pure function of its path and headers.
+//!
+//! The agent's path and query are appended to the upstream's base URL byte for byte. The one exception is the
+//! table of accounts.
 
 mod vendors;
 
@@ -15,31 +17,34 @@ use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 use baton_core::wire::Operation;
 
-/// Where a request goes.
+/// Destination of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Name of the upstream; the config may not know it.
+    /// Name of the upstream, which the config may lack.
     pub upstream: String,
-    /// The wire, where path, headers or config determine it.
+    /// Wire, if path, headers or config determine it.
     pub wire: Option<WireId>,
-    /// What it asks of its wire; `None`: nothing with a transcript that the proxy must read.
+    /// Operation that the request asks of its wire. `None` if it has no transcript that baton must read.
     pub operation: Option<Operation>,
-    /// Path and query to append to the upstream's base URL, as the agent wrote them, or as the table of accounts says.
+    /// Path and query to append to the upstream's base URL, as the agent wrote them or as the table of
+    /// accounts maps them.
     pub target: String,
     /// Whether the path names the upstream, as `/u/NAME/…`.
     pub named: bool,
-    /// The upstream of the vendor whose path this is, if the config has none of that name.
+    /// Upstream of the vendor whose path this is, if it is not configured.
     pub missing: Option<&'static str>,
 }
 
 impl Route {
-    /// The wire whose shape errors of our own take.
+    /// Wire that shapes baton's error responses.
     pub fn shape(&self) -> WireId {
         self.wire.unwrap_or(WireId::OpenaiChat)
     }
 
-    /// Why the request must not be sent to the upstream that was found for it: it would take a path or a credential to
-    /// another vendor. The reason names no part of the credential. Headers for which `is_local` holds are not sent upstream.
+    /// Reason why the request must not go to the upstream that was found for it.
+    ///
+    /// `Some` if a path or a credential would reach another vendor. The reason names no part of the
+    /// credential. Headers for which `is_local` holds are not sent upstream.
     pub(super) fn misdirection(
         &self,
         upstream: &UpstreamConfig,
@@ -53,7 +58,7 @@ impl Route {
                 "the path is one of `{missing}`, which is not configured, and `{name}` is {vendor_name}"
             ));
         }
-        // With a key of the upstream's own, none of the agent's is sent.
+        // The configured key replaces the agent's credentials, so none of them can reach another vendor.
         if upstream.api_key.is_some() {
             return None;
         }
@@ -66,19 +71,20 @@ impl Route {
     }
 }
 
-/// How a path is compared with a row of [`ENDPOINTS`].
+/// Pattern of a path in [`ENDPOINTS`].
 enum Path {
-    /// The end of the path. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
+    /// End of the path. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
     Ends(&'static str),
-    /// A Google style method of a model whose publisher's directory is this: `…/models/NAME:method`, or of a model
-    /// of one's own (`tunedModels`, `endpoints`).
+    /// Method of a model in the style of Google, `…/models/NAME:method`, with its publisher's directory.
+    ///
+    /// Includes custom models (`tunedModels`, `endpoints`).
     Method(&'static str, &'static str),
 }
 
-/// WorkingDirs that a Google style path names a model in.
+/// Directories that contain the model's name in a path in the style of Google.
 const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
-/// A call with a transcript.
+/// Wire and operation of a call with a transcript.
 type Call = (WireId, Operation);
 
 const MESSAGES: Call = (WireId::Anthropic, Operation::Generate);
@@ -91,7 +97,7 @@ const CONTENT: Call = (WireId::Gemini, Operation::Generate);
 const COUNT_CONTENT: Call = (WireId::Gemini, Operation::Count);
 const CHAT: Call = (WireId::Ollama, Operation::Generate);
 
-/// Calls with a transcript, known by their path. The first match counts.
+/// Calls with a transcript, by path. The first match counts.
 const ENDPOINTS: &[(Path, Call)] = &[
     (Path::Ends("/v1/messages"), MESSAGES),
     (Path::Ends("/v1/messages/count_tokens"), COUNT_MESSAGES),
@@ -100,6 +106,7 @@ const ENDPOINTS: &[(Path, Call)] = &[
     (Path::Ends("/responses/input_tokens"), COUNT_RESPONSES),
     (Path::Ends("/responses/compact"), COMPACT),
     (Path::Ends("/api/chat"), CHAT),
+    // Precedes the method below, which would match as well.
     (
         Path::Ends("/publishers/anthropic/models/count-tokens:rawPredict"),
         COUNT_MESSAGES,
@@ -118,8 +125,9 @@ const ENDPOINTS: &[(Path, Call)] = &[
     (Path::Ends("/v1internal:countTokens"), COUNT_CONTENT),
 ];
 
-/// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
-/// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
+/// Calls with a transcript whose path does not identify the wire. They need an upstream with a configured wire.
+///
+/// Databricks and SageMaker use `…/invocations`, and some gateways have no version in the path.
 const UNAMBIGUOUS: &[(&str, Call)] = &[
     ("/invocations", COMPLETIONS),
     ("/messages", MESSAGES),
@@ -127,7 +135,7 @@ const UNAMBIGUOUS: &[(&str, Call)] = &[
     ("/chat", CHAT),
 ];
 
-/// Paths without a transcript that still identify their wire, by how they begin.
+/// Prefixes of paths without a transcript that still identify their wire.
 const FAMILIES: &[(&str, WireId)] = &[
     ("/v1/messages", WireId::Anthropic),
     ("/api/hello", WireId::Anthropic),
@@ -138,26 +146,28 @@ const FAMILIES: &[(&str, WireId)] = &[
     ("/openai/v1/responses", WireId::OpenaiResponses),
 ];
 
-/// An account whose calls are made at the paths of an API, but answered by another server at paths of its own.
+/// Kind of account whose calls use the paths of an API, but are answered by another server at other paths.
 struct Account {
-    /// The header by which the agent names it.
+    /// Header that names the account.
     header: &'static str,
-    /// How the agent's paths begin.
+    /// Prefix of the agent's paths.
     from: &'static str,
-    /// How the server's paths begin.
+    /// Prefix of the server's paths.
     to: &'static str,
 }
 
-/// Codex has one base URL for both of its sign-ins, and api.openai.com refuses the token of a ChatGPT plan. With a base URL
-/// in `/backend-api/codex` Codex 0.169 first asks chatgpt.com for the host of its workspace, and sends nothing if that fails.
+/// Known kinds of accounts.
+///
+/// Codex has one base URL for both of its sign-ins, and api.openai.com refuses the token of a ChatGPT plan.
+/// With a base URL in `/backend-api/codex`, Codex 0.169 first asks chatgpt.com for the host of its workspace,
+/// and sends nothing if that fails.
 const ACCOUNTS: &[Account] = &[Account {
     header: "chatgpt-account-id",
     from: "/v1/",
     to: "/backend-api/codex/",
 }];
 
-/// Vendors with paths of their own: how those begin, and the upstream that they go to where the config has one
-/// of that name.
+/// Path prefixes of vendors, with the upstream that serves them if it is configured.
 const VENDORS: &[(&str, &str)] = &[
     ("/backend-api/", "chatgpt"),
     ("/openai/", "azure"),
@@ -175,10 +185,10 @@ const VENDORS: &[(&str, &str)] = &[
     ("/api/version", "ollama"),
 ];
 
-/// The upstream of requests without a match.
+/// Upstream of requests without a match.
 const FALLBACK: &str = "openai";
 
-/// Wires whose upstream is not [`FALLBACK`] where the path names none.
+/// Wires whose upstream is not [`FALLBACK`] if the path names none.
 const HOMES: &[(WireId, &str)] = &[(WireId::Anthropic, "anthropic"), (WireId::Gemini, "gemini")];
 
 /// Headers that identify the API that an agent speaks.
@@ -187,15 +197,17 @@ const SIGNS: &[(&str, WireId)] = &[
     ("x-goog-api-key", WireId::Gemini),
 ];
 
-/// Finds the route of a request. Never fails: a request without a match goes to `openai`
-/// unchanged. Whether it may go there, `Route::misdirection`
-/// says.
+/// Finds the route of a request.
+///
+/// Never fails: a request without a match goes to `openai` unchanged. `Route::misdirection` decides whether
+/// it may go there.
 pub fn find(
     path_and_query: &PathAndQuery,
     headers: &HeaderMap,
     upstreams: &BTreeMap<String, UpstreamConfig>,
 ) -> Route {
     let whole = path_and_query.as_str();
+    // `/u/NAME` names an upstream explicitly, so the path is not mapped for an account.
     let (named, target) = match whole.strip_prefix("/u/") {
         Some(rest) => {
             let (name, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -210,6 +222,7 @@ pub fn find(
     let claimed = claim(path);
     let by_path = claimed.map(|(wire, _)| wire).or_else(|| family(path));
     let by_header = by_path.or_else(|| sign(headers));
+    // A credential decides only if neither path nor headers identify the wire.
     let holder = match by_header {
         Some(_) => None,
         None => vendors::deciding(query, headers, upstreams.get(FALLBACK)),
@@ -218,6 +231,7 @@ pub fn find(
     let vendor_path = VENDORS.iter().find(|(begin, _)| path.starts_with(begin));
     let vendor_path = vendor_path.map(|(_, vendor)| *vendor);
     let is_configured = |name: &&'static str| upstreams.contains_key(*name);
+    // The most specific hint wins: `/u/NAME`, the vendor's path, the wire, then the credential.
     let upstream = match named {
         Some(name) => name,
         None => vendor_path
@@ -227,7 +241,7 @@ pub fn find(
             .unwrap_or(FALLBACK),
     };
     let upstream = upstream.to_owned();
-    // The config knows better than headers, and a path of a wire's own better than the config.
+    // A path of one wire outranks the configured wire, which outranks prefixes, headers and credentials.
     let configured = upstreams.get(&upstream).and_then(|u| u.wire);
     let wire = claimed.map(|(wire, _)| wire).or(configured).or(recognised);
     let by_config = || {
@@ -250,8 +264,9 @@ pub fn find(
     }
 }
 
-/// Path and query at the server of the agent's account, if the request names one. Paths of other vendors have no account,
-/// and keys whose vendor is known are not the tokens of one.
+/// Maps path and query to the server of the agent's account, if the request names one.
+///
+/// Paths of other vendors have no account, and a key whose vendor is known is not an account's token.
 fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
     let moved = ACCOUNTS.iter().find_map(|account| {
         let rest = target.strip_prefix(account.from)?;
@@ -270,7 +285,7 @@ fn claim(path: &str) -> Option<Call> {
     first(ENDPOINTS, |shape| shape.matches(path))
 }
 
-/// What the first row says whose key fits.
+/// Returns the value of the first row whose key fits.
 fn first<K, V: Copy>(rows: &[(K, V)], fits: impl Fn(&K) -> bool) -> Option<V> {
     rows.iter().find(|(key, _)| fits(key)).map(|(_, value)| *value)
 }
@@ -297,8 +312,9 @@ fn sign(headers: &HeaderMap) -> Option<WireId> {
     first(SIGNS, |name| headers.contains_key(*name))
 }
 
-/// The upstream of a path's or a header's wire, if that is not [`FALLBACK`]. `/v1beta/openai/…` is Google's own imitation
-/// of OpenAI's API: the place there is not the wire's.
+/// Returns the upstream of the wire that a path or a header indicates, if that is not [`FALLBACK`].
+///
+/// `/v1beta/openai/…` is Google's own imitation of OpenAI's API, so its upstream is not that of the wire.
 fn home_of(path: &str, wire: Option<WireId>, headers: &HeaderMap) -> Option<&'static str> {
     let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
     let recognised = google.or(wire).and_then(home);
@@ -309,7 +325,7 @@ fn home(wire: WireId) -> Option<&'static str> {
     first(HOMES, |of| *of == wire)
 }
 
-/// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).
+/// Returns the model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).
 pub fn model(target: &str) -> Option<&str> {
     let path = target.split('?').next().unwrap_or(target);
     let name = match path.split_once("/deployments/") {
@@ -325,9 +341,10 @@ pub fn model(target: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
 
-/// The same path for another model; `None` where it names none.
+/// Returns the path with another model. `None` if it names no model, or if `other` would have to be encoded.
 pub fn with_model(target: &str, other: &str) -> Option<String> {
     let named = model(target)?;
+    // `named` is a slice of `target`, so their addresses give its offset.
     let at = named.as_ptr() as usize - target.as_ptr() as usize;
     let plain = other
         .bytes()
@@ -335,16 +352,16 @@ pub fn with_model(target: &str, other: &str) -> Option<String> {
     plain.then(|| format!("{}{other}{}", &target[..at], &target[at + named.len()..]))
 }
 
-/// Whether a path asks for a stream by itself.
+/// Whether the path itself requests a stream.
 pub fn streams(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or(target);
     path.ends_with(":streamGenerateContent") || path.ends_with(":streamRawPredict")
 }
 
-/// How a request to Google's APIs selects server-sent events.
+/// Query parameters that select server-sent events in Google's APIs.
 const SSE: [&str; 3] = ["alt=sse", "$alt=sse", "%24alt=sse"];
 
-/// Whether the answer is one JSON array that comes element by element: Gemini's stream without `alt=sse`.
+/// Whether the response is one JSON array sent element by element: Gemini's stream without `alt=sse`.
 pub fn streams_array(target: &str) -> bool {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     path.ends_with(":streamGenerateContent") && !query.split('&').any(|q| SSE.contains(&q))

@@ -1,21 +1,21 @@
-//! The agent according to the headers: its name, and whether a subscription pays for its tokens.
+//! Agent of a request according to its headers: its name, and whether a subscription pays for its tokens.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, USER_AGENT};
 
-/// Longest name of an agent that is kept, in bytes.
+/// Maximum length of a recorded agent name, in bytes.
 const MAX_AGENT: usize = 48;
 
-/// How access tokens of Claude subscriptions begin; keys of the API begin with `sk-ant-api`.
+/// Prefix of access tokens of Claude subscriptions. API keys begin with `sk-ant-api`.
 const CLAUDE_SUBSCRIPTION: &str = "Bearer sk-ant-oat";
 
-/// The header that Codex sends with a ChatGPT plan.
+/// Header that Codex sends with a ChatGPT plan.
 const CHATGPT_ACCOUNT: &str = "chatgpt-account-id";
 
-/// How the paths of Code Assist begin, which Gemini CLI calls with a Google account.
+/// Path prefix of Code Assist, which Gemini CLI calls with a Google account.
 const CODE_ASSIST: &str = "/v1internal";
 
-/// The first word of the `user-agent`: name and version.
+/// Returns the first word of `user-agent`: name and version. `None` if it is too long or not printable ASCII.
 pub(super) fn agent(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(USER_AGENT)?.to_str().ok()?;
     let word = text.split_whitespace().next()?;
@@ -23,7 +23,7 @@ pub(super) fn agent(headers: &HeaderMap) -> Option<String> {
     (is_plain && word.len() <= MAX_AGENT).then(|| word.to_owned())
 }
 
-/// Whether the credentials are those of a subscription rather than of an API account.
+/// Whether the credentials belong to a subscription instead of an API account.
 pub(super) fn is_on_subscription(headers: &HeaderMap, path: &str) -> bool {
     let claude = headers
         .get(AUTHORIZATION)

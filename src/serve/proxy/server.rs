@@ -1,5 +1,6 @@
-//! The data listener: accepts, speaks HTTP/1.1, and drains on shutdown. A connection is a task; a panic ends the exchange it
-//! happens in and no other.
+//! Data listener: accepts connections, speaks HTTP/1.1, and drains on shutdown.
+//!
+//! Each connection is a task. A panic ends only the exchange in which it happens.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -37,33 +38,40 @@ use baton_core::record::WireId;
 /// Timeout for a TLS handshake.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A kept connection on which no whole head comes for longer is closed. It is longer than the pools of agents keep idle
-/// ones (reqwest: 90 s), lest they send into a closing one.
+/// Maximum wait for a complete head on a kept connection before it is closed.
+///
+/// Longer than agents' pools keep idle connections (reqwest: 90 s), so that they do not send into a closing one.
 const IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// Time for the first bytes of a connection, and for the head of one that is closed after its answer. Heads are sent at
-/// once; this is for the worst networks.
+/// Maximum wait for the first bytes of a connection, and for a head if the connection closes after its response.
+///
+/// Heads are sent at once. This allows for the worst networks.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
-/// Above this share of all connections a new one is closed after its answer: idle ones of some agents must not keep
-/// others out.
+/// Share of the connection limit above which a new connection closes after its response.
+///
+/// Otherwise the idle connections of some agents could keep others out.
 const CROWDED: (usize, usize) = (3, 4);
 
-/// After a failed accept (out of file descriptors, mostly): time for connections to end.
+/// Pause after a failed accept, mostly for lack of file descriptors, so that connections can end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Connections that wait in the system's queue while there are too many. The standard library's 128 drop those of a burst, and their
-/// agents try again after seconds. The system may allow fewer.
+/// Length of the system's queue, where connections wait while there are too many.
+///
+/// The standard library's 128 drop connections of a burst, and their agents try again after seconds. The
+/// system may allow fewer.
 const BACKLOG: u32 = 4096;
 
-/// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call. Without
-/// this one, the least rate (30 s) of nearly every request would.
+/// Interval of a timer that is always set.
+///
+/// A new timer that is due before all others wakes the runtime's driver with a system call. Without this one,
+/// the timer of the minimum rate (30 s) of nearly every request would do so.
 const TICK: Duration = Duration::from_secs(10);
 
-/// The gateway that answers requests. Each request keeps the one that it began with.
+/// Slot for the gateway that answers requests. Each request keeps the one that it began with.
 pub type GatewaySlot = Arc<ArcSwap<Gateway>>;
 
-/// A slot with this gateway in it.
+/// Creates a slot with this gateway.
 pub fn slot(gateway: Arc<Gateway>) -> GatewaySlot {
     Arc::new(ArcSwap::new(gateway))
 }
@@ -74,14 +82,14 @@ pub struct Bound {
     addr: SocketAddr,
     tls: Option<Certificate>,
     http: Arc<Http>,
-    /// HTTP settings while there are many connections.
+    /// HTTP settings while connections are scarce.
     crowded: Arc<Http>,
-    /// Most connections at once.
+    /// Maximum number of connections.
     most: usize,
     drain: Duration,
 }
 
-/// HTTP, with the bounds of the config.
+/// HTTP settings with the bounds of the config.
 struct Http {
     builder: http1::Builder,
     waits: AgentWaits,
@@ -113,7 +121,7 @@ fn listener(addr: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // As the standard library does: elsewhere two processes could then share a port.
+    // As the standard library does. On other systems two processes could then share a port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
@@ -121,11 +129,11 @@ fn listener(addr: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Http {
-    /// Without `keep_alive` a connection closes after its answer if possible.
+    /// Creates the settings. Without `keep_alive`, a connection closes after its response if possible.
     fn new(limits: &LimitConfig, keep_alive: bool) -> Self {
         let header_bytes = limits.header_bytes;
         let mut builder = http1::Builder::new();
-        // hyper's time for a head begins with the wait for it.
+        // hyper's timeout for a head includes the wait for its first byte, so it is the idle timeout as well.
         builder
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
@@ -139,18 +147,20 @@ impl Http {
 }
 
 impl Bound {
-    /// The address, with the port that was picked.
+    /// Bound address, with the port that the system picked.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The certificate, where the listener has one.
+    /// Certificate, if the listener has one.
     pub fn certificate(&self) -> Option<Certificate> {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the drain time. In
-    /// boxes: so what serves is compiled in this crate, once, and not again by each caller.
+    /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the
+    /// drain time.
+    ///
+    /// Boxed, so that the serving code is compiled once, in this crate, and not again by each caller.
     pub fn run(self, gateway: GatewaySlot, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         Box::pin(self.served(gateway, shutdown))
     }
@@ -164,6 +174,7 @@ impl Bound {
             tokio::select! {
                 () = &mut shutdown => break,
                 _ = tick.tick() => {}
+                // At the limit, new connections wait in the system's queue.
                 accepted = self.listener.accept(), if connections.len() < self.most => match accepted {
                     Ok((stream, _)) => {
                         let (some, of) = CROWDED;
@@ -208,12 +219,12 @@ impl Bound {
     ) -> impl Future<Output = ()> + Send + use<> {
         let tls = self.tls.as_ref().map(Certificate::acceptor);
         async move {
-            // Events of a stream are small and must not wait for each other.
+            // Events of a stream are small, and must not wait for each other.
             let _ = stream.set_nodelay(true);
             match tls {
                 None if speaks(&stream, closing).await => serve(stream, &http, gateway, watcher).await,
                 None => {}
-                // The task would keep room for a handshake, as long as it lives.
+                // Boxed: otherwise the task reserves space for a handshake for its whole lifetime.
                 Some(tls) => Box::pin(encrypted(stream, tls, http, gateway, watcher)).await,
             }
         }
@@ -234,7 +245,7 @@ async fn encrypted(
     }
 }
 
-/// Waits for the first byte of a connection. `false`: none came in time, or the listener closes.
+/// Waits for the first byte of a connection. Returns `false` if none comes in time, or if the listener closes.
 async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<()>) -> bool {
     let mut first = [0];
     tokio::select! {
@@ -251,7 +262,7 @@ where
     let connection = http
         .builder
         .serve_connection(TokioIo::new(stream), service(gateway));
-    // In a box: the task keeps as much room as the largest thing it ever awaits, as long as it lives.
+    // Boxed: otherwise the task reserves space for its largest future for its whole lifetime.
     if let Err(error) = Box::pin(watcher.watch(connection)).await {
         tracing::debug!(%error, "connection");
     }
@@ -259,20 +270,23 @@ where
 
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
-/// Answers requests, each in a box: a connection would keep room for it while its answer streams.
+/// Creates the service of a connection.
+///
+/// Each request is boxed: the connection would otherwise reserve space for it while its response streams.
 fn service(
     gateway: GatewaySlot,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
     service_fn(move |request: Request<Incoming>| -> ServiceFuture {
         let gateway = gateway.load_full();
+        // The path is enough for the shape of an error, so the headers are not copied for every request.
         let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
         Box::pin(contained(handle(gateway, request), shape))
     })
 }
 
-/// A panic in a body ends its connection: the agent has half an answer already.
+/// Logs a panic in a response body. It ends the connection, because the agent already has part of the response.
 fn note_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -281,7 +295,7 @@ fn note_panic(ended: Result<(), JoinError>) {
     }
 }
 
-/// A panic becomes a 500 in the wire's shape. Its exchange is noted by the recorder that it drops.
+/// Turns a panic into a 500 in the wire's shape. The dropped recorder reports its exchange.
 async fn contained(
     handled: impl Future<Output = Response<ResponseBody>>,
     shape: impl FnOnce() -> WireId,

@@ -1,7 +1,8 @@
-//! Spills request bodies to disk while their responses stream: up to a bound they stay in memory, beyond it they go to a file.
+//! Spill of request bodies to disk while their responses stream.
 //!
-//! A body is needed again only where a call of ours starts another leg, which few responses do, and responses stream
-//! for minutes. The files have no name: they end with the process, however it ends.
+//! Bodies stay in memory up to a budget, and beyond it they go to a file. A body is needed again only if one
+//! of baton's calls starts another leg. Few responses do that, and responses stream for minutes. The files
+//! have no name, so they end with the process, however it ends.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,11 +16,10 @@ use bytes::Bytes;
 use crate::state::store::make_dir;
 use crate::state::sync::locked;
 
-/// Texts are appended to a file until it is this long; the next ones go into another. Its
-/// room on the disk is free when the last of its texts is gone.
+/// Length at which a file is full. Its space on the disk is freed with the last of its bodies.
 const FILE_BYTES: u64 = 8 << 20;
 
-/// A text shorter than this may be a slice of what was read from the agent at once, and would hold all of that.
+/// Length below which a body is copied. A short one may be a slice of a larger read, and would hold all of it.
 const COPIED_BELOW: usize = 16 << 10;
 
 /// Keeps bodies in memory within a budget, and the rest in files. Clones share it.
@@ -29,24 +29,24 @@ pub(crate) struct Spill(Arc<SpillBudget>);
 struct SpillBudget {
     dir: PathBuf,
     budget: usize,
-    /// Bytes of texts in memory, those that wait to be written included.
+    /// Bytes of bodies in memory, including those that wait to be written.
     in_memory: AtomicUsize,
     writing: Mutex<Writing>,
     warned: AtomicBool,
 }
 
-/// Writes of texts that wait, worked off by one thread of the pool.
+/// Queue of bodies to write. One thread of the blocking pool drains it.
 #[derive(Default)]
 struct Writing {
     queue: VecDeque<Weak<Entry>>,
     draining: bool,
-    /// The file that is written to now.
+    /// The current file.
     file: Option<Arc<SpillFile>>,
 }
 
 struct SpillFile(Mutex<File>);
 
-/// A body that the spill keeps. Clones share it; with the last one its room is free.
+/// A body held by the spill. Clones share it, and the last one frees its space.
 #[derive(Clone)]
 pub struct Spilled(Arc<Entry>);
 
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Spilled {
 }
 
 impl Spill {
-    /// A spill that holds up to `budget` bytes in memory, and the rest in files in `dir`.
+    /// Creates a spill that holds up to `budget` bytes in memory, and the rest in files in `dir`.
     pub(crate) fn new(dir: PathBuf, budget: usize) -> Self {
         Self(Arc::new(SpillBudget {
             dir,
@@ -79,7 +79,7 @@ impl Spill {
         }))
     }
 
-    /// Takes a text over. Must be called inside a runtime; does not wait.
+    /// Takes over a body without waiting. Must be called inside a runtime.
     pub(crate) fn keep(&self, text: Bytes) -> Spilled {
         let (spill, len) = (&self.0, text.len());
         let text = if len < COPIED_BELOW {
@@ -101,12 +101,12 @@ impl Spill {
 }
 
 impl Spilled {
-    /// Length of the text in bytes.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len
     }
 
-    /// The text, read back where it was written to a file.
+    /// Returns the body, read back if it was written to a file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -124,6 +124,7 @@ impl Spilled {
 impl SpillBudget {
     fn write_later(self: &Arc<Self>, entry: &Arc<Entry>) {
         let mut writing = locked(&self.writing);
+        // Weak, so that a body whose response ends while it waits need not be written.
         writing.queue.push_back(Arc::downgrade(entry));
         if !std::mem::replace(&mut writing.draining, true) {
             let spill = Arc::clone(self);
@@ -133,7 +134,7 @@ impl SpillBudget {
 
     fn drain_queue(&self) {
         while let Some(entry) = self.next() {
-            // Most answers that are over by now were short.
+            // The response has ended, so its body is no longer needed.
             let Some(entry) = entry.upgrade() else { continue };
             if let Err(error) = self.write(&entry)
                 && !self.warned.swap(true, Relaxed)
@@ -150,13 +151,14 @@ impl SpillBudget {
         next
     }
 
-    /// Writes a text into the present file. Where that fails it stays where it is.
+    /// Writes a body into the current file. If that fails, the body stays in memory.
     fn write(&self, entry: &Entry) -> io::Result<()> {
         let Some(text) = entry.in_memory() else {
             return Ok(());
         };
         let file = self.file()?;
         let (at, len) = (file.write(&text)?, text.len());
+        // The file is full: the next body begins another.
         if at + len as u64 >= FILE_BYTES {
             locked(&self.writing).file = None;
         }
@@ -165,7 +167,7 @@ impl SpillBudget {
         Ok(())
     }
 
-    /// The file to write to.
+    /// Returns the current file, and creates it if necessary.
     fn file(&self) -> io::Result<Arc<SpillFile>> {
         if let Some(file) = &locked(&self.writing).file {
             return Ok(Arc::clone(file));
@@ -178,7 +180,7 @@ impl SpillBudget {
 }
 
 impl SpillFile {
-    /// Writes at the end; says where that is.
+    /// Appends `text` and returns its offset.
     fn write(&self, text: &[u8]) -> io::Result<u64> {
         let mut file = locked(&self.0);
         let at = file.seek(SeekFrom::End(0))?;
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     impl Spill {
-        /// Bytes of texts in memory.
+        /// Bytes of bodies in memory.
         pub(in crate::proxy) fn in_memory(&self) -> usize {
             self.0.in_memory.load(Relaxed)
         }

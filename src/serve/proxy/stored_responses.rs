@@ -1,5 +1,6 @@
-//! Requests for responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and paths below). The agent knows a
-//! response of several legs by the first leg's id; upstream stores the last leg under another.
+//! Requests for responses that upstream stores: `GET` and `DELETE /v1/responses/{id}`, and the paths below.
+//!
+//! The agent knows a response of several legs by the first leg's id. Upstream stores the last leg under another id.
 
 use bytes::Bytes;
 use http::{Method, Response};
@@ -14,14 +15,14 @@ use crate::state::store::StoreError;
 use baton_core::record::ResponseOrigin;
 use baton_core::wire::wire;
 
-/// A target with upstream's own id in it, and both ids.
+/// Target with upstream's id, and both ids.
 struct Mapped {
     target: String,
     shown: String,
     upstream: String,
 }
 
-/// Relays a request that carries no transcript.
+/// Relays a request without a transcript, and translates the id of a stored response in both directions.
 pub(super) async fn run(
     gateway: &Gateway,
     mut ctx: RequestContext,
@@ -31,8 +32,7 @@ pub(super) async fn run(
         Ok(Some(mapped)) => mapped,
         Ok(None) => return relay::run(ctx, body).await,
         Err(error) => {
-            // Under the agent's id upstream has another response, or none: the one that was read or deleted would be
-            // the wrong one.
+            // Upstream has another response, or none, under the agent's id: the wrong one would be read or deleted.
             tracing::error!(exchange = ctx.id, %error, "a stored response cannot be requested");
             let why = "the id by which upstream knows the response cannot be found";
             return ctx.refuse(Fault::because(Code::STORE, why));
@@ -77,7 +77,7 @@ async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped
     }))
 }
 
-/// A target around the response id in it.
+/// Splits a target into the part before its response id, the id, and the rest.
 fn split(target: &str) -> Option<(&str, &str, &str)> {
     const FOLDER: &str = "/responses/";
     let start = target.find(FOLDER)? + FOLDER.len();
@@ -87,8 +87,9 @@ fn split(target: &str) -> Option<(&str, &str, &str)> {
         .then(|| (&target[..start], id, &target[start + len..]))
 }
 
-/// The body with the id that the agent knows.
+/// Replaces upstream's id in a body with the one that the agent knows.
 fn renamed(body: &Bytes, from: &str, to: &str) -> Bytes {
+    // With quotes, so that a longer id that begins with this one does not match.
     let (from, to) = (format!("\"{from}\""), format!("\"{to}\""));
     let mut out = Vec::with_capacity(body.len());
     let mut at = 0;

@@ -1,24 +1,27 @@
-//! Validates the path of a request. It is appended to an upstream's base URL, whose own path may be a boundary
-//! (`https://gateway/team-a`): no request path may escape it, however upstream parses the path.
+//! Validation of request paths.
+//!
+//! A path is appended to an upstream's base URL, whose own path may be a boundary (`https://gateway/team-a`).
+//! No request path may escape it, however upstream parses the path.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// More rounds of percent-coding than any server undoes.
+/// Rounds of percent-decoding: more than any server performs.
 const ROUNDS: usize = 4;
 
-/// Separators of path segments, as any server may see them.
+/// Bytes that servers may treat as separators of path segments.
 const SEPARATORS: &[u8] = b"/\\";
 
-/// What is wrong with a path, if anything is. Looks at it as it is and as often percent-decoded as it is coded. Servers and
-/// proxies differ in what they decode before they resolve dot segments (RFC 3986, section 5.2.4; the URL standard takes `\`
-/// for `/`).
+/// Returns the fault of a path, if it has one.
+///
+/// Checks the path as it is and after each round of percent-decoding. Servers and proxies differ in what they
+/// decode before they resolve dot segments (RFC 3986, section 5.2.4), and the URL standard takes `\` for `/`.
 pub(super) fn fault(path: &str) -> Option<&'static str> {
     if has_pair(path, *b"//") {
         return Some("there is an empty segment, `//`, in it: is there an extra slash after the base URL?");
     }
-    // All but a few paths.
+    // Nearly every path returns here.
     if !has_pair(path, *b"/.") && !path.contains(['%', '\\']) {
         return None;
     }
@@ -38,12 +41,12 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
     Some("it is percent-encoded repeatedly")
 }
 
-/// Whether these two bytes are adjacent: paths are short, and building a searcher takes longer.
+/// Whether these two bytes are adjacent. Paths are short, so building a searcher would take longer than this scan.
 fn has_pair(path: &str, pair: [u8; 2]) -> bool {
     path.as_bytes().windows(2).any(|two| two == pair)
 }
 
-/// `.` or `..`, also with parameters (`..;x`), which some servers take off first.
+/// Whether a segment is `.` or `..`, even with parameters (`..;x`), which some servers remove first.
 fn is_dots(segment: &[u8]) -> bool {
     let name = segment.split(|b| *b == b';').next().unwrap_or(segment);
     matches!(name, b"." | b"..")

@@ -1,4 +1,4 @@
-//! The body of a streamed answer that is relayed as it comes, and read on its way.
+//! Body of a streamed response that is relayed unchanged and parsed on its way.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,11 +11,11 @@ use super::fault::Fault;
 use baton_core::response::StreamMerge;
 use baton_core::wire::LegReport;
 
-/// The body as it comes.
+/// Relayed body that feeds each frame to a [`StreamMerge`].
 pub(crate) struct TeeBody<F> {
     body: UpstreamBody,
     merge: StreamMerge,
-    /// Gets the leg's report when the leg has ended.
+    /// Callback for the leg's report, taken when the leg has ended.
     over: Option<F>,
 }
 
@@ -28,7 +28,7 @@ impl<F: FnOnce(&LegReport)> TeeBody<F> {
         }
     }
 
-    /// Takes in what was polled: `None` at the end. What the merge would show is not shown.
+    /// Feeds a polled frame to the merge, or the end if it is `None`. The merge's output is discarded.
     fn saw(&mut self, polled: Option<&Result<Frame<Bytes>, Fault>>) {
         if self.over.is_none() || self.merge.failed {
             return;

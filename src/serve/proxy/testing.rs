@@ -1,4 +1,4 @@
-//! Helpers of the tests in this module: upstreams that play a script over plain sockets, and the real listener.
+//! Test helpers: scripted upstreams over plain sockets, and the real listener.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::CarryScope;
 use baton_core::handoffs::draft::ReviewPolicy;
 
-/// A config in which every upstream is `base_url`.
+/// A config whose upstreams are all at `base_url`.
 pub(crate) fn config(base_url: &str) -> Config {
     let upstream = UpstreamConfig {
         base_url: base_url.to_owned(),
@@ -135,7 +135,7 @@ pub(crate) fn config(base_url: &str) -> Config {
     }
 }
 
-/// Paused time passes in small steps: sockets come first, and no timer of seconds fires while a byte is on its way.
+/// Advances paused time in small steps, so that no timer of seconds fires while a byte is on its way.
 pub(crate) fn small_steps() {
     tokio::spawn(async {
         loop {
@@ -144,7 +144,7 @@ pub(crate) fn small_steps() {
     });
 }
 
-/// The proxy, listening.
+/// The proxy on a real listener.
 pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
@@ -189,7 +189,7 @@ impl Proxy {
         self.stop.take();
     }
 
-    /// Sends raw bytes, reads until the proxy closes.
+    /// Sends raw bytes and reads until the proxy closes.
     pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> String {
         let mut stream = TcpStream::connect(self.addr).await.unwrap();
         stream.write_all(request.as_ref()).await.unwrap();
@@ -198,7 +198,7 @@ impl Proxy {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// A POST of `body`, with further header lines.
+    /// Sends a POST of `body` with further header lines.
     pub(crate) async fn post(&self, path: &str, lines: &str, body: &[u8]) -> String {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: baton\r\nconnection: close\r\ncontent-length: {}\r\n{lines}\r\n",
@@ -207,7 +207,7 @@ impl Proxy {
         self.raw([head.as_bytes(), body].concat()).await
     }
 
-    /// The events so far, once there are `count`.
+    /// Waits for `count` events and returns all of them.
     pub(crate) async fn events(&self, count: usize) -> Vec<ExchangeEvent> {
         for _ in 0..300 {
             let events = self.events.lock().unwrap().clone();
@@ -220,7 +220,7 @@ impl Proxy {
     }
 }
 
-/// What an upstream does with a request once it has read it.
+/// Reaction of an upstream to a request that it has read.
 #[derive(Clone)]
 pub(crate) enum Act {
     /// Writes this and closes.
@@ -229,12 +229,13 @@ pub(crate) enum Act {
     Hang(Bytes),
     /// Writes this and waits for the next request.
     Keep(Bytes),
-    /// Closes without an answer.
+    /// Closes without a response.
     Close,
 }
 
-/// A scripted upstream. Connections follow the script together: the n-th request gets the n-th act, those
-/// beyond the last act get the last.
+/// A scripted upstream, whose connections follow the script together.
+///
+/// The n-th request gets the n-th act, and requests beyond the last act get the last one.
 pub(crate) struct Script {
     pub(crate) url: String,
     received: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -260,12 +261,12 @@ impl Script {
         }
     }
 
-    /// One that answers everything with 200 and this body.
+    /// Starts an upstream that answers everything with 200 and this body.
     pub(crate) async fn saying(body: &str) -> Self {
         Self::start(vec![Act::Answer(ok(body))]).await
     }
 
-    /// Requests so far: head and body.
+    /// Heads and bodies of the requests so far.
     pub(crate) fn received(&self) -> Vec<(String, Vec<u8>)> {
         let all = self.received.lock().unwrap();
         all.iter()
@@ -279,7 +280,7 @@ impl Script {
             .collect()
     }
 
-    /// Waits until `count` connections that hung were closed by the proxy.
+    /// Waits until the proxy has closed `count` hanging connections.
     pub(crate) async fn closed(&self, count: usize) {
         for _ in 0..300 {
             if *self.closed.lock().unwrap() >= count {
@@ -331,7 +332,7 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Head and body of one request; `None` at the end of the connection.
+/// Reads head and body of one request. `None` at the end of the connection.
 async fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {

@@ -1,22 +1,23 @@
-//! Requests that are relayed unchanged although they may carry a transcript: upstream would refuse a changed byte, or their
-//! responses have a framing that is not read here.
+//! Requests that are relayed unchanged although they may carry a transcript.
+//!
+//! Upstream would refuse a changed byte, or their responses have a framing that baton does not read.
 
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{RequestContext, headers};
 
-/// Why nothing in a request is changed.
+/// Reason why a request is relayed unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unmodifiable {
     /// AWS Signature Version 4: the signature covers a hash of the body.
     Signed,
-    /// A header holds the body's digest.
+    /// A header holds a digest of the body.
     Digest,
-    /// Bedrock's own paths: requests and streams are of another shape.
+    /// A path of Bedrock, whose requests and streams have another shape.
     Bedrock,
 }
 
-/// Headers that bind the body's bytes, besides AWS's.
+/// Headers that bind the body's bytes, apart from AWS's.
 const DIGESTS: [&str; 5] = [
     "content-digest",
     "repr-digest",
@@ -25,7 +26,7 @@ const DIGESTS: [&str; 5] = [
     "signature-input",
 ];
 
-/// The actions after `/model/ID` on Bedrock.
+/// Actions after `/model/ID` on Bedrock.
 const BEDROCK: [&str; 5] = [
     "/invoke",
     "/invoke-with-response-stream",
@@ -35,7 +36,7 @@ const BEDROCK: [&str; 5] = [
 ];
 
 impl Unmodifiable {
-    /// The first reason that holds.
+    /// Returns the first reason that applies.
     pub(super) fn from_request(target: &str, headers: &HeaderMap) -> Option<Self> {
         let path = target.split('?').next().unwrap_or(target);
         if signed(headers) {
@@ -62,7 +63,7 @@ impl Unmodifiable {
         }
     }
 
-    /// Logs the reason once for each upstream: agents send hundreds of such requests.
+    /// Logs the reason once for each upstream, because agents send hundreds of such requests.
     pub(super) fn say(self, ctx: &RequestContext) {
         if ctx.upstream.first_time(1 << self as u8) {
             tracing::warn!(
@@ -75,7 +76,7 @@ impl Unmodifiable {
     }
 }
 
-/// Whether AWS's signature covers the body. `UNSIGNED-PAYLOAD` leaves it out.
+/// Whether AWS's signature covers the body. `UNSIGNED-PAYLOAD` excludes it.
 fn signed(headers: &HeaderMap) -> bool {
     let begins = |value: Option<&HeaderValue>, with| value.is_some_and(|v| v.as_bytes().starts_with(with));
     let hash = headers::value(headers, "x-amz-content-sha256");

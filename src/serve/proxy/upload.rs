@@ -1,4 +1,4 @@
-//! Request bodies as they are sent upstream.
+//! Bodies of requests to upstream.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -11,8 +11,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::exchange_recorder::Progress;
 use super::min_rate::{MinRateBody, Stopped};
 
-/// A body of several pieces, sent one after the other without being joined, with an exact length. Cloning
-/// shares the pieces.
+/// Body of several pieces with an exact length, sent one after the other without being joined.
+///
+/// Cloning shares the pieces.
 #[derive(Debug, Clone, Default)]
 pub struct RopeBody {
     pieces: VecDeque<Bytes>,
@@ -20,7 +21,7 @@ pub struct RopeBody {
 }
 
 impl RopeBody {
-    /// A body of these pieces.
+    /// Creates a body of these pieces.
     pub fn new(pieces: impl IntoIterator<Item = Bytes>) -> Self {
         let pieces: VecDeque<_> = pieces.into_iter().filter(|p| !p.is_empty()).collect();
         let left = pieces.iter().map(|p| p.len() as u64).sum();
@@ -45,7 +46,9 @@ impl From<Bytes> for RopeBody {
     }
 }
 
-/// A request body. It is one pointer large, since the client library keeps room for dozens of requests with each
+/// Body of a request to upstream.
+///
+/// One pointer in size, because the client library reserves space for dozens of requests with each
 /// connection.
 pub(super) struct SendBody(Box<SentBody>);
 
@@ -54,10 +57,10 @@ struct SentBody {
     progress: Arc<Progress>,
 }
 
-/// Where a request's body comes from.
+/// Source of a request's body.
 pub(super) enum UploadSource {
     Buffered(RopeBody),
-    /// The agent still sends it.
+    /// Relayed while the agent still sends it.
     Agent(MinRateBody),
 }
 

@@ -1,4 +1,4 @@
-//! Upstreams: a client with its own connection pool for each, and what can go wrong before a response begins.
+//! Upstreams: one client and connection pool each, and the faults that can occur before a response begins.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,14 +21,18 @@ use super::upload::{RopeBody, SendBody, UploadSource};
 use crate::state::config::{self, Config, LimitConfig};
 use crate::state::telemetry::ServerAddress;
 
-/// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
+/// Maximum idle time of a pooled connection.
+///
+/// Providers and their load balancers drop idle connections after a minute or more, and baton must do so first.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 
-/// Header lines of one response. The library's own limit is 100, and some gateways send more. Each line costs 64 bytes
-/// that are written before a head is parsed, on the way to the first event.
+/// Maximum header lines of one response.
+///
+/// The library's own limit is 100, and some gateways send more. Each line costs 64 bytes that are written
+/// before a head is parsed, on the way to the first event.
 const HEADER_LINES: usize = 256;
 
-/// hyper refuses smaller buffers.
+/// Minimum buffer size that hyper accepts, in bytes.
 pub(super) const SMALLEST_BUFFER: usize = 8192;
 
 /// All upstreams, by name.
@@ -36,7 +40,7 @@ pub(super) const SMALLEST_BUFFER: usize = 8192;
 pub struct Upstreams(BTreeMap<String, Arc<Upstream>>);
 
 impl Upstreams {
-    /// A client for each. Opens no connection yet.
+    /// Creates a client for each upstream without opening a connection.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -48,32 +52,32 @@ impl Upstreams {
         upstreams.collect::<io::Result<_>>().map(Self)
     }
 
-    /// The upstream of that name.
+    /// Returns the upstream with this name in the config.
     pub fn get(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.0.get(name)
     }
 }
 
-/// One upstream.
+/// An upstream with its client and connection pool.
 pub struct Upstream {
-    /// Its name in the config.
+    /// Name in the config.
     pub name: String,
-    /// Its config.
+    /// Section of the config.
     pub config: config::UpstreamConfig,
     /// Host and port, for traces.
     pub(super) server: Option<ServerAddress>,
     client: Client<Connector, SendBody>,
-    /// Warnings about it that were logged already: one bit for each.
+    /// Warnings that were already logged for this upstream, one bit each.
     logged: AtomicU8,
 }
 
-/// The response to a request, or why none began.
+/// Response to a request, or the fault that prevented it.
 pub type UpstreamResult = Result<Response<UpstreamBody>, Fault>;
 
-/// How a request failed before the head of its response was there.
+/// Failure of a request before its response head arrived.
 struct Failed {
     fault: Fault,
-    /// The connection had served before and may just have been stale.
+    /// Whether the connection had served before, and may just have been stale.
     reused: bool,
 }
 
@@ -101,17 +105,18 @@ impl Upstream {
         })
     }
 
-    /// Whether this warning was not logged for this upstream before; notes that it is now.
+    /// Whether this warning is new for this upstream. Marks it as logged.
     pub(super) fn first_time(&self, thing: u8) -> bool {
         self.logged.fetch_or(thing, Relaxed) & thing == 0
     }
 
-    /// Sends a request whose body is buffered. If a pooled connection turns out to be closed before any byte of a
-    /// response, retries on another one, with the headers that `again` rebuilds. `target` is appended to the base URL
-    /// as it is.
+    /// Sends a request with a buffered body to `target`, which is appended to the base URL unchanged.
+    ///
+    /// If a pooled connection turns out to be closed before any byte of a response, the request is sent again
+    /// on another one, with the headers that `again` rebuilds.
     ///
     /// # Errors
-    /// No response began: the row says at which stage.
+    /// No response began. The fault's code names the stage.
     pub async fn send(
         &self,
         method: &Method,
@@ -138,6 +143,8 @@ impl Upstream {
     }
 
     /// Sends a request whose body the agent is still sending. `progress` counts it.
+    ///
+    /// There is no second attempt, because the body is gone after the first.
     pub(super) async fn relay(
         &self,
         method: &Method,
@@ -152,7 +159,7 @@ impl Upstream {
         answer.map_err(|failed| failed.fault)
     }
 
-    /// The address that a request for `target` goes to, without its query: keys may be there.
+    /// Returns the URL of a request to `target` without its query, which may hold keys.
     pub fn address(&self, target: &str) -> String {
         let path = target.split('?').next().unwrap_or_default();
         [self.config.base_url.as_str(), path].concat()
@@ -168,8 +175,9 @@ impl Upstream {
         Ok(request)
     }
 
-    /// Waits for the head of the response. The time runs from the last byte that went up: neither connecting nor
-    /// a long upload is silence.
+    /// Waits for the response head.
+    ///
+    /// The idle time runs from the last byte sent, because neither connecting nor a long upload is silence.
     async fn answer(
         &self,
         request: Request<SendBody>,
@@ -187,7 +195,7 @@ impl Upstream {
                     return Err(Failed { fault, reused });
                 }
                 Err(_) => {
-                    // Before anything went up it may still be connecting.
+                    // Nothing was sent, so the client may still be connecting.
                     let last = match progress.bytes() {
                         0 => start + self.config.connect,
                         _ => Instant::from_std(progress.last()),

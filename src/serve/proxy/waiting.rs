@@ -1,4 +1,4 @@
-//! The body of a streamed answer that begins before the answer is there: keep-alives, and what the agent sees of a draft.
+//! Body of a streamed response that begins before the answer is ready: keep-alives, and the progress of a draft.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::state::sync::locked;
 use baton_core::response::ProgressLine;
 use baton_core::wire::LegMachine;
 
-/// What the agent sees while a draft is made.
+/// Progress of a draft as the agent sees it.
 pub(crate) struct ShownDraft {
     line: Mutex<ProgressLine>,
     begun: Notify,
@@ -36,37 +36,37 @@ impl ShownDraft {
         locked(&self.line)
     }
 
-    /// Shows the line, where it is not shown yet.
+    /// Shows the progress line, unless it is already shown.
     pub(crate) fn begin(&self) {
         if self.line().begin() {
             self.begun.notify_one();
         }
     }
 
-    /// Is done when the line is shown.
+    /// Waits until the line is shown.
     pub(crate) async fn begun(&self) {
         self.begun.notified().await;
     }
 
-    /// Shows the draft's result, its note, and `rest`.
+    /// Ends the line with the draft's result and its note, followed by `rest`.
     pub(crate) fn end(&self, result: &str, rest: &str) {
         self.line().end(result, rest);
     }
 }
 
-/// What comes before the answer's own body, and that body.
+/// Body that shows progress until the answer's own body is ready, and then that body.
 pub(crate) struct WaitingBody {
     shown: Option<Arc<ShownDraft>>,
-    /// Its keep-alives are those of a stream that has not begun.
+    /// Machine whose keep-alives suit a stream that has not begun.
     machine: LegMachine,
     work: Pin<Box<dyn Future<Output = ResponseBody> + Send>>,
-    /// The answer's own body, once it is there.
+    /// The answer's own body, once it is ready.
     answer: Option<Box<ResponseBody>>,
     quiet: KeepAlive,
 }
 
 impl WaitingBody {
-    /// The body of the answer that `work` makes. `every`: the silence after which a keep-alive is due.
+    /// Creates the body of the answer that `work` produces. A keep-alive is due after a silence of `every`.
     pub(crate) fn new(
         shown: Option<Arc<ShownDraft>>,
         machine: LegMachine,
@@ -79,7 +79,7 @@ impl WaitingBody {
             machine,
             work: Box::pin(work),
             answer: None,
-            // If something was already shown, a keep-alive is not due yet.
+            // If the progress line is already shown, no keep-alive is due yet.
             quiet: match is_begun {
                 true => KeepAlive::new(every),
                 false => KeepAlive::at_once(every),
@@ -87,7 +87,7 @@ impl WaitingBody {
         }
     }
 
-    /// The part of a draft to send now.
+    /// Takes the part of the progress that is ready to send.
     fn shown(&self) -> Option<Bytes> {
         self.shown.as_ref()?.line().take()
     }
@@ -109,6 +109,7 @@ impl Body for WaitingBody {
                 self.answer = Some(Box::new(body));
                 continue;
             }
+            // Polling `work` may have added to the progress.
             if let Some(shown) = self.shown() {
                 self.quiet.sent();
                 return Poll::Ready(Some(Ok(Frame::data(shown))));

@@ -1,5 +1,6 @@
-//! The answer at `/` of the data listener: a page for a browser, a line for anything else. No provider has anything there,
-//! and agents probe it (Claude Code: `HEAD /` at each start).
+//! Response at `/` of the data listener: a page for a browser, a line for any other client.
+//!
+//! No provider has anything there, and agents probe it (Claude Code sends `HEAD /` at each start).
 
 use std::net::SocketAddr;
 
@@ -9,7 +10,7 @@ use http::{HeaderName, HeaderValue, Method, Response, header};
 use super::headers;
 use super::response_body::ResponseBody;
 
-/// Text alone: nothing is loaded, run, sent or framed.
+/// Headers of the page, which contains only text: nothing is loaded, run, sent or framed.
 const HEADERS: &[(HeaderName, &str)] = &[
     (header::CONTENT_TYPE, "text/html; charset=utf-8"),
     (
@@ -22,12 +23,12 @@ const HEADERS: &[(HeaderName, &str)] = &[
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Whether a request asks for it.
+/// Whether a request is for this page.
 pub(super) fn is_for(parts: &Parts) -> bool {
     (parts.method == Method::GET || parts.method == Method::HEAD) && parts.uri.path() == "/"
 }
 
-/// Whether a browser asks. Agents and SDKs accept JSON, or anything.
+/// Whether a browser sent the request. Agents and SDKs accept JSON, or anything.
 fn is_browser(parts: &Parts) -> bool {
     let accepts_html = |value: &HeaderValue| {
         value
@@ -37,7 +38,7 @@ fn is_browser(parts: &Parts) -> bool {
     parts.headers.get_all(header::ACCEPT).iter().any(accepts_html)
 }
 
-/// The answer. `inspector` is the admin listener's address.
+/// Builds the response. `inspector` is the admin listener's address.
 pub(super) fn answer(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
     if is_browser(parts) {
         return page(parts, tls, inspector);

@@ -115,7 +115,7 @@ fn an_account_has_the_calls_of_an_api_at_paths_of_its_own() {
             "/backend-api/codex/models?client_version=%2F1",
         ),
         ("/backend-api/codex/responses", "/backend-api/codex/responses"),
-        // Where the upstream is named, so is the path.
+        // An explicit upstream leaves the path unchanged.
         ("/u/mine/v1/responses", "/v1/responses"),
         ("/v10/responses", "/v10/responses"),
     ] {
@@ -160,7 +160,7 @@ fn paths_name_model_and_framing() {
     }
 }
 
-/// Credentials with their vendor: a header or a query parameter, and its value. Unknown forms belong to nobody.
+/// Credentials with their vendor: a header or a query parameter, and its value. Unknown forms belong to no vendor.
 const CREDENTIALS: &[(&str, &str, &str)] = &[
     ("x-api-key", "sk-ant-api03-x", "anthropic"),
     ("x-api-key", "a-key", "anthropic"),
@@ -193,7 +193,7 @@ const CREDENTIALS: &[(&str, &str, &str)] = &[
     ("authorization", "Bearer ghu_x", "github"),
 ];
 
-/// Paths of all APIs that are known, and of none.
+/// Paths of all known APIs, and of none.
 const PATHS: &[&str] = &[
     "/",
     "/v1/models",
@@ -238,7 +238,7 @@ const PATHS: &[&str] = &[
     "/api/tags",
 ];
 
-/// The vendors' own hosts, in part configured by hand.
+/// Upstreams at the vendors' own hosts, with `more` configured by hand.
 fn at_vendors(more: &[(&str, &str)]) -> BTreeMap<String, UpstreamConfig> {
     let built_in = [
         ("anthropic", "https://api.anthropic.com"),
@@ -268,7 +268,7 @@ const ALL_VENDORS: &[(&str, &str)] = &[
     ("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"),
 ];
 
-/// Who receives a request at these upstreams, and what it takes along; `None` if it is refused.
+/// Host that receives a request with these upstreams, and its route. `None` if the request is refused.
 fn receiver(
     path: &str,
     credentials: &[(&str, &str)],
@@ -408,7 +408,7 @@ fn named_upstreams_and_gateways_take_any_credential() {
             );
         }
     }
-    // A key of unknown form stays with the gateway that takes all without a match.
+    // A key of unknown form stays with the gateway that takes all requests without a match.
     let mut upstreams = at_vendors(&[]);
     gateway.clone_into(&mut upstreams.get_mut("openai").unwrap().base_url);
     let found = receiver("/v1/models", &[("x-api-key", "team-key")], &upstreams);

@@ -1,6 +1,6 @@
-//! Vendors: whose credentials a request has, whose host an upstream is, and whether the two contradict each other.
+//! Vendors: issuers of credentials, owners of hosts, and contradictions between the two.
 //!
-//! A host that is not in the tables is a gateway, which takes the keys that its owner uses: it contradicts nothing.
+//! A host that is not in the tables is a gateway. It takes the keys that its owner uses, so it contradicts nothing.
 
 use std::borrow::Cow;
 
@@ -19,11 +19,11 @@ pub(super) enum Vendor {
     Google,
     Azure,
     Amazon,
-    /// A vendor without a host in [`HOSTS`], by its name.
+    /// A vendor without a row in [`HOSTS`], by name.
     Other(&'static str),
 }
 
-/// Forms of credentials: how they begin. The first match counts.
+/// Prefixes of credentials. The first match counts.
 const FORMS: &[(&str, Vendor)] = &[
     ("sk-ant-", Vendor::Anthropic),
     ("sk-proj-", Vendor::Openai),
@@ -48,7 +48,7 @@ const FORMS: &[(&str, Vendor)] = &[
     ("github_pat_", Vendor::Other("GitHub")),
 ];
 
-/// Headers that one vendor alone reads.
+/// Headers that only one vendor reads.
 const HEADERS: &[(&str, Vendor)] = &[
     ("x-api-key", Vendor::Anthropic),
     ("x-goog-api-key", Vendor::Google),
@@ -56,10 +56,10 @@ const HEADERS: &[(&str, Vendor)] = &[
     (SESSION_TOKEN, Vendor::Amazon),
 ];
 
-/// The token of temporary credentials, which comes with a signature.
+/// Header with the token of temporary credentials, which accompanies a signature.
 const SESSION_TOKEN: &str = "x-amz-security-token";
 
-/// Query parameters that hold a credential, and the vendor that alone reads them.
+/// Query parameters that hold a credential, each with its vendor if only one reads it.
 const PARAMETERS: &[(&str, Option<Vendor>)] = &[
     ("key", Some(Vendor::Google)),
     ("X-Amz-Credential", Some(Vendor::Amazon)),
@@ -68,7 +68,7 @@ const PARAMETERS: &[(&str, Option<Vendor>)] = &[
     ("api-key", None),
 ];
 
-/// Hosts of vendors: the whole name, or how it ends.
+/// Hosts of vendors, matched as the whole name or as its last labels.
 const HOSTS: &[(&str, Vendor)] = &[
     ("api.anthropic.com", Vendor::Anthropic),
     ("api.openai.com", Vendor::Openai),
@@ -81,11 +81,11 @@ const HOSTS: &[(&str, Vendor)] = &[
     ("api.aws", Vendor::Amazon),
 ];
 
-/// A credential of a request.
+/// A credential in a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Credential {
     pub(super) vendor: Vendor,
-    /// Recognised by its form, whatever the name of its header or parameter.
+    /// Whether its form identifies the vendor, whatever its header or parameter is called.
     by_form: bool,
 }
 
@@ -101,7 +101,7 @@ impl Vendor {
         }
     }
 
-    /// The upstream that takes this vendor's credentials if the path names none.
+    /// Upstream that takes this vendor's credentials if the path names none.
     pub(super) fn home(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("anthropic"),
@@ -113,7 +113,7 @@ impl Vendor {
         }
     }
 
-    /// The wire of the vendor's own API.
+    /// Wire of the vendor's API.
     pub(super) fn wire(self) -> Option<WireId> {
         match self {
             Self::Anthropic => Some(WireId::Anthropic),
@@ -123,7 +123,7 @@ impl Vendor {
     }
 }
 
-/// The vendor whose own host an upstream is; `None` for a gateway.
+/// Returns the vendor that owns an upstream's host, or `None` for a gateway.
 pub(super) fn vendor_of(upstream: &UpstreamConfig) -> Option<Vendor> {
     let url: Uri = upstream.base_url.parse().ok()?;
     let host = url.host()?.trim_end_matches('.').to_ascii_lowercase();
@@ -135,7 +135,7 @@ pub(super) fn vendor_of(upstream: &UpstreamConfig) -> Option<Vendor> {
     rows.find(|(name, _)| is_at(name)).map(|(_, vendor)| *vendor)
 }
 
-/// The credentials of a request whose vendor is known. Headers for which `is_local` holds are not sent upstream.
+/// Finds the credentials of known vendors in a request. Skips headers for which `is_local` holds, which are not sent.
 pub(super) fn credentials<'a>(
     query: Option<&'a str>,
     headers: &'a HeaderMap,
@@ -149,8 +149,10 @@ pub(super) fn credentials<'a>(
     in_headers.chain(parameters(query).filter_map(|(name, value)| in_parameter(&name, &value)))
 }
 
-/// The credential that decides where a request goes whose path does not say it. `openai` takes all others. A key that is
-/// known by its header alone may be that of a gateway, if `openai` is one.
+/// Returns the vendor of the credential that decides where a request goes if its path does not.
+///
+/// `openai` is the upstream that takes all others. If it is a gateway, a key that only its header identifies
+/// may be the gateway's, and does not count.
 pub(super) fn deciding<'a>(
     query: Option<&'a str>,
     headers: &'a HeaderMap,
@@ -162,7 +164,7 @@ pub(super) fn deciding<'a>(
         .map(|given| given.vendor)
 }
 
-/// The target without query parameters that hold a credential.
+/// Removes query parameters that hold a credential.
 pub(in crate::proxy) fn without_credentials(target: String) -> String {
     let Some((path, query)) = target.split_once('?') else {
         return target;
@@ -179,7 +181,7 @@ pub(in crate::proxy) fn without_credentials(target: String) -> String {
 }
 
 fn in_header(name: &str, value: &[u8]) -> Option<Credential> {
-    // The key, or its scheme: both may have a form.
+    // The scheme or the key: either may have a known form.
     let words = value.split(u8::is_ascii_whitespace);
     let known = words
         .filter_map(|word| by_form(&String::from_utf8_lossy(word)))
@@ -214,10 +216,11 @@ fn by_name(mut rows: impl Iterator<Item = (&'static str, Vendor)>, name: &str) -
     })
 }
 
-/// Names and values of a query, decoded.
+/// Decoded names and values of a query.
 fn parameters(query: Option<&str>) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
     let parts = query.into_iter().flat_map(|query| query.split('&'));
     parts.map(|part| {
+        // A part without `=` may be a bare key.
         let (name, value) = part.split_once('=').unwrap_or(("", part));
         let plain = |text| percent_decode_str(text).decode_utf8_lossy();
         (plain(name), plain(value))

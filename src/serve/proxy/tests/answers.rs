@@ -1,4 +1,4 @@
-//! Answers that fail: with an error in the body under a status of success, or before their first byte.
+//! Failing responses: an error in a body with a status of success, or a failure before the first byte.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use crate::proxy::testing::{Act, Proxy, Script, config};
 use crate::state::telemetry::ExchangeOutcome;
 
-/// A wire: path of a stream, path of a reply, and a request.
+/// Path of a stream, path of a reply, and a request of one wire.
 type WireRequest = (&'static str, &'static str, &'static str);
 
 const ANTHROPIC: WireRequest = (
@@ -51,7 +51,7 @@ async fn start(bytes: Bytes) -> Proxy {
     Proxy::start(config)
 }
 
-/// What the agent got as a body, and how the exchange ended.
+/// Body that the agent got, and the outcome of the exchange.
 async fn ask(request: WireRequest, stream: bool, bytes: Bytes) -> (String, ExchangeOutcome) {
     let proxy = start(bytes).await;
     let path = if stream { request.0 } else { request.1 };
@@ -229,7 +229,7 @@ async fn an_answer_that_fails_before_its_first_byte_is_a_502_of_the_wire() {
             }
         }
     }
-    // What is relayed unread, too.
+    // The same holds for a response that is relayed unread.
     let proxy = start(bad_chunk("text/plain")).await;
     let got = proxy.post("/v1/files", "", b"x").await;
     assert!(got.starts_with("HTTP/1.1 502 "), "{got:?}");

@@ -1,4 +1,4 @@
-//! Request bodies: codings, limits, agents that stop halfway; and responses that come compressed unasked.
+//! Request bodies: codings, limits, and agents that stop halfway. Includes responses that are compressed unasked.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Memory of bodies that are under way together, and what it costs to undo their codings.
+//! Memory bound of concurrent bodies, and the cost of decoding them.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ macro_rules! packed {
     }};
 }
 
-/// All that was reserved is given back.
+/// Waits until all reservations are released.
 async fn all_free(proxy: &Proxy, free: (usize, bool)) {
     for _ in 0..300 {
         if proxy.app.bodies.free() == free {
@@ -67,7 +67,7 @@ async fn answers_in_one_piece_are_within_the_bound() {
     let mut config = config(&upstream.url);
     config.limits.body_bytes = 1 << 20;
     config.limits.bodies_bytes = 4 << 20;
-    // Who waits for room is refused before upstream counts as dead.
+    // A body that waits for room is refused before upstream counts as dead.
     config.limits.waits.room = Duration::from_millis(500);
     for place in config.upstreams.values_mut() {
         place.idle = Duration::from_millis(1500);
@@ -109,7 +109,7 @@ async fn a_body_for_which_there_is_no_room_is_a_503_with_a_time() {
     let proxy = Proxy::start(config);
     let free = proxy.app.bodies.free();
     let body = vec![b' '; 1 << 20];
-    // Two in what all share, one in what is set aside; they wait for upstream.
+    // Two in the common part, one in the part set aside. All three wait for upstream.
     let mut waiting = Vec::new();
     for at in 0..3 {
         let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_body_for_which_there_is_no_room_is_a_503_with_a_time() {
         ("/v1/responses", "bodies_full"),
         ("/v1beta/models/m:generateContent", "UNAVAILABLE"),
     ] {
-        // The compressed one alone fits; its text does not.
+        // The compressed body fits, but its text does not.
         let both = [("content-encoding: gzip\r\n", &packed), ("", &body)];
         for (line, body) in &both[usize::from(path != "/v1/messages")..] {
             let got = proxy.post(path, line, body).await;
@@ -211,7 +211,7 @@ async fn room_is_given_back_however_a_request_ends() {
     let got = proxy.post("/v1/messages", "", &zeros).await;
     assert!(got.starts_with("HTTP/1.1 413"), "{got}");
     all_free(&proxy, free).await;
-    // Agents that leave: in the middle of a body, and while upstream thinks about a whole one.
+    // Agents that leave: in the middle of a body, and while upstream still works on a complete one.
     for sent in [300_000, 500_000] {
         let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
         let head = "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 500000\r\n\r\n";
@@ -228,7 +228,7 @@ async fn room_is_given_back_however_a_request_ends() {
     }
 }
 
-/// The longest time for which the runtime's thread had none for others, while `work` was under way.
+/// Longest time for which other tasks of the runtime's thread had to wait while `work` ran.
 async fn longest_gap<T>(work: impl Future<Output = T>) -> (Duration, T) {
     let mut longest = Duration::ZERO;
     let ticking = async {

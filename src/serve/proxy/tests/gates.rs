@@ -1,5 +1,6 @@
-//! Which requests are accepted, and which parts of them may go upstream. Cases: pages of other sites, other host
-//! names, keys of our own, paths that lead out of a base URL.
+//! Admission of requests, and the parts of them that may go upstream.
+//!
+//! Covers pages of other sites, other host names, client keys, and paths that lead out of a base URL.
 
 use pretty_assertions::assert_eq;
 
@@ -22,7 +23,7 @@ fn json(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// A proxy with a key of its own for every upstream, and its upstream.
+/// A proxy with a configured key for every upstream, and that upstream.
 async fn keyed(change: impl FnOnce(&mut crate::state::config::Config)) -> (Proxy, Script) {
     let upstream = Script::saying("{}").await;
     let mut config = config(&upstream.url);
@@ -36,7 +37,7 @@ async fn keyed(change: impl FnOnce(&mut crate::state::config::Config)) -> (Proxy
 #[tokio::test]
 async fn a_web_page_cannot_spend_the_proxys_key() {
     let (proxy, upstream) = keyed(|_| ()).await;
-    // A rebound name, a page's own request, a form without CORS, an image, and a preflight.
+    // A rebound name, a request by the page's own script, a form without CORS, an image, and a preflight.
     let shapes = [
         (
             "POST",

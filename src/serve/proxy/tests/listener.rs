@@ -1,4 +1,4 @@
-//! The listener itself: TLS, header limits, drain.
+//! The listener: TLS, header limits, drain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ async fn tls_with_a_certificate_of_ones_own() {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    // As browsers and Go offer it: the first that both have is taken.
+    // As browsers and Go offer it: the first protocol that both sides have is taken.
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let connector = tokio_rustls::TlsConnector::from(Arc::new(tls));
     let stream = TcpStream::connect(proxy.addr).await.unwrap();
@@ -132,7 +132,7 @@ async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
         assert_eq!(got.contains("connection: close"), at >= 3, "{at}: {got}");
         kept.push(agent);
     }
-    // A silent connection has the last place: a new one waits until it is free.
+    // A silent connection holds the last permit, so a new one waits until it is free.
     let silent = TcpStream::connect(proxy.addr).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();

@@ -1,11 +1,12 @@
-//! The memory of a test, which counts in a process of its own alone: `cargo test` runs tests as threads of one.
+//! Peak memory of a test, which needs a process of its own, because `cargo test` runs tests as threads of one
+//! process.
 
 use std::process::Command;
 
-/// Set in a process that runs one test.
+/// Variable that is set in a process that runs one test.
 const ALONE: &str = "BATON_TEST_ALONE";
 
-/// Whether this process runs no other test; if not, the test of this path is run in one that does, and has to pass.
+/// Whether this process runs no other test. If it does, the test of this path must pass in a process of its own.
 pub(super) fn is_alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -28,7 +29,7 @@ pub(super) fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Peak of the process's memory, in bytes.
+/// Peak memory of the process, in bytes.
 pub(super) fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

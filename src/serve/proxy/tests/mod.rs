@@ -1,4 +1,4 @@
-//! The rim against scripted upstreams, over real sockets.
+//! The proxy's HTTP side against scripted upstreams, over real sockets.
 
 mod answers;
 mod bodies;

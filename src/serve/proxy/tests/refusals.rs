@@ -1,4 +1,4 @@
-//! Errors of our own, in the shape of each wire.
+//! baton's error responses, in the shape of each wire.
 
 use std::time::Duration;
 
@@ -80,7 +80,9 @@ async fn faults_before_an_answer_are_distinct() {
     }
 }
 
-/// How agents ask for a WebSocket, as they did on 2026-11-23: Codex 0.169.0 with its built-in provider, and OpenCode 1.18.33 with
+/// WebSocket requests of agents, as of 2026-11-23.
+///
+/// Those of Codex 0.169.0 with its built-in provider, and of OpenCode 1.18.33 with
 /// `OPENCODE_EXPERIMENTAL_WEBSOCKETS=true`.
 const UPGRADES: [&str; 2] = [
     "Host: 127.0.0.1:19804\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -114,7 +116,7 @@ async fn a_request_without_a_host_is_refused_before_its_body() {
     );
 }
 
-/// The answer is there at once, no upstream is contacted (nothing listens at its address), and nothing has failed.
+/// The response comes at once, no upstream is contacted (nothing listens at its address), and nothing has failed.
 #[tokio::test]
 async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
     let proxy = Proxy::start(config(&unused_port().await));
@@ -187,7 +189,7 @@ async fn client_keys_are_required_and_not_sent_on() {
     }
 }
 
-/// A request that upstream has and does not answer.
+/// A request that upstream has received but does not answer.
 async fn hanging(proxy: &Proxy, upstream: &Script) -> TcpStream {
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
     agent
@@ -229,7 +231,7 @@ async fn a_request_beyond_the_limit_is_held_until_there_is_a_place() {
     let mut held = Box::pin(proxy.post("/v1/messages", "connection: close\r\n", b"{}"));
     let early = tokio::time::timeout(Duration::from_millis(150), &mut held).await;
     assert!(early.is_err(), "{early:?}");
-    // Who may not come in is told at once.
+    // A request that is not admitted is refused at once.
     let refused = proxy.post("/../x", "connection: close\r\n", b"{}").await;
     assert!(refused.contains("x-baton-error: bad_target"), "{refused}");
     drop(first);

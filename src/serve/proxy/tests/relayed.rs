@@ -1,4 +1,4 @@
-//! What is relayed unchanged, and what happens when a side disconnects.
+//! Relayed requests and responses, and disconnects of either side.
 
 use std::time::Duration;
 
@@ -297,7 +297,7 @@ async fn a_large_upload_is_not_buffered() {
     assert_eq!(proxy.events(1).await[0].received_bytes, body.len() as u64);
 }
 
-/// Providers end the last chunk a moment after the last event: the connection must not be lost by that.
+/// Providers end the last chunk a moment after the last event, which must not cost the connection.
 #[tokio::test]
 async fn an_upstream_connection_serves_again_after_a_stream() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! Agents that take their time: with a body, with a head, with nothing at all.
+//! Slow agents: with a body, with a head, or with nothing at all.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::proxy::testing::{Act, Proxy, Script, config, ok, small_steps};
 
-/// Longer than a head may take on a connection that is closed after it.
+/// Longer than the limit for a head on a connection that closes after its response.
 const IDLE: Duration = Duration::from_secs(31);
-/// The same for heads, which have 30 seconds.
+/// Longer than the limit for the heads in this test.
 const HEADS: Duration = Duration::from_secs(60);
 
-/// Writes a byte now and then until the proxy answers or closes; returns the response.
+/// Writes a byte now and then until the proxy answers or closes, and returns the response.
 async fn dripping(mut agent: TcpStream, first: &[u8], then: &[u8]) -> (Duration, Vec<u8>) {
     let start = Instant::now();
     agent.write_all(first).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_body_that_keeps_the_rate_may_take_long() {
 async fn slow_heads_are_closed() {
     small_steps();
     let mut config = config("http://127.0.0.1:9");
-    // With so few, every connection is closed after its answer, and its head has little time.
+    // At so low a limit, every connection closes after its response, and its head has little time.
     config.limits.max_connections = 1;
     let proxy = Proxy::start(config);
     let table: &[(&str, &[u8], &[u8])] = &[

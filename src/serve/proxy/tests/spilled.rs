@@ -1,4 +1,4 @@
-//! Where a request is kept while its answer streams.
+//! Storage of a request while its response streams.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::proxy::testing::{Act, Proxy, Script, config};
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
                       9\r\ndata: 1\n\n\r\n";
 
-/// An agent that has the first event of its answer.
+/// An agent that has received the first event of its response.
 async fn streaming(proxy: &Proxy, body: &str) -> TcpStream {
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
     let head = format!(

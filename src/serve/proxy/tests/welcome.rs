@@ -1,4 +1,4 @@
-//! A browser on the data listener.
+//! Requests of a browser to the data listener.
 
 use crate::proxy::testing::{Proxy, Script, config};
 use crate::state::config::{ClientKey, Secret};
@@ -19,7 +19,7 @@ async fn a_browser_gets_one_plain_page() {
     }
     let proxy = Proxy::start(config);
     let ask = |head: &str| proxy.raw(format!("{head}{ACCEPT}connection: close\r\n\r\n"));
-    // Also where a link of another site led to it.
+    // Even if a link of another site led to it.
     for more in ["", "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n"] {
         let got = ask(&format!("GET / HTTP/1.1\r\nhost: localhost:8787\r\n{more}")).await;
         assert!(got.starts_with("HTTP/1.1 200"), "{got}");
