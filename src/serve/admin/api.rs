@@ -1,4 +1,4 @@
-//! The inspector's JSON API: what is only read. `docs/inspector-api.md` documents it.
+//! Read-only part of the inspector's JSON API, which `docs/inspector-api.md` documents.
 
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -86,8 +86,10 @@ async fn conversation(state: &AdminState, key: &str) -> ApiResult {
     let Some((Some(conversation), mut exchanges)) = found.await? else {
         return Err(ApiError::NOT_IN_JOURNAL);
     };
+    // The journal lists the newest exchange first, but the page shows the oldest first.
     exchanges.reverse();
     let handoffs = api_handoffs::all(state, Some(key), 0).await?;
+    // After a restart, a draft in review may be only in the store.
     state.drafting.restored_in(&state.store, key).await?;
     let draft = state.drafting.newest_in(key);
     let record = state.store.conversation(key).await?;
@@ -101,7 +103,9 @@ async fn conversation(state: &AdminState, key: &str) -> ApiResult {
     }))
 }
 
-/// The window of a conversation's model, and from how many tokens on the model is notified; each null where there is none.
+/// Window of a conversation's model, and its nudge threshold in tokens.
+///
+/// Each is null if there is none.
 fn limits(state: &AdminState, newest: Option<&ExchangeRow>) -> Value {
     let window = newest.and_then(|row| {
         state.config.handoff.windows.of(&WindowQuery {
@@ -175,7 +179,7 @@ async fn body(state: &AdminState, id: &str, side: &str, params: &QueryParams) ->
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
-/// The part of a running answer that has arrived.
+/// Returns the part of a running response that has arrived.
 async fn live(state: &AdminState, id: &str) -> ApiResult {
     let wanted = id.to_owned();
     match read_one(state, ApiError::NO_EXCHANGE, move |q| q.row(&wanted))
@@ -190,7 +194,7 @@ async fn live(state: &AdminState, id: &str) -> ApiResult {
 async fn har(state: &AdminState, id: &str) -> ApiResult {
     let wanted = id.to_owned();
     let mut answer = shown(&read_one(state, ApiError::NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
-    // Without the id, which is untrusted text from the path.
+    // The name does not contain the id, which is untrusted text from the path.
     let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
     answer.headers_mut().insert(CONTENT_DISPOSITION, file);
     Ok(answer)
@@ -203,7 +207,7 @@ async fn search(state: &AdminState, params: &QueryParams) -> ApiResult {
     shown(&found.unwrap_or_default())
 }
 
-/// `/api/savings?by=&since=&conversation=`.
+/// Answers `/api/savings?by=&since=&conversation=`.
 async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     let by = params.text("by").unwrap_or_else(|| "day".to_owned());
     let group = BillGroup::named(&by).ok_or_else(|| {
@@ -230,7 +234,7 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     shown(&SavingsReport { promised, ..report })
 }
 
-/// `/api/conversations/KEY/carried`: what it cost to send results again.
+/// Answers `/api/conversations/KEY/carried` with the cost of sending results again.
 pub(super) async fn carried(state: &AdminState, key: &str) -> ApiResult {
     let (wanted, prices) = (key.to_owned(), state.prices.clone());
     let found = read_one(state, ApiError::NOT_IN_JOURNAL, move |q| {

@@ -17,21 +17,21 @@ use baton_core::handoffs::draft::{self, DraftRequest, Preset};
 use baton_core::limits;
 use baton_core::record::HandoffOrigin;
 
-/// The header by which a repeated request is recognised.
+/// Header that identifies a repeated request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Characters of its value.
+/// Maximum length of an idempotency key, in characters.
 const KEY_CHARS: usize = 255;
 
 fn bad<T>(field: &str, why: impl Display) -> Result<T, ApiError> {
     Err(ApiError::field(field, why))
 }
 
-/// The members of a body, each requested once.
+/// Fields of a body, each to be taken once.
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// A value of this type; `null` counts as left out.
+    /// Takes a value of this type. `null` counts as missing.
     fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> Result<Option<T>, ApiError> {
         let value = self.0.remove(field).unwrap_or_default();
         serde_json::from_value(value).or_else(|_| bad(field, otherwise))
@@ -45,7 +45,7 @@ impl Fields {
         self.value(field, "it is neither true nor false")
     }
 
-    /// A document or a carry-over prompt.
+    /// Takes a document or a carry-over prompt.
     fn document(&mut self, field: &str) -> Result<Option<String>, ApiError> {
         let text = self.text(field)?;
         match &text {
@@ -58,7 +58,7 @@ impl Fields {
         }
     }
 
-    /// One of these names.
+    /// Takes one of `names`.
     fn named<T>(
         &mut self,
         field: &str,
@@ -74,7 +74,7 @@ impl Fields {
         }
     }
 
-    /// Refuses a body with unknown fields left.
+    /// Refuses a body with fields that were not taken, and so are unknown.
     fn no_more(self, known: &str) -> Result<(), ApiError> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
@@ -83,7 +83,7 @@ impl Fields {
     }
 }
 
-/// The request: a complete carry-over prompt, or a draft of one.
+/// Parses a request for a handoff: a complete carry-over prompt, or a draft of one.
 fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
@@ -116,7 +116,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
     Ok(DraftOrder { ask, prompt })
 }
 
-/// A client asks for a handoff of a conversation.
+/// Requests a handoff of a conversation.
 pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let wanted = wanted(body_in_json(headers, body)?)?;
     let repeated = headers
@@ -130,6 +130,7 @@ pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body
     let conversation = state.store.conversation(key).await?;
     let conversation = conversation.ok_or(ApiError::NO_CONVERSATION)?;
     let repeated = repeated.map(str::to_owned);
+    // A repeated request gets its draft back without this check.
     let is_new = !state.drafting.was_requested(key, repeated.as_deref());
     if is_new && is_too_short(state, key, &conversation.principal) {
         return Err(ApiError::nothing_yet());
@@ -142,7 +143,7 @@ pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body
     Ok(respond(StatusCode::ACCEPTED, JSON, shown.to_string()))
 }
 
-/// Whether too little was written since the last handoff to hand off; `false` if that is unknown here.
+/// Whether too little was written since the last handoff to hand off. `false` if that is unknown here.
 fn is_too_short(state: &AdminState, key: &str, principal: &str) -> bool {
     let live = state.sessions.peek(key, principal);
     live.spoken.known().is_some_and(|text| !draft::enough(text))
@@ -157,7 +158,7 @@ pub(super) async fn cancel(state: &AdminState, id: &str) -> ApiResult {
     shown_in_full(state, id).await
 }
 
-/// A user accepts it: it takes effect with the conversation's next request.
+/// Accepts a draft on behalf of the user. It takes effect with the conversation's next request.
 pub(super) async fn accept(state: &AdminState, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let mut fields = Fields(body_in_json(headers, body)?);
     let document = fields.document("document")?;
@@ -169,7 +170,7 @@ pub(super) async fn accept(state: &AdminState, id: &str, headers: &HeaderMap, bo
     shown_in_full(state, id).await
 }
 
-/// A user rejects it.
+/// Rejects a draft on behalf of the user.
 pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(state, id).await?;
@@ -177,7 +178,7 @@ pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
     shown_in_full(state, id).await
 }
 
-/// A draft that waited for a user when an earlier process ended is in the store, under its own id.
+/// Restores a draft that awaited review when an earlier process ended. The store has it under its own id.
 async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
     if state.drafting.get(id).is_some() {
         return Ok(());
@@ -188,7 +189,7 @@ async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
         .drafting
         .restored_in(&state.store, &handoff.conversation)
         .await?;
-    // One that took effect is a handoff, and no draft any more.
+    // A draft that took effect is a handoff, and no longer a draft.
     state.drafting.get(id).map(drop).ok_or(ApiError::NO_DRAFT)
 }
 
@@ -196,7 +197,7 @@ fn parsed(id: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(id).map_err(|_| ApiError::NO_DRAFT)
 }
 
-/// A draft with its outcome.
+/// Returns a draft with its outcome.
 pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
     shown_in_full(state, parsed(id)?).await
 }
@@ -212,7 +213,7 @@ async fn shown_in_full(state: &AdminState, id: Uuid) -> ApiResult {
     }))
 }
 
-/// Where the prompt was written: the file of an automatic handoff, else the directory of the handoff's document.
+/// Path of the written prompt: the file of an automatic handoff, else the directory of the handoff's document.
 async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
@@ -229,17 +230,17 @@ async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<St
     Ok(directory.filter(|directory| !directory.is_empty()))
 }
 
-/// The open drafts.
+/// Lists the open drafts.
 pub(super) fn list(state: &AdminState) -> ApiResult {
     shown(&json!({"drafts": open(state)}))
 }
 
-/// The open drafts, oldest first.
+/// Open drafts, oldest first.
 pub(super) fn open(state: &AdminState) -> Vec<Value> {
     state.drafting.all_open().iter().map(value).collect()
 }
 
-/// A draft in lists. The names are API.
+/// A draft as lists show it. The names are API.
 pub(super) fn value(draft: &DraftRecord) -> Value {
     json!({
         "id": draft.id,

@@ -21,7 +21,7 @@ use crate::state::journal::{JournalReader, LiveEvent};
 /// Interval of keep-alive comments, so that no intermediary closes the connection.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// Events buffered for a slow reader.
+/// Maximum number of events buffered for a slow reader.
 const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
@@ -59,7 +59,7 @@ async fn tell(
             () = closed(&mut closing) => return,
             news = live.recv() => match news {
                 Ok(news) => next = event(news, dir.clone()).await,
-                // Events were missed: the page reloads its list.
+                // The reader was too slow and missed events, so the page reloads its list.
                 Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
                 Err(RecvError::Closed) => return,
             },

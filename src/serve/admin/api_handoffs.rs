@@ -16,15 +16,15 @@ use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
 use baton_core::redact::Redactor;
 
-/// Maximum length of a lineage.
+/// Maximum number of handoffs in a map.
 const MOST_PARENTS: usize = 1000;
 
-/// Maximum length of a first line in characters.
+/// Maximum length of a first line, in characters.
 const LINE: usize = 160;
 
 type DocumentsByHandoff = HashMap<HandoffId, DocumentRecord>;
 
-/// A handoff in a list, with the directory and status of its document. The names are API.
+/// A handoff as lists show it, with the directory and status of its document. The names are API.
 fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
     let record = documents.get(&handoff.id);
     json!({
@@ -44,7 +44,7 @@ fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
     })
 }
 
-/// As much of a line as lists show.
+/// Shortens a line for lists.
 fn beginning(line: &str) -> String {
     line.chars().take(LINE).collect()
 }
@@ -63,13 +63,14 @@ async fn records(
     Ok(state.store.handoffs(&filter).await?)
 }
 
-/// Lists handoffs, newest first; a limit of 0 means no limit.
+/// Lists handoffs, newest first. A limit of 0 means no limit.
 pub(super) async fn all(
     state: &AdminState,
     conversation: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Value>, ApiError> {
     let pending = in_review(state);
+    // Drafts in review are left out below, so as many more records are read.
     let most = if limit == 0 { 0 } else { limit + pending.len() };
     let records = records(state, conversation, most).await?;
     let documents = documents::by_handoff(&state.store, true).await?;
@@ -80,7 +81,7 @@ pub(super) async fn all(
         .collect())
 }
 
-/// Stored handoffs that are drafts in review: they have not happened yet.
+/// Stored handoffs that are drafts in review, and so have not happened yet.
 fn in_review(state: &AdminState) -> Vec<HandoffId> {
     let open = state.drafting.all_open().into_iter();
     open.filter(DraftRecord::is_for_review)
@@ -88,7 +89,7 @@ fn in_review(state: &AdminState) -> Vec<HandoffId> {
         .collect()
 }
 
-/// The handoffs with these ids that the store still has, in the order of `ids`.
+/// Returns the handoffs with these ids that are still in the store, in the order of `ids`.
 pub(super) async fn named(state: &AdminState, ids: &[String]) -> Result<Vec<Value>, ApiError> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -103,7 +104,7 @@ pub(super) async fn named(state: &AdminState, ids: &[String]) -> Result<Vec<Valu
         .collect())
 }
 
-/// A handoff's record with its prompt, whoever it belongs to.
+/// Reads a handoff's record with its prompt, whoever it belongs to.
 pub(super) async fn record(state: &AdminState, id: uuid::Uuid) -> Result<Option<Handoff>, ApiError> {
     let filter = HandoffFilter {
         ids: Some((id, id)),
@@ -128,7 +129,7 @@ pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
     let found = records.iter().find(|handoff| handoff.id.to_string() == id);
     let found = found.ok_or(ApiError::NO_HANDOFF)?;
     let (mut lineage, children) = lineage::chain(found, &records);
-    // What is gone from the store is not shown.
+    // Ancestors that are gone from the store are not shown.
     lineage.retain(|id| records.iter().any(|handoff| handoff.id == *id));
     let whole = state.store.handoff(&found.principal, found.id).await?;
     let prompt = &whole.as_ref().unwrap_or(found).prompt;
@@ -160,7 +161,7 @@ pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
     shown(&json!({"handoff": value}))
 }
 
-/// The map of chains and forks that a handoff is in. A title is the reason, else the first line.
+/// Map of the chains and forks that a handoff is in. A title is the reason, or else the first line.
 fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Vec<Value> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);
@@ -185,7 +186,7 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
     tree.iter().take(MOST_PARENTS).filter_map(branch).collect()
 }
 
-/// Status, directory and content of a handoff's document; null where there is none.
+/// Status, directory and content of a handoff's document. Null if there is none.
 async fn document(state: &AdminState, handoff: &Handoff) -> Result<Value, ApiError> {
     let filter = DocumentFilter::for_handoff(&handoff.principal, handoff.id);
     let Some(record) = state.store.documents(&filter).await?.pop() else {

@@ -1,4 +1,6 @@
-//! Errors of the admin listener: one table from error to status, code and text. One place turns a row into a response.
+//! Errors of the admin listener: one table from error to status, code and message.
+//!
+//! One place turns a row into a response.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -13,18 +15,18 @@ use crate::state::journal::{FilterError, JournalError};
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::DraftEnd;
 
-/// An error answer.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiError {
     status: StatusCode,
-    /// The codes are API.
+    /// Code of the error. The codes are API.
     code: &'static str,
     pub(super) message: Cow<'static, str>,
-    /// What of the request is wrong, in a member of its own. Boxed, since few errors have it.
+    /// Extra JSON field that names the invalid part of the request. Boxed, because few errors have one.
     more: Option<Box<(&'static str, Value)>>,
 }
 
-/// The result of a request.
+/// Response to a request, or the error to respond with.
 pub(super) type ApiResult = Result<FullResponse, ApiError>;
 
 macro_rules! errors {
@@ -73,43 +75,43 @@ impl ApiError {
         }
     }
 
-    /// The request is invalid.
+    /// Creates the error of an invalid request.
     pub(super) fn bad(message: String) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// Names what of the request is wrong.
+    /// Adds a field that names the invalid part of the request.
     fn about(self, name: &'static str, value: impl Into<Value>) -> Self {
         let more = Some(Box::new((name, value.into())));
         Self { more, ..self }
     }
 
-    /// A member of the request's body is invalid.
+    /// Creates the error of an invalid field in the request's body.
     pub(super) fn field(field: &str, why: impl Display) -> Self {
         let message = format!("{field}: {why}");
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_field", message).about("field", field)
     }
 
-    /// Too little was written for a handoff.
+    /// Creates the error of a conversation with too little text for a handoff.
     pub(super) fn nothing_yet() -> Self {
         let why = DraftEnd::NothingYet;
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, why.outcome(), why.to_string())
     }
 
-    /// Another draft of the conversation is open.
+    /// Creates the error of a conversation that has another open draft.
     pub(super) fn already_drafting(id: impl Display) -> Self {
         let message = format!("a handoff of this conversation is already being written: {id}");
         Self::new(StatusCode::CONFLICT, "already_drafting", message)
     }
 
-    /// The journal or the store cannot be read.
+    /// Creates the error of a journal or a store that cannot be read, and logs the cause.
     pub(super) fn unavailable(why: impl Display) -> Self {
         let message = why.to_string();
         tracing::warn!(target: "baton", message, "the inspector cannot answer");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    /// The response.
+    /// Builds the response.
     pub(super) fn response(self) -> FullResponse {
         let mut error = Map::from_iter([("code".to_owned(), self.code.into())]);
         error.extend(self.more.map(|more| (more.0.to_owned(), more.1)));

@@ -1,8 +1,8 @@
 //! Access control of the admin listener.
 //!
-//! A web page can make a browser send requests to this listener under the page's own host name (DNS rebinding) and read
-//! the answers. Such a request carries that name in `Host`, so only host names that nobody else can own are accepted, or
-//! requests with the token.
+//! A web page can make a browser send requests to this listener under the page's own host name (DNS
+//! rebinding) and read the responses. Such a request carries that name in `Host`. So only host names that
+//! nobody else can own are accepted, or requests with the token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,7 +17,7 @@ use super::error::ApiError;
 use crate::state::access::hosts;
 use crate::state::config::Secret;
 
-/// Checks a request's token, or its host where no token is configured, and its origin.
+/// Checks a request's origin, and its token or, if none is configured, its host.
 ///
 /// # Errors
 /// The reason for the rejection.
@@ -38,7 +38,9 @@ pub(super) fn admit<B>(
     }
 }
 
-/// Checks that a request names at most one host: an intermediary may have used either of two (RFC 9112, section 3.2).
+/// Checks that a request names at most one host.
+///
+/// An intermediary may have used either of two (RFC 9112, section 3.2).
 ///
 /// # Errors
 /// [`ApiError::AMBIGUOUS_HOST`].
@@ -49,7 +51,7 @@ pub(super) fn one_host(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a browser opens the inspector itself, by a link on a page of any site. That page learns nothing of it.
+/// Whether a browser opens the inspector itself, by a link on a page of any site. That page learns nothing from it.
 fn opens_the_page<B>(request: &Request<B>) -> bool {
     let is = |name: &str, value: &str| request.headers().get(name).is_some_and(|given| given == value);
     request.method() == Method::GET
@@ -59,8 +61,10 @@ fn opens_the_page<B>(request: &Request<B>) -> bool {
         && is("sec-fetch-dest", "document")
 }
 
-/// Whether the request's origin is the listener itself. Browsers send an origin with cross-origin requests that may change
-/// something, and name the site of others; other clients send neither.
+/// Whether the request's origin is the listener itself.
+///
+/// Browsers send an origin with cross-origin requests that may change something, and name the site of the
+/// others. Other clients send neither.
 fn from_own_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return hosts::other_site(headers).is_none();
@@ -73,7 +77,7 @@ fn from_own_page(headers: &HeaderMap) -> bool {
     matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
 }
 
-/// The presented token: a bearer token, or the password of HTTP basic authentication, which browsers can ask for.
+/// Extracts the token: a bearer token, or the password of HTTP basic authentication, which browsers can ask for.
 fn presented(value: &str) -> Option<String> {
     let (scheme, rest) = value.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
@@ -86,7 +90,9 @@ fn presented(value: &str) -> Option<String> {
     Some(pair.split_once(':')?.1.to_owned())
 }
 
-/// Compares digests in constant time, so that timing reveals neither the token nor its length.
+/// Whether a request presents the token.
+///
+/// Digests are compared in constant time, so that timing reveals neither the token nor its length.
 fn presents(headers: &HeaderMap, token: &Secret) -> bool {
     let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(presented) = value.and_then(presented) else {
@@ -99,7 +105,7 @@ fn presents(headers: &HeaderMap, token: &Secret) -> bool {
         .into()
 }
 
-/// The request's host without its port.
+/// Host of the request without its port.
 fn host<B>(request: &Request<B>) -> Option<&str> {
     let named = match request.uri().authority() {
         Some(authority) => authority.as_str(),

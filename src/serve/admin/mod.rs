@@ -1,7 +1,7 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
-//! It gets the metrics, a readiness check, the journal and the store, and only reads them. It requests and cancels drafts.
-//! Everything it shows was written by models and agents: it is treated as text, never as markup.
+//! The listener reads the metrics, a readiness check, the journal and the store, and it requests and cancels drafts.
+//! Everything it shows was written by models and agents, so it is treated as text, never as markup.
 
 mod api;
 mod api_drafts;
@@ -33,28 +33,28 @@ use crate::state::telemetry::Metrics;
 
 pub use server::serve;
 
-/// What the admin listener serves from.
+/// State that the admin listener serves.
 pub struct AdminState {
-    /// Shown at `/metrics`.
+    /// Metrics shown at `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// Evaluated at `/readyz`.
+    /// Check evaluated at `/readyz`.
     pub ready: Ready,
-    /// The config: the state directory with the journal, the token, and what the page shows of it.
+    /// Config: the state directory with the journal, the token, and the settings that the page shows.
     pub config: Arc<Config>,
-    /// Source of live updates.
+    /// Journal, the source of live updates.
     pub journal: Recorder,
-    /// The handoffs.
+    /// Store of the handoffs.
     pub store: SharedStore,
-    /// The drafts.
+    /// Queue of the drafts.
     pub drafting: Arc<DraftQueue>,
-    /// The conversations in use.
+    /// Conversations in use.
     pub sessions: Arc<Sessions>,
-    /// The prices of the bill.
+    /// Prices of the bill.
     pub prices: Prices,
-    /// Address of the data listener; none where no proxy runs. The page is read only then.
+    /// Address of the data listener. `None` if no proxy runs, which makes the page read-only.
     pub data_listener: Option<SocketAddr>,
-    /// What this process is called, among those with the same store.
+    /// Name of this process among those with the same store.
     pub instance: String,
-    /// When the process started to serve.
+    /// Start time of the process.
     pub started: Instant,
 }

@@ -1,7 +1,7 @@
 //! The inspector page: static files compiled into the binary. All data comes from the API.
 //!
-//! Everything the page shows was written by others. The content security policy is a second line of defence: no foreign
-//! scripts, styles or images, no requests to other hosts, no framing.
+//! Everything the page shows was written by others. The content security policy is a second line of defence:
+//! it forbids foreign scripts, styles and images, requests to other hosts, and framing.
 
 use std::sync::LazyLock;
 
@@ -53,7 +53,7 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
 
 const INDEX: &str = include_str!("page/index.html");
 
-/// One hash over all assets. Scripts import each other by relative URLs, so they share it.
+/// Hash over all assets. Scripts import each other by relative URLs, so they share it.
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for (name, _, content) in ASSETS {
@@ -70,11 +70,11 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
 
 static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH));
 
-/// The content security policy of all responses.
+/// Content security policy of all responses.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                                  img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Security headers of every response: no framing, sniffing, or foreign content; only our own files are scripts.
+/// Security headers of every response: no framing, sniffing or foreign content, and only baton's files as scripts.
 pub(super) const SAFETY: [(HeaderName, &str); 5] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -86,12 +86,12 @@ pub(super) const SAFETY: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// Assets are requested by hash, so their URLs are immutable.
+/// `cache-control` of assets. Their URLs contain the hash, so their content never changes.
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
-/// The page itself contains the hash, so it must be revalidated.
+/// `cache-control` of the page. It names the hash, so it must be revalidated.
 const ANEW: &str = "no-cache";
 
-/// The file at `path`: `/`, or `/assets/HASH/NAME` of this build; `None` for other paths.
+/// Returns the file at `path`, which is `/` or `/assets/HASH/NAME` of this build. `None` for other paths.
 pub(super) fn serve(path: &str) -> Option<Response<Full<Bytes>>> {
     if path == "/" {
         return Some(file("text/html; charset=utf-8", ANEW, &PAGE));

@@ -1,4 +1,4 @@
-//! Requests to the inspector's JSON API: parameters, and reading the journal.
+//! Parameters and bodies of requests to the inspector's JSON API, and access to the journal.
 
 use http::{HeaderMap, StatusCode, header};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::state::journal::{JournalError, JournalReader};
 /// Default length of a list.
 const ROWS: usize = 100;
 
-/// A body in JSON. Forms of other sites' pages cannot have that type.
+/// Parses a JSON body. Its content type is required, because forms of other sites' pages cannot have it.
 pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, ApiError> {
     let kind = headers
         .get(header::CONTENT_TYPE)
@@ -23,7 +23,7 @@ pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]
     serde_json::from_slice(body).map_err(|why| ApiError::bad(why.to_string()))
 }
 
-/// Query parameters.
+/// Decoded query parameters.
 pub(super) struct QueryParams {
     pairs: Vec<(String, String)>,
 }
@@ -58,7 +58,7 @@ impl QueryParams {
     }
 }
 
-/// Reads the journal on a blocking thread; `None` where nothing was ever written.
+/// Reads the journal on a blocking thread. Returns `None` if nothing was ever written.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -77,7 +77,7 @@ pub(super) async fn read<T: Send + 'static>(
     }
 }
 
-/// Reads one thing of the journal, where it is there.
+/// Reads one item of the journal. Returns the error `otherwise` if it is missing.
 pub(super) async fn read_one<T: Send + 'static>(
     state: &AdminState,
     otherwise: ApiError,

@@ -12,10 +12,10 @@ use crate::state::config::Config;
 use crate::state::journal::{JournalReader, Recorder};
 use crate::state::store::{SharedStore, StoreError};
 
-/// Timeout of the store's answer, and of the journal's.
+/// Timeout of each check.
 const TIME: Duration = Duration::from_secs(2);
 
-/// How long a result is cached: the store writes and flushes a page for it, and clients may query at any rate.
+/// Lifetime of a cached report. The store writes and flushes a page for it, and clients may query at any rate.
 const HOLDS: Duration = Duration::from_secs(2);
 
 const STORE_READ: &str = "store_read";
@@ -23,17 +23,17 @@ const STORE_WRITE: &str = "store_write";
 const JOURNAL: &str = "journal";
 const UPSTREAMS: &str = "upstreams";
 
-/// Finds out whether requests can be served now.
+/// Check that finds out whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 
-/// The state of the dependencies. Safe to show to everybody, except for [`Check::why`].
+/// State of the dependencies. Safe to show to everybody, except for [`Check::why`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether requests can be served.
     pub ready: bool,
-    /// Whether a stop signal was received: open streams may end, and no new requests are taken.
+    /// Whether a stop signal was received. Open streams may end, but no new requests are accepted.
     pub stopping: bool,
-    /// Each dependency.
+    /// State of each dependency.
     pub checks: Vec<Check>,
 }
 
@@ -42,31 +42,31 @@ pub struct Report {
 pub struct Check {
     /// `store_read`, `store_write`, `journal`, `upstreams`.
     pub name: &'static str,
-    /// Its state.
+    /// State of the dependency.
     pub state: State,
-    /// Whether requests need it.
+    /// Whether requests need the dependency.
     pub required: bool,
     /// The error, for the log only: it may contain paths.
     #[serde(skip)]
     pub why: Option<String>,
 }
 
-/// The state of a dependency.
+/// State of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It works.
+    /// The dependency works.
     Ok,
-    /// It does not.
+    /// The dependency does not work.
     Failed,
-    /// Not checked: a dependency that it needs has failed, or a probe would use quota.
+    /// Not checked, because a dependency that it needs has failed, or because a probe would use quota.
     NotChecked,
-    /// The config turns it off.
+    /// The config turns the dependency off.
     Off,
 }
 
 impl Check {
-    /// Whether requests cannot be served because of it.
+    /// Whether this check prevents serving requests.
     fn fails(&self) -> bool {
         self.required && self.state == State::Failed
     }
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// Why it is not ready: `stopping`, or the first required dependency that fails, and the error.
+    /// Reason for not being ready: `stopping`, or the first required dependency that fails, and the error.
     pub fn failure(&self) -> Option<(&'static str, &str)> {
         if self.stopping {
             return Some(("stopping", "a stop signal was received"));
@@ -98,7 +98,7 @@ impl Report {
     }
 }
 
-/// Makes the check of a store and a journal. While `draining`, the answer is no.
+/// Creates the check of a store and a journal. While `draining`, it reports that the process stops.
 pub fn of(store: SharedStore, journal: Recorder, config: Arc<Config>, draining: Arc<AtomicBool>) -> Ready {
     let readiness = Arc::new(Readiness {
         store,
@@ -122,14 +122,14 @@ struct Readiness {
     draining: Arc<AtomicBool>,
     holds: Duration,
     time: Duration,
-    /// Locked while the dependencies are asked, so that concurrent callers share one answer.
+    /// Locked during the checks, so that concurrent callers share one report.
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
     answer: Option<(Instant, Report)>,
-    /// Checks that timed out. No other one of the same kind starts before it ends.
+    /// Checks that timed out. No other one of the same kind starts before they end.
     store: Waiting<[Check; 2]>,
     journal: Waiting<Check>,
 }
@@ -138,6 +138,7 @@ type Waiting<T> = Option<oneshot::Receiver<T>>;
 
 impl Readiness {
     async fn now(&self) -> Report {
+        // Before the cache, so that orchestrators stop sending requests at once.
         if self.draining.load(Ordering::Relaxed) {
             return Report::stopping();
         }
@@ -170,8 +171,9 @@ impl Readiness {
         report
     }
 
-    /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. A blocked query
-    /// occupies one task, however often it is repeated.
+    /// Runs a check, or waits for the previous one if that still runs. Returns `None` if it takes too long.
+    ///
+    /// A blocked query occupies one task, however often it is repeated.
     async fn ask<T: Send + 'static>(
         &self,
         waiting: &mut Waiting<T>,
@@ -215,7 +217,7 @@ async fn ask_journal(journal: Recorder, config: Arc<Config>) -> Check {
         return check(JOURNAL, State::Failed, Some(why));
     }
     let read = tokio::task::spawn_blocking(move || {
-        // Nothing may ever have been written.
+        // There is no reader if nothing was ever written, which is not a failure.
         let reader = JournalReader::open(&config.state_dir)?;
         reader.map(|reader| reader.last_end()).transpose()
     });
@@ -230,7 +232,7 @@ fn check(name: &'static str, state: State, why: Option<String>) -> Check {
     Check {
         name,
         state,
-        // Without a journal, and where upstream does not answer, agents are still served, or get an error.
+        // Without a journal agents are still served, and without upstream they get an error.
         required: [STORE_READ, STORE_WRITE].contains(&name),
         why,
     }
@@ -297,7 +299,7 @@ mod tests {
         let all = futures_util::future::join_all((0..1000).map(|_| readiness.now())).await;
         assert!(all.into_iter().all(|report| report.ready));
         assert_eq!(store.commits(), before + 1);
-        // This needs no query to the store.
+        // This answer needs no query to the store.
         readiness.draining.store(true, Ordering::Relaxed);
         assert_eq!(what(readiness.now().await), "stopping");
     }

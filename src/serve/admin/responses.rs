@@ -1,4 +1,4 @@
-//! Builds the admin listener's responses.
+//! Builders of the admin listener's responses.
 
 use std::convert::Infallible;
 

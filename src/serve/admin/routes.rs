@@ -16,7 +16,7 @@ use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, respond};
 use super::{AdminState, api, api_drafts, api_events, page};
 use crate::state::telemetry::prometheus;
 
-/// Bytes of a request's body: a carry-over prompt of the largest size, escaped.
+/// Maximum bytes of a request's body: the largest carry-over prompt, escaped.
 const BODY_BYTES: usize = 8 << 20;
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -49,7 +49,7 @@ async fn found(
 ) -> Result<AnyResponse, ApiError> {
     let path = request.uri().path();
     match path {
-        // Open to everybody: orchestrators have no token, and use the address as host.
+        // Open to everybody, because orchestrators have no token and use the address as host.
         "/healthz" | "/readyz" => one_host(request.headers())?,
         _ => admit(request, state.config.admin.token.as_ref(), bound)?,
     }
@@ -78,6 +78,7 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Ap
     let (headers, body) = (request.headers(), wanted(state, body));
     match (request.method().as_str(), &path[..]) {
         ("DELETE", ["drafts", id]) => {
+            // The body has no meaning here, but reading it checks that a proxy runs.
             body.await?;
             api_drafts::cancel(state, id).await
         }
@@ -93,7 +94,7 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Ap
     }
 }
 
-/// The body of a request that changes something, which takes a proxy.
+/// Reads the body of a request that changes something, which requires a running proxy.
 async fn wanted(state: &AdminState, body: Incoming) -> Result<Bytes, ApiError> {
     if state.data_listener.is_none() {
         return Err(ApiError::NO_PROXY);
@@ -102,8 +103,9 @@ async fn wanted(state: &AdminState, body: Incoming) -> Result<Bytes, ApiError> {
     Ok(body.map_err(|_| ApiError::TOO_LARGE)?.to_bytes())
 }
 
-/// Whether a scraper prefers OpenMetrics to the text format, by the weights of `Accept` (RFC 9110, section 12.5.1).
-/// OpenMetrics wins a tie: a scraper that lists it can read it.
+/// Whether a scraper prefers OpenMetrics to the text format, by the weights in `Accept` (RFC 9110, section 12.5.1).
+///
+/// OpenMetrics wins a tie, because a scraper that lists it can read it.
 fn asks_for_open_metrics(accept: &[&str]) -> bool {
     let (mut open, mut plain) = (0.0, 0.0);
     for (kind, weight) in ranges(accept) {
@@ -116,12 +118,12 @@ fn asks_for_open_metrics(accept: &[&str]) -> bool {
     open > 0.0 && open >= plain
 }
 
-/// Whether a probe asks for JSON: only where it says so.
+/// Whether a probe explicitly asks for JSON.
 fn asks_for_json(accept: &[&str]) -> bool {
     ranges(accept).any(|(kind, weight)| kind == "application/json" && weight > 0.0)
 }
 
-/// The kinds in `Accept`, in lower case, each with its weight.
+/// Media types in `Accept`, in lower case, each with its weight.
 fn ranges(accept: &[&str]) -> impl Iterator<Item = (String, f32)> {
     accept.iter().flat_map(|value| value.split(',')).map(|range| {
         let mut parts = range.split(';').map(str::trim);

@@ -18,9 +18,9 @@ use super::routes::answer;
 
 /// Timeout for a request's headers, which also closes silent connections.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// Maximum concurrent connections: scrapers, probes and a few people.
+/// Maximum concurrent connections: scrapers, probes and a few users.
 const CONNECTIONS: usize = 128;
-/// Drain time at shutdown; responses are short.
+/// Drain time at shutdown. Responses are short.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, mostly for lack of file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
