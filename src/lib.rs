@@ -1,8 +1,7 @@
-//! baton: an HTTP proxy in front of LLM provider APIs that lets the model hand its session over to
-//! a fresh context.
+//! baton: an HTTP proxy for LLM provider APIs that lets the model hand its session over to a fresh context.
 //!
-//! Three layers, each of which depends only on those before it, and each a crate: `baton_core` (pure), `baton_state` (what
-//! outlives a request), `baton_serve` (what listens). [`cli`] starts them.
+//! Three layers, each a crate that depends only on those before it: `baton_core` (pure), `baton_state`
+//! (everything that outlives a request), and `baton_serve` (the listeners). [`cli`] starts them.
 
 pub mod cli;
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Static binaries: musl's own allocator has one lock for all threads.
+/// Allocator of static binaries. musl's own has one lock for all threads.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

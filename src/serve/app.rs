@@ -1,4 +1,4 @@
-//! What all exchanges share.
+//! State shared by all exchanges.
 
 use std::io;
 use std::sync::Arc;
@@ -23,53 +23,53 @@ use baton_core::plan::Policy;
 use baton_core::redact::Redactor;
 use baton_core::tools::OurTools;
 
-/// Maximum watched pauses: each keeps its request, mostly in a file.
+/// Maximum number of watched pauses. Each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
 
-/// What all exchanges share.
+/// State shared by all exchanges.
 pub struct App {
-    /// The checked config.
+    /// Checked config.
     pub config: Arc<Config>,
-    /// The conversations, in front of the store.
+    /// Conversations, backed by the store.
     pub sessions: Arc<Sessions>,
-    /// The keys of the sentinels' seals.
+    /// Keys of the sentinels' seals.
     pub seals: Arc<Seals>,
-    /// The time of what is recorded.
+    /// Clock for recorded times.
     pub clock: Clock,
-    /// Our tools, as requests are offered them.
+    /// baton's tools, as requests are offered them.
     pub tools: OurTools,
-    /// Answers the tools that are answered with a text.
+    /// Answers calls of the tools whose result is text.
     pub answers: Arc<dyn CallAnswerer>,
-    /// The drafts of all conversations.
+    /// Drafts of all conversations.
     pub drafting: Arc<DraftQueue>,
-    /// The prompts that ask a model for a draft.
+    /// Prompts that ask a model for a draft.
     pub prompts: Prompts,
-    /// Gets a copy of what goes by.
+    /// Journal that receives a copy of the traffic.
     pub journal: Recorder,
-    /// Writes documents of handoffs.
+    /// Writer of handoffs' documents.
     pub documents: DocumentWriter,
-    /// Keeps requests while their responses stream.
+    /// Storage of requests while their responses stream.
     pub(crate) spill: Spill,
-    /// The memory of requests' bodies.
+    /// Memory budget of request bodies.
     pub bodies: Budget,
     /// Permits for the watched pauses.
     pub(crate) pauses: Arc<Semaphore>,
-    /// Models of routes that upstream does not know.
+    /// Routed models that upstream does not know.
     pub(crate) refused_models: OnceLog,
-    /// The prices by which a cut pays or not.
+    /// Prices that decide whether a cut pays off.
     pub prices: Prices,
-    /// Knows the config's keys and patterns, and removes them from events and logs.
+    /// Removes the config's keys and patterns from events and logs.
     pub redactor: Redactor,
 }
 
 impl App {
-    /// Whether baton only watches: by the config, or by the request.
+    /// Whether baton only watches, by the config or by the request.
     pub(crate) fn is_shadow(&self, ctx: &RequestContext) -> bool {
         self.config.handoff.inject == InjectPolicy::Shadow
             || headers::text(&ctx.headers, headers::HANDOFF) == Some(headers::SHADOW)
     }
 
-    /// The parts that depend on the config, over this store.
+    /// Creates the parts that depend on the config, over this store.
     ///
     /// # Errors
     /// A file of `draft.prompts_dir`, or that of `bill.prices`, cannot be read.
@@ -100,8 +100,10 @@ impl App {
         })
     }
 
-    /// The same with another config. What outlives a request is shared: the conversations, the store, the keys of the seals,
-    /// the journal, drafts, documents, and the memory of bodies.
+    /// Creates an app with another config that shares everything that outlives a request.
+    ///
+    /// These are the conversations, the store, the keys of the seals, the journal, drafts, documents, and the
+    /// memory of bodies.
     ///
     /// # Errors
     /// As [`App::new`].
@@ -120,7 +122,7 @@ impl App {
         })
     }
 
-    /// What plans of requests depend on.
+    /// Returns the inputs of request planning.
     pub(crate) fn policy(&self) -> Policy<'_> {
         let may_have_insertions = self.sessions.store().may_have_insertions();
         self.config

@@ -1,5 +1,7 @@
-//! Runs work that may take more than a millisecond so that it does not block other agents. The future of a heavy
-//! request is polled as a whole outside of the runtime's threads, so its stages need not declare what is heavy.
+//! Keeps heavy work from blocking other agents.
+//!
+//! Work is heavy if it may take more than a millisecond. The future of a heavy request is polled as a whole
+//! outside the runtime's threads, so its stages need not declare that they are heavy.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,21 +9,22 @@ use std::pin::Pin;
 use memchr::memchr_iter;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Weight from which work leaves the runtime's threads: 4 MB of an ordinary request are read and rewritten in about a
-/// millisecond.
+/// Minimum weight of work that leaves the runtime's threads.
+///
+/// 4 MB of an ordinary request are read and rewritten in about a millisecond.
 const HEAVY: usize = 4 << 20;
 
-/// What something that looks like a mark of ours weighs: it is found and placed in the time of this many ordinary bytes.
+/// Weight of a candidate marker. Finding and placing it takes as long as this many ordinary bytes.
 const MARK: usize = 1 << 10;
 
-/// What an opening brace weighs: a message or a part costs about 120 ns in each pass over all of them, whatever its
-/// size.
+/// Weight of an opening brace. A message or a part costs about 120 ns in each pass over all of them, whatever
+/// its size.
 const CONTAINER: usize = 512;
 
-/// A boxed future.
+/// Boxed future that may be offloaded.
 pub(crate) type OffloadedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The same future, each poll of which is work of this weight. A light one is returned as it is.
+/// Wraps a future so that each of its polls is work of this weight. A light one is returned unchanged.
 pub(crate) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T>) -> OffloadedFuture<T> {
     match is_heavy(weight) {
         true => Box::pin(poll_fn(move |cx| work(weight, || future.as_mut().poll(cx)))),
@@ -29,15 +32,16 @@ pub(crate) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T
     }
 }
 
-/// How much work a request is, in ordinary bytes. `stems`: how many places look like a mark.
+/// Weight of a request in ordinary bytes. `stems` is the number of candidate markers.
 pub(crate) fn weight(text: &[u8], stems: usize) -> usize {
     let marks = stems.saturating_mul(MARK);
     let containers = memchr_iter(b'{', text).count().saturating_mul(CONTAINER);
     text.len().saturating_add(marks).saturating_add(containers)
 }
 
-/// Does work of this weight; what is heavy does not keep the thread's other tasks waiting.
+/// Runs work of this weight. Heavy work does not keep the thread's other tasks waiting.
 pub(crate) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
+    // `block_in_place` panics on a runtime with one thread.
     if is_heavy(weight) && has_other_threads() {
         tokio::task::block_in_place(work)
     } else {
@@ -60,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// The runtime has one thread, and the work ends only when another task has run.
+    /// The runtime has one thread, and the work ends only after another task has run.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn other_tasks_run_while_heavy_work_goes_on() {
         let (done, waits) = mpsc::channel();

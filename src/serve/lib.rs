@@ -1,7 +1,7 @@
-//! What listens: the data listener (`proxy`), one agent request from end to end (`exchange`), the admin listener, and the
-//! process that serves both (`service`).
+//! Serving side of baton: the data listener (`proxy`), one agent request from end to end (`exchange`), the
+//! admin listener, and the process that serves both (`service`).
 //!
-//! Knows the core and the state. Must not know commands.
+//! Depends on the core and the state, and must not depend on commands.
 
 pub mod admin;
 pub mod app;

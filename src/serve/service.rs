@@ -29,11 +29,12 @@ use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
 
-/// An event on its way to the log, the metrics, the journal and the traces. Dropping it delivers it, so that none is
-/// lost with a cancelled task.
+/// Event on its way to the log, the metrics, the journal and the traces.
+///
+/// Dropping it delivers it, so that none is lost with a cancelled task.
 struct EndedExchange {
     event: ExchangeEvent,
-    /// Whether the log is for machines.
+    /// Whether the log is in JSON, for machines.
     json: bool,
     metrics: Arc<Metrics>,
     journal: Recorder,
@@ -52,7 +53,7 @@ impl Drop for EndedExchange {
     }
 }
 
-/// The HTTP side in front of these exchanges.
+/// Creates the HTTP side of these exchanges.
 ///
 /// # Errors
 /// TLS to the upstreams cannot be set up.
@@ -81,21 +82,21 @@ const REPORT_TIME: Duration = Duration::from_secs(1);
 /// Timeout for writing the last documents at shutdown.
 const DOCUMENTS_TIME: Duration = Duration::from_secs(5);
 
-/// What a process serves with, opened and bound.
+/// Opened and bound parts of a serving process.
 pub struct ServiceParts {
-    /// With the ports that were picked.
+    /// Config with the ports that the system picked.
     pub config: Config,
     pub metrics: Arc<Metrics>,
     pub prices: Prices,
     pub store: SharedStore,
     pub seals: Seals,
-    /// The listener of agents.
+    /// Listener for agents.
     pub data: Bound,
-    /// The listener of people and scrapers.
+    /// Listener for users and scrapers.
     pub admin: TcpListener,
 }
 
-/// The data listener, the admin listener, and what they share.
+/// The data listener, the admin listener, and their shared state.
 pub struct Service {
     data: Bound,
     app: Arc<App>,
@@ -110,7 +111,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts what the listeners share, and prepares a client for each upstream. Call it within the runtime.
+    /// Starts the shared parts and prepares a client for each upstream. Call it inside the runtime.
     ///
     /// # Errors
     /// TLS to the upstreams cannot be set up.
@@ -138,6 +139,7 @@ impl Service {
         let app = Arc::new(app);
         let (events, reporter) = reported(&app, &metrics, traces.clone());
         let gateway = server::slot(Arc::new(gateway(&app, Arc::clone(&events))?));
+        // Weak, because the metrics must not keep the gateway alive.
         let (places, weak) = (
             app.config.limits.max_concurrent_requests,
             Arc::downgrade(&gateway),
@@ -181,7 +183,7 @@ impl Service {
         })
     }
 
-    /// What applies a changed config. `loaded`: the config of this service as it was loaded.
+    /// Creates the reloader of this service. `loaded` is the service's config as it was loaded.
     pub fn reloader(&self, loaded: Config) -> Reloader {
         Reloader::new(
             Arc::clone(&self.gateway),
@@ -192,13 +194,15 @@ impl Service {
         )
     }
 
-    /// The address of the data listener, with the port that was picked.
+    /// Address of the data listener, with the port that the system picked.
     pub fn addr(&self) -> SocketAddr {
         self.data.addr()
     }
 
-    /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over. Then calls
-    /// `drained`, and writes what is pending.
+    /// Serves until `stop` resolves, then drains.
+    ///
+    /// Calls `drained` when all exchanges have ended and are reported, or when the drain time is over.
+    /// Pending spans and journal notes are written after that.
     pub async fn run(self, stop: BoxFuture<'static, ()>, drained: impl FnOnce()) {
         // The admin listener stays open while streams drain, so that `/readyz` reports it.
         let (end, until_drained) = watch::channel(false);
@@ -216,7 +220,7 @@ impl Service {
         let sweeper = tokio::spawn(sweep(store, keep));
         let journal = self.app.journal.clone();
         self.data.run(self.gateway, stop).await;
-        // The queue's other senders.
+        // The app and the hook hold the queue's other senders.
         drop((self.app, self.events));
         // The queue closes with the last exchange.
         let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
@@ -224,7 +228,7 @@ impl Service {
         sweeper.abort();
         drained();
         let _ = end.send(true);
-        // Its responses are short, and all exchanges have ended.
+        // Admin responses are short, and all exchanges have ended.
         let _ = admin.await;
         self.traces.flush(TRACES_TIME).await;
         let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
@@ -232,7 +236,9 @@ impl Service {
     }
 }
 
-/// The hook that logs and counts each exchange, and the task that does it: the last bytes of an answer do not wait for the log.
+/// Creates the hook for ended exchanges, and the task that logs and counts them.
+///
+/// In a task, because the last bytes of a response must not wait for the log.
 fn reported(app: &App, metrics: &Arc<Metrics>, traces: Traces) -> (EventHook, JoinHandle<()>) {
     let (events, mut queue) = mpsc::channel(EVENT_QUEUE);
     let reporter = tokio::spawn(async move {
@@ -260,7 +266,7 @@ pub async fn is_true(mut channel: watch::Receiver<bool>) {
     let _ = channel.wait_for(|value| *value).await;
 }
 
-/// Starts the journal, or none if it fails: the proxy does not depend on it.
+/// Starts the journal. If that fails it stays off, because the proxy does not depend on it.
 fn open_journal(config: &Config) -> Recorder {
     let tags = &config.handoff.preamble_tags;
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
@@ -269,7 +275,7 @@ fn open_journal(config: &Config) -> Recorder {
     })
 }
 
-/// Starts the trace exporter, or none if it fails: the proxy does not depend on it.
+/// Starts the trace exporter. If that fails it stays off, because the proxy does not depend on it.
 fn open_traces(config: &Config, instance: &str, metrics: &Metrics) -> Traces {
     let Some(endpoint) = &config.telemetry.otlp_endpoint else {
         return Traces::off();

@@ -1,7 +1,8 @@
 //! Applies a changed config to a running service.
 //!
-//! A request keeps the gateway, and with it the app and the config, that it began with; [`Reloader::apply`] swaps in new ones
-//! for the requests after it. What outlives requests is opened once: [`Config::keep_fixed`] keeps its settings.
+//! A request keeps the gateway that it began with, and with it the app and the config. [`Reloader::apply`]
+//! swaps in new ones for later requests. Parts that outlive requests are opened once, so
+//! [`Config::keep_fixed`] keeps their settings.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use crate::state::config::{Config, Secret};
 use crate::state::journal::Redactor;
 use crate::state::sync::locked;
 
-/// What the HTTP side takes from an app.
+/// Returns the HTTP side's dependencies from an app.
 pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
     GatewayParts {
         config: Arc::clone(&app.config),
@@ -28,10 +29,10 @@ pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
     }
 }
 
-/// Listeners are bound with TLS or without. The files of the certificate may change.
+/// Setting that needs a restart: listeners are bound with TLS or without. The files of the certificate may change.
 const TLS: &str = "server.tls_cert and server.tls_key (on or off)";
 
-/// What of a running service follows a changed config.
+/// Applies a changed config to a running service.
 pub struct Reloader {
     slot: GatewaySlot,
     certificate: Option<Certificate>,
@@ -41,19 +42,19 @@ pub struct Reloader {
 
 struct ReloadState {
     app: Arc<App>,
-    /// The config as it was loaded last: the running one has the ports that were picked.
+    /// Config as it was loaded last. The running one has the ports that the system picked.
     loaded: Config,
 }
 
-/// The outcome of a reload.
+/// Outcome of a reload.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReloadReport {
-    /// Changed settings that hold only after a restart.
+    /// Changed settings that take effect only after a restart.
     pub fixed: Vec<String>,
 }
 
 impl Reloader {
-    /// `loaded` is the config as it was loaded, before ports were picked and limits were fitted.
+    /// Creates a reloader. `loaded` is the config before ports were picked and limits were fitted.
     pub(super) fn new(
         slot: GatewaySlot,
         certificate: Option<Certificate>,
@@ -72,13 +73,14 @@ impl Reloader {
     /// Applies this config to later requests.
     ///
     /// # Errors
-    /// A file that the config names cannot be read: the certificate, prompts, prices. Nothing has changed then.
+    /// A file that the config names cannot be read: the certificate, prompts or prices. Nothing has changed then.
     pub fn apply(&self, loaded: Config) -> io::Result<ReloadReport> {
         let mut state = locked(&self.state);
         let running = Arc::clone(&state.app.config);
         let mut config = loaded.clone();
         let mut fixed = loaded.clone().keep_fixed(&state.loaded);
         config.keep_fixed(&running);
+        // Whether TLS is on was fixed when the listener was bound.
         if config.server.tls().is_some() != running.server.tls().is_some() {
             if state.loaded.server.tls().is_some() != loaded.server.tls().is_some() {
                 fixed.push(TLS.to_owned());
@@ -94,7 +96,7 @@ impl Reloader {
         let app = Arc::new(state.app.reloaded(config)?);
         let parts = gateway_parts(&app, Arc::clone(&self.events));
         let gateway = self.slot.load().reloaded(parts)?;
-        // From here on nothing fails.
+        // Everything that can fail has succeeded.
         let secrets = app.config.journal.secrets.iter().map(Secret::reveal);
         app.journal
             .redact_by(&Redactor::new(&app.config.journal.redact).knowing(secrets));
