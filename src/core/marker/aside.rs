@@ -1,8 +1,8 @@
-//! The line that marks the place of a hidden pair without a visible sibling call.
+//! Marker for a hidden pair without a visible sibling call.
 
 use uuid::Uuid;
 
-/// The aside's line.
+/// Formats the line of an aside.
 pub fn line(id: Uuid) -> String {
     format!("[[handoff-aside:{id}]]")
 }

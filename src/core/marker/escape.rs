@@ -1,8 +1,8 @@
-//! Escapes sentinel-like text that is not ours, and undoes it.
+//! Escapes sentinel-like text that baton did not write, and restores it.
 //!
-//! `[[handoff-resume:` becomes `[[handoff-resume\:` (aside, note and closing forms alike) on its way to the
-//! agent, so that nothing a model quotes can cut a transcript. The backslash is removed again on the way
-//! upstream. Text that already has n backslashes there gets n + 1, so that undoing is exact.
+//! On the way to the agent, `[[handoff-resume:` becomes `[[handoff-resume\:`; aside, note and closing forms
+//! alike. So nothing that a model quotes can cut a transcript. On the way upstream the backslash is removed
+//! again. Text that already has n backslashes there gets n + 1, which makes the inverse exact.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::find::{STEM, WORDS};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// Matched prefix of a sentinel's beginning, kept from one delta to the next.
+/// Scanner for the beginning of a sentinel. The matched prefix survives from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Escaper {
     #[default]
@@ -26,7 +26,7 @@ pub enum Escaper {
 }
 
 impl Escaper {
-    /// The state after `c`, and whether `c` is the colon that completes a sentinel's beginning.
+    /// Returns the state after `c`, and whether `c` is the colon that completes a sentinel's beginning.
     fn next(self, c: char) -> (Self, bool) {
         let byte = if c.is_ascii() { c as u8 } else { 0 };
         let state = match (self, byte) {
@@ -46,6 +46,8 @@ impl Escaper {
                     Self::Word(w, n + 1)
                 }
             }
+            // Text that is already escaped matches too and gets one more backslash, so that restoring it is
+            // exact.
             (Self::Colon, b'\\') => Self::Colon,
             (Self::Colon, b':') => return (Self::Clear, true),
             _ => Self::Clear,
@@ -53,13 +55,14 @@ impl Escaper {
         (state, false)
     }
 
-    /// Whether no prefix is matched: text without a bracket can be skipped then.
+    /// Whether no prefix is matched, so that text without a bracket can be skipped.
     pub fn is_clear(self) -> bool {
         self == Self::Clear
     }
 
-    /// Reads the next piece of a text, given as the inside of a JSON string literal. Returns the offsets in it at
-    /// which an escaped backslash (`\\`, two bytes) must be inserted.
+    /// Reads the next piece of text, the inside of a JSON string literal.
+    ///
+    /// Returns the offsets in it where an escaped backslash (`\\`, two bytes) must be inserted.
     pub fn follow(&mut self, raw: &[u8]) -> Vec<usize> {
         let mut breaks = Vec::new();
         self.read(raw, |_, span, colon| {
@@ -70,14 +73,17 @@ impl Escaper {
         breaks
     }
 
-    /// Follows a piece of a text, the `inside` of a literal in `text`: the edits that break it up.
+    /// Reads the next piece of text and returns the edits that escape it. The piece is the `inside` of a
+    /// literal in `text`.
     pub fn breaks(&mut self, text: &[u8], inside: Span) -> Vec<Edit> {
         let breaks = self.follow(inside.of(text)).into_iter();
         breaks.map(|at| Edit::insert(inside.start + at, r"\\")).collect()
     }
 
-    /// Reads the next piece of escaped text, given as the inside of a JSON string literal. Returns the spans of the
-    /// escaped backslashes that were inserted, also where an earlier piece holds the beginning.
+    /// Reads the next piece of escaped text, the inside of a JSON string literal.
+    ///
+    /// Returns the spans of the escaped backslashes to remove, even if the sentinel begins in an earlier
+    /// piece.
     pub fn unescaped(&mut self, raw: &[u8]) -> Vec<Span> {
         let mut slashes = Vec::new();
         let mut last = Span::default();
@@ -92,13 +98,16 @@ impl Escaper {
         slashes
     }
 
-    /// Visits each character that may belong to a beginning: the character, its bytes in `raw`, and whether it is the
-    /// colon that a beginning ends with.
+    /// Visits each character that may belong to a sentinel's beginning.
+    ///
+    /// `visit` receives the character, its span in `raw`, and whether it is the colon that completes the
+    /// beginning.
     #[inline]
     fn read(&mut self, raw: &[u8], mut visit: impl FnMut(char, Span, bool)) {
         let mut at = 0;
         while at < raw.len() {
             if self.is_clear() {
+                // A bracket may also be spelled as an escape, so a backslash ends the skip.
                 let Some(hit) = memchr2(b'[', b'\\', &raw[at..]) else {
                     break;
                 };
@@ -117,7 +126,7 @@ impl Escaper {
     }
 }
 
-/// `text` with every sentinel-like beginning escaped.
+/// Returns `text` with every sentinel-like beginning escaped.
 pub fn break_up(text: &str) -> Cow<'_, str> {
     let mut state = Escaper::Clear;
     let mut out = String::new();
@@ -156,7 +165,7 @@ mod tests {
         let mut escaper = Escaper::default();
         let quoted = json::quote(text);
         let raw = &quoted.as_bytes()[1..quoted.len() - 1];
-        // A piece never ends inside an escape: each delta is a literal of its own.
+        // Cut between characters: each delta is a literal of its own, so a piece never ends inside an escape.
         let cut = (cut..=raw.len())
             .find(|&c| json::unescape(&raw[..c]).len() + json::unescape(&raw[c..]).len() == text.len());
         let (first, second) = raw.split_at(cut.unwrap_or(raw.len()));
@@ -216,7 +225,7 @@ mod tests {
             prop_assert_eq!(broken_in_pieces(&text, cut), break_up(&text).into_owned());
         }
 
-        /// For any split of a text, unescaping restores the model's own text.
+        /// Unescaping restores the model's text for any split.
         #[test]
         fn pieces_are_given_back(
             pieces in proptest::collection::vec(prop_oneof![

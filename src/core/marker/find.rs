@@ -1,4 +1,4 @@
-//! Finds marks in raw JSON text by their bytes: no JSON encoder escapes any of them.
+//! Finds markers in raw JSON by their bytes, because no JSON encoder escapes any of their characters.
 
 use memchr::memmem;
 use uuid::Uuid;
@@ -9,28 +9,28 @@ use super::seal::{SEAL_CHARS, is_seal};
 use crate::text::Span;
 use crate::text::cost;
 
-/// Characters of an id.
+/// Length of an id, in characters.
 pub(super) const ID_CHARS: usize = 36;
 
-/// A sentinel's line, an aside, a note, or escaped text that looks like one, in raw JSON.
+/// A marker in raw JSON: a sentinel's line, an aside, a note, or escaped text that looks like one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMarker {
-    /// From the first bracket to the last.
+    /// Span from the first bracket to the last.
     pub span: Span,
     pub kind: MarkerKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkerKind {
-    /// An opening line.
+    /// Opening line of a sentinel.
     Open(Uuid),
-    /// A closing line with its seal.
+    /// Closing line of a sentinel. Contains the span of its seal.
     Close(Span),
-    /// An aside's line.
+    /// Line of an aside.
     Aside(Uuid),
-    /// A note's line, with the handoff that it undoes or nil.
+    /// Line of a note. Contains the handoff that it undoes, or nil.
     Note(Uuid),
-    /// Escaped text of a model; the span is the backslash to remove.
+    /// Escaped text from a model. Contains the span of the backslash to remove.
     Broken(Span),
 }
 
@@ -38,23 +38,24 @@ const RESUME: &[u8] = b"resume";
 const ASIDE: &[u8] = b"aside";
 const NOTE: &[u8] = b"note";
 
-/// The words after the part that all marks have.
+/// Words that follow the stem.
 pub(super) const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
 
-/// Part of every mark.
+/// Stem of every marker.
 pub(crate) const STEM: &[u8] = b"handoff-";
 
-/// Every mark in `text`, in order. All but escaped ones must be whole lines.
+/// Finds all markers in `text`, in order. Except for escaped ones, they must be whole lines.
 pub fn marks(text: &[u8]) -> Vec<RawMarker> {
     marks_in(text, Span::new(0, text.len()), &stems(text)).0
 }
 
-/// The offsets of the word that all marks have, in order.
+/// Offsets of all stems in `text`, in order.
 pub fn stems(text: &[u8]) -> Vec<usize> {
     memmem::find_iter(text, STEM).collect()
 }
 
-/// Every mark in a part of a text with these [`stems`], and the stems there that are no marks.
+/// Finds the markers within `span`, given the [`stems`] of the whole text. Also returns the stems there that
+/// do not belong to a marker.
 pub(crate) fn marks_in(text: &[u8], span: Span, stems: &[usize]) -> (Vec<RawMarker>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
     for &stem in stems.iter().filter(|stem| span.holds(**stem)) {
@@ -105,7 +106,7 @@ fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
     Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
 }
 
-/// The seal in a closing line, which begins at `at`.
+/// Span of the seal that begins at `at` in a closing line.
 fn seal_at(text: &[u8], at: usize) -> Option<Span> {
     let seal = Span::new(at, at + SEAL_CHARS);
     is_seal(text.get(seal.start..seal.end)?).then_some(seal)
@@ -117,7 +118,7 @@ pub(crate) fn closing_end(text: &[u8], at: usize) -> Option<usize> {
     (text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
 }
 
-/// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
+/// Matches `[[handoff-resume\\:` with any number of escaped backslashes. The last one is the one to remove.
 fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMarker> {
     let mut at = from;
     while text.get(at..at + 2) == Some(br"\\") {
@@ -129,7 +130,7 @@ fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMarker> {
     })
 }
 
-/// Whether a mark is alone on its line: apart from blanks, line breaks or the string's ends are on both sides.
+/// Whether a marker fills its line: except for blanks, both sides are line breaks or the ends of the string.
 fn whole_line(text: &[u8], span: Span) -> bool {
     let blanks = |bytes: &[u8]| bytes.iter().take_while(|b| **b == b' ').count();
     let leading = text[..span.start]

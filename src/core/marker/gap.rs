@@ -1,17 +1,17 @@
-//! The line breaks around a mark.
+//! Line breaks around a marker.
 
-/// Line breaks streamed before and after a sentinel.
+/// Line breaks that are streamed before and after a sentinel.
 const GAP: &str = "\n\n";
 
-/// A sentinel or aside as it is streamed inside other text.
+/// Returns a sentinel or an aside with its line breaks, as streamed inside other text.
 pub fn spaced(mark: &str) -> String {
     format!("{GAP}{mark}{GAP}")
 }
 
-/// Offset after at most the two line breaks that were streamed after a mark.
+/// Skips at most the two line breaks that were streamed after a marker.
 pub fn after(text: &[u8], from: usize, end: usize) -> usize {
     let mut at = from;
-    // Blanks that an agent left on the mark's own line.
+    // Blanks that an agent left on the marker's line.
     while at < end && text[at] == b' ' {
         at += 1;
     }
@@ -23,7 +23,7 @@ pub fn after(text: &[u8], from: usize, end: usize) -> usize {
     at
 }
 
-/// Offset before at most the two line breaks that were streamed in front of a mark.
+/// Skips, backward from `to`, at most the two line breaks that were streamed before a marker.
 pub fn before(text: &[u8], start: usize, to: usize) -> usize {
     let mut at = to;
     for _ in 0..GAP.len() {
@@ -34,7 +34,7 @@ pub fn before(text: &[u8], start: usize, to: usize) -> usize {
     at
 }
 
-/// Whether the byte at `at` has an odd number of backslashes before it.
+/// Whether the byte at `at` follows an odd number of backslashes.
 pub(super) fn escaped(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
 }

@@ -1,8 +1,8 @@
-//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that
-//! keeps other text from being taken for them.
+//! Markers that baton puts into an agent's transcript: sentinels, asides and notes, with seals and the
+//! escaping of look-alikes.
 //!
-//! Writes, finds and reads them. `rewrite` decides whether a mark is valid: whose text contains it, whether its id is
-//! known. Knows no wire, store or clock.
+//! The module writes, finds and parses them. `rewrite` decides whether a marker is valid: who wrote the text
+//! around it, and whether its id exists. There is no dependency on a wire, the store or the clock.
 
 pub mod aside;
 pub mod escape;

@@ -1,16 +1,18 @@
-//! The line that marks an answer of baton's own: the model sees neither that answer nor its question.
+//! Marker of a synthetic response. The model sees neither that response nor the message that caused it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-/// Characters of an id in base64url without padding.
+/// Length of an id in base64url without padding, in characters.
 const SHORT_ID_CHARS: usize = 22;
 
-/// The note's line: `[[handoff-note:]]`, or with the short id of the handoff that an undo names; nil names none.
+/// Formats the line of a note: `[[handoff-note:]]`, or with the short id of the handoff that an undo names.
+/// Nil stands for none.
 ///
-/// Plain text, since agents drop or escape HTML comments. Seventeen characters, since a user reads the line after each answer.
+/// The line is plain text, because agents drop or escape HTML comments. It has only seventeen characters,
+/// because the user reads it after each response.
 pub fn line(undone: Uuid) -> String {
     match undone.is_nil() {
         true => "[[handoff-note:]]".to_owned(),
@@ -18,7 +20,8 @@ pub fn line(undone: Uuid) -> String {
     }
 }
 
-/// The id in a note's line, from `at` on, with its end. A whole id counts as well as a short one.
+/// Parses the id in a note's line, beginning at `at`. Returns it with its end. Both short and full ids are
+/// valid.
 pub(super) fn id_at(text: &[u8], at: usize) -> Option<(Uuid, usize)> {
     let chars = memchr::memmem::find(text.get(at..text.len().min(at + Hyphenated::LENGTH + 2))?, b"]]")?;
     let id = &text[at..at + chars];
@@ -30,18 +33,20 @@ pub(super) fn id_at(text: &[u8], at: usize) -> Option<(Uuid, usize)> {
     Some((id, at + chars))
 }
 
-/// Prefix of every answer, at the start of a line. It shows where an answer begins that was joined to other text.
+/// Prefix of every synthetic response, at the start of a line. It shows where such a response begins after an
+/// agent has joined it to other text.
 pub const BEGINS: &str = "baton: ";
 
-/// An answer of baton's own with this text. `undone`: the handoff that it undoes, or nil.
+/// Formats a synthetic response. `undone` is the handoff that it undoes, or nil.
 pub fn answer(text: &str, undone: Uuid) -> String {
     format!("{BEGINS}{text}\n\n{}", line(undone))
 }
 
-/// What [`BEGINS`] begins with, up to where quoted text is escaped.
+/// First word of [`BEGINS`], up to the character that [`quoted`] escapes.
 const WORD: &str = "baton";
 
-/// Text inside an answer of ours: nothing in it is taken for a mark or for an answer's prefix.
+/// Escapes text inside a synthetic response, so that nothing in it counts as a marker or as a response's
+/// prefix.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

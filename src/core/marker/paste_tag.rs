@@ -1,14 +1,16 @@
-//! The tag that an agent writes around what a user pastes: Claude Code 2.1 has `<pasted_content id="19a4">` and
-//! `</pasted_content id="19a4">` around a paste of several lines. Typed text is before or after it.
+//! The tag that an agent writes around pasted text.
+//!
+//! Claude Code 2.1 puts `<pasted_content id="19a4">` and `</pasted_content id="19a4">` around a paste of
+//! several lines. Typed text is before or after it.
 
 use crate::text::{Span, json};
 
 const OPEN: &str = "<pasted_content";
 const CLOSE: &str = "</pasted_content";
-/// Bytes of a tag's attributes.
+/// Maximum length of a tag's attributes, in bytes.
 const ATTRIBUTES: usize = 64;
 
-/// Offset after the opening tag that a text begins with, and after the blanks there.
+/// Offset after an opening tag at the start of the text, and after the blanks that follow it.
 pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
     let at = after_blanks(text, inside.start, inside.end);
     Some(after_blanks(
@@ -18,15 +20,15 @@ pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
     ))
 }
 
-/// Offset after the closing tag that is at `from`, with the two line breaks that follow it, where the text begins
-/// with an opening one; else `from`.
+/// Offset after a closing tag at `from` and the two line breaks after it. Returns `from` if the text does not
+/// begin with an opening tag.
 pub(crate) fn after_closing(text: &[u8], inside: Span, from: usize) -> usize {
     let at = after_blanks(text, from, inside.end);
     let closing = after_opening(text, inside).and_then(|_| after_tag(text, at, inside.end, CLOSE));
     closing.map_or(from, |end| super::gap::after(text, end, inside.end))
 }
 
-/// Whether nothing but blanks and one opening tag is in front of `at`.
+/// Whether the text before `at` consists only of blanks and at most one opening tag.
 pub(crate) fn starts_at(text: &[u8], inside: Span, at: usize) -> bool {
     let blank = || {
         json::unescape(Span::new(inside.start, at).of(text))

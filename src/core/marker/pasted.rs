@@ -1,5 +1,7 @@
-//! The line that a user pastes to resume a handoff. Accepts the changes of people and agents: quote marks of a reply
-//! or a shell, one lost pair of brackets, a truncated id, words after it on the same line.
+//! The line that a user pastes to resume a handoff.
+//!
+//! Tolerates changes by users and agents: quote marks of a reply or a shell, one lost pair of brackets, a
+//! truncated id, and words after the line.
 
 use uuid::Uuid;
 
@@ -9,25 +11,26 @@ use super::paste_tag;
 use super::sentinel::raw_line_for_people;
 use crate::text::{Span, json};
 
-/// What every form of the line has.
+/// Prefix that every form of the line contains.
 const WORD: &[u8] = b"handoff-resume:";
-/// Characters that may be before it.
+/// Maximum number of decoration characters before the line.
 const DECORATION: usize = 32;
-/// Fewest characters of a truncated id that may identify it: its timestamp.
+/// Minimum length of a truncated id, in characters: its timestamp.
 const LEAST_ID: usize = 13;
-/// Bytes after the beginning of a closing line in which it ends.
+/// Maximum length of a closing line, in bytes.
 const CLOSING: usize = 96;
 
-/// A line to resume by, read.
+/// A parsed line to resume a handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PastedLine {
-    /// The first and the last id that it may mean; equal where the id is complete.
+    /// Lowest and highest id that the line may mean; equal if the id is complete.
     pub ids: (Uuid, Uuid),
-    /// Offset of the user's own text after it. A whole pasted sentinel is skipped, since its prompt counts once.
+    /// Offset of the user's own text after the line. A whole pasted sentinel is skipped, because its prompt
+    /// counts once.
     pub rest: usize,
 }
 
-/// Reads the line at the very start of the text whose inside is `inside`.
+/// Parses a line at the very start of the text with this `inside`.
 pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     let start = paste_tag::after_opening(text, inside).unwrap_or(inside.start);
     let mut at = LiteralCursor {
@@ -54,7 +57,7 @@ pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     })
 }
 
-/// The first and the last id that a user's text may mean.
+/// Range of ids that a user's input may mean.
 pub fn id_range(given: &str) -> Option<(Uuid, Uuid)> {
     let id = given.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let id = id.strip_prefix("handoff-resume:").unwrap_or(id);
@@ -69,7 +72,7 @@ fn is_quote(c: char) -> bool {
     )
 }
 
-/// What the user says after the line, or after the block that it opens.
+/// Offset of the user's text after the line, or after the block that the line opens.
 fn after_line(text: &[u8], from: usize, end: usize) -> usize {
     let closed = closing(text, from, end).and_then(|at| {
         let line = &text[at..end.min(at + CLOSING)];
@@ -79,7 +82,8 @@ fn after_line(text: &[u8], from: usize, end: usize) -> usize {
     gap::after(text, closed.or_else(line).unwrap_or(from), end)
 }
 
-/// The closing line of the block that was opened in front of `from`: no other opening line is before it.
+/// Finds the closing line of the block that was opened before `from`. An opening line in between belongs to
+/// another block.
 fn closing(text: &[u8], from: usize, end: usize) -> Option<usize> {
     let words = memchr::memmem::find_iter(&text[from..end], WORD).map(|at| from + at);
     let mut lines = words.filter_map(|at| {
@@ -90,7 +94,7 @@ fn closing(text: &[u8], from: usize, end: usize) -> Option<usize> {
     lines.next().filter(|(closes, _)| *closes).map(|(_, at)| at)
 }
 
-/// The first and the last id that begin with these characters.
+/// Lowest and highest id with this prefix.
 fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
     const PATTERN: &[u8; ID_CHARS] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
     let fits = |(given, wanted): (&u8, &u8)| (*given == b'-') == (*wanted == b'-');
@@ -107,14 +111,14 @@ fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
     Some((filled(b'0')?, filled(b'f')?))
 }
 
-/// Goes over the inside of a literal, character by character.
+/// Iterates over the inside of a literal, character by character.
 struct LiteralCursor<'a> {
     raw: &'a [u8],
     at: usize,
 }
 
 impl LiteralCursor<'_> {
-    /// Skips at most this many characters of a kind, and returns their number.
+    /// Skips at most `most` characters of a kind, and returns their number.
     fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
         let mut count = 0;
         while count < most
@@ -169,7 +173,7 @@ mod tests {
         }
     }
 
-    /// A user quotes the opening line alone, and another block further down.
+    /// The user quotes only the opening line, and another block further down.
     #[test]
     fn the_closing_line_of_another_block_closes_nothing() {
         let other = Uuid::from_u128(0x0199a3c2_8000_7c3a_9b1f_2f6f0c9d8e11);

@@ -1,5 +1,4 @@
-//! Seals: a MAC that proves that a carry-over prompt in a transcript was written by this proxy, even if its store is
-//! lost.
+//! Seals: a MAC which proves that this proxy wrote a carry-over prompt, even after the store is lost.
 
 use std::fmt;
 
@@ -11,16 +10,16 @@ use uuid::Uuid;
 
 use crate::record::LOCAL;
 
-/// Bytes of the HMAC that make a seal: 128 bits.
+/// Length of a seal in bytes: 128 bits of the HMAC.
 const SEAL_BYTES: usize = 16;
 
-/// Bytes of the HMAC that make a key's id: enough to tell a handful of keys apart.
+/// Length of a key id in bytes, enough to tell a handful of keys apart.
 const ID_BYTES: usize = 4;
 
-/// Characters of a seal in base64url without padding.
+/// Length of a seal in base64url without padding, in characters.
 pub(super) const SEAL_CHARS: usize = 22;
 
-/// Whether this has the form of a seal.
+/// Whether `text` has the form of a seal.
 pub(super) fn is_seal(text: &[u8]) -> bool {
     text.len() == SEAL_CHARS
         && text
@@ -38,18 +37,20 @@ impl fmt::Debug for SealKey {
 }
 
 impl SealKey {
-    /// A key from its bytes; any length will do for HMAC.
+    /// Creates a key from bytes. HMAC accepts any length.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
     fn keyed(&self) -> Hmac<Sha256> {
-        // HMAC takes keys of every length, so the empty fallback is never used.
+        // HMAC accepts keys of any length, so the empty fallback is never used.
         Hmac::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()))
     }
 
-    /// Every principal but `local` is part of what is sealed: a sealed prompt that is copied into another client's
-    /// transcript proves nothing there.
+    /// Starts the MAC of a prompt.
+    ///
+    /// Every principal except `local` is part of the input. A sealed prompt that someone copies into another
+    /// client's transcript therefore proves nothing there.
     fn mac(&self, principal: &str, id: Uuid, prompt: &str) -> Hmac<Sha256> {
         let mut mac = self.keyed();
         if principal != LOCAL {
@@ -62,13 +63,13 @@ impl SealKey {
         mac
     }
 
-    /// The seal over an id and its prompt, for one principal.
+    /// Seals an id and its prompt for a principal.
     pub fn seal(&self, principal: &str, id: Uuid, prompt: &str) -> String {
         let mac = self.mac(principal, id, prompt).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode(&mac[..SEAL_BYTES])
     }
 
-    /// Whether `seal` is the one over this id and prompt for this principal; compared in constant time.
+    /// Whether `seal` is valid for this id, prompt and principal. The comparison takes constant time.
     pub fn verifies(&self, principal: &str, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
         let Ok(bytes) = URL_SAFE_NO_PAD.decode(seal) else {
             return false;
@@ -77,7 +78,7 @@ impl SealKey {
         bytes.len() == SEAL_BYTES && mac.verify_truncated_left(&bytes).is_ok()
     }
 
-    /// A name for the key, eight hexadecimal digits, from which the key cannot be computed.
+    /// Public id of the key: eight hexadecimal digits that do not reveal the key.
     pub fn id(&self) -> String {
         let mut mac = self.keyed();
         mac.update(b"the id of a seal key");
@@ -85,13 +86,13 @@ impl SealKey {
         mac[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The key itself.
+    /// Raw bytes of the key.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The keys in use: the newest makes seals, and all of them verify.
+/// The keys in use. The newest one creates seals; all of them verify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealKeys {
     newest: SealKey,
@@ -105,27 +106,27 @@ impl From<SealKey> for SealKeys {
 }
 
 impl SealKeys {
-    /// The key that makes seals, and those whose seals still verify.
+    /// Combines the key that creates seals with the older ones that still verify.
     pub fn new(newest: SealKey, older: Vec<SealKey>) -> Self {
         Self { newest, older }
     }
 
-    /// How many there are; never none.
+    /// Number of keys, at least one.
     pub fn count(&self) -> usize {
         1 + self.older.len()
     }
 
-    /// All of them, the one that makes seals first.
+    /// All keys, the newest first.
     pub fn all(&self) -> impl Iterator<Item = &SealKey> {
         std::iter::once(&self.newest).chain(&self.older)
     }
 
-    /// The newest key's seal over an id and its prompt, for one principal.
+    /// Seals an id and its prompt for a principal, with the newest key.
     pub fn seal(&self, principal: &str, id: Uuid, prompt: &str) -> String {
         self.newest.seal(principal, id, prompt)
     }
 
-    /// Whether `seal` is one of any of the keys over this id and prompt for this principal.
+    /// Whether any key verifies `seal` for this id, prompt and principal.
     pub fn verifies(&self, principal: &str, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
         self.all().any(|key| key.verifies(principal, id, prompt, seal))
     }

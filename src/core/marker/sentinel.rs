@@ -1,4 +1,4 @@
-//! The text that is in the agent's transcript where a handoff happened.
+//! The marker of a handoff in the agent's transcript.
 //!
 //! ```text
 //! [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]
@@ -8,7 +8,7 @@
 //! [[/handoff-resume:SEAL]]
 //! ```
 //!
-//! `rewrite` decides whether a mark is valid: whose text contains it, whether its id is known.
+//! `rewrite` decides whether a marker is valid: who wrote the text around it, and whether its id exists.
 
 use uuid::Uuid;
 
@@ -19,30 +19,30 @@ use crate::text::cost;
 use crate::text::visible::acts;
 use crate::text::{Span, json};
 
-/// Characters of a reason in the line for people.
+/// Maximum length of the reason in the line for users, in characters.
 const REASON_CHARS: usize = 120;
-/// How the line for people begins and ends.
+/// Beginning and end of the line for users.
 const HANDED_OVER: &str = "*Handed over";
 const KNOWS_ONLY: &str = "From here on the model knows only what follows.*";
-/// Bytes of JSON that a line for people may take: every character of the reason may be escaped.
+/// Maximum length of the line for users as JSON, in bytes. Every character of the reason may be escaped.
 const LINE_BYTES: usize = 2048;
 
-/// The line that opens a sentinel, and that a user pastes to resume.
+/// Formats the line that opens a sentinel, and that a user pastes to resume.
 pub fn opening(id: Uuid) -> String {
     format!("[[handoff-resume:{id}]]")
 }
 
-/// The sentinel with its prompt and its seal, without the surrounding line breaks.
+/// Formats a sentinel with prompt and seal, without the line breaks around it.
 pub fn full(id: Uuid, reason: Option<&str>, prompt: &str, seal: &str) -> String {
     format!("{}\n\n{prompt}\n[[/handoff-resume:{seal}]]", short(id, reason))
 }
 
-/// The sentinel without its prompt (`handoff.transcript = "sentinel"`).
+/// Formats a sentinel without its prompt (`handoff.transcript = "sentinel"`).
 pub fn short(id: Uuid, reason: Option<&str>) -> String {
     format!("{}\n{}", opening(id), for_people(reason))
 }
 
-/// The line that explains the sentinel to whoever reads the transcript.
+/// Formats the line that explains the sentinel to the user.
 fn for_people(reason: Option<&str>) -> String {
     let reason = reason.map(one_line).filter(|r| !r.is_empty());
     match reason {
@@ -51,7 +51,8 @@ fn for_people(reason: Option<&str>) -> String {
     }
 }
 
-/// A reason as one line of at most [`REASON_CHARS`] characters, without what would end the emphasis or begin a mark.
+/// Formats a reason as one line of at most [`REASON_CHARS`] characters, without characters that would end the
+/// emphasis or begin a marker.
 fn one_line(reason: &str) -> String {
     let plain: String = reason
         .replace("[[", " ")
@@ -69,25 +70,26 @@ fn one_line(reason: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// A prompt or reason as it is stored: trimmed, with sentinel syntax escaped.
+/// Trims a prompt or a reason and escapes sentinel syntax in it, before it is stored.
 pub fn normalised(text: &str) -> String {
     escape::break_up(text.trim()).into_owned()
 }
 
-/// A sentinel in one text: where its prompt is spelled out, and where the text continues after it.
+/// A parsed sentinel: its prompt, if that is included, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentinel {
     pub id: Uuid,
-    /// Offset of its opening line.
+    /// Offset of the opening line.
     pub at: usize,
-    /// The text up to the closing line, if there is one.
+    /// Content up to the closing line, if there is one.
     pub sealed: Option<SealedBody>,
     /// Offset after the sentinel and the line breaks streamed with it.
     pub rest: usize,
 }
 
-/// What is between the opening and the closing line of a sentinel, with its seal: spans of the body, since
-/// most sentinels in a transcript are never opened.
+/// Content between the opening and the closing line of a sentinel, and its seal.
+///
+/// Stored as spans of the body, because most sentinels in a transcript are never opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealedBody {
     prompt: Span,
@@ -95,7 +97,7 @@ pub struct SealedBody {
 }
 
 impl SealedBody {
-    /// The prompt after the line for people, where the seal verifies it for this principal under any of the keys.
+    /// Returns the prompt after the line for users if any key verifies it for this principal.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
         let unescaped = json::unescape(self.prompt.of(text));
         let prompt = after_line_for_people(&unescaped)?;
@@ -104,8 +106,8 @@ impl SealedBody {
     }
 }
 
-/// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
-/// next mark: all others inside a prompt are escaped.
+/// Parses the sentinel that opens at `marks[i]` within the string with this `inside`. The next marker is its
+/// closing line, because all others inside a prompt are escaped.
 pub fn read(text: &[u8], inside: Span, marks: &[RawMarker], i: usize) -> Option<Sentinel> {
     let MarkerKind::Open(id) = marks.get(i)?.kind else {
         return None;
@@ -140,7 +142,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMarker], i: usize) -> Option<
     })
 }
 
-/// What follows the line for people, which is the first one; `None` where it is not there.
+/// Returns the prompt after the line for users, or `None` if the first line is a different one.
 fn after_line_for_people(prompt: &str) -> Option<&str> {
     let prompt = prompt.trim();
     let (line, rest) = prompt.split_once('\n').unwrap_or((prompt, ""));
@@ -152,7 +154,8 @@ fn is_for_people(line: &str) -> bool {
     line.starts_with(HANDED_OVER) && line.ends_with(KNOWS_ONLY)
 }
 
-/// End of the line for people after an opening line that ends at `from`; `end` where the text breaks off in it.
+/// End of the line for users after an opening line that ends at `from`. Returns `end` if the text is
+/// truncated within that line.
 pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
     let start = gap::after(text, from, end);
     let left = &text[start..end.min(start + LINE_BYTES)];
@@ -179,7 +182,8 @@ fn line_len(raw: &[u8]) -> usize {
     raw.len()
 }
 
-/// What is left of a sentinel without its closing line: steps over as much of the known prompt as is there.
+/// Offset after the remainder of a sentinel without a closing line. Skips as much of the known prompt as is
+/// present.
 pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
     let raw = &text[rest..inside_end];
     if let Some(len) = json::spelled(raw, prompt) {
@@ -187,7 +191,7 @@ pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str)
         let torn = torn_closing(&text[at..inside_end]);
         return if torn { inside_end } else { at };
     }
-    // Broken off in the middle of the prompt: nothing of it is the model's work.
+    // The text ends in the middle of the prompt, so none of it is the model's work.
     if prompt.starts_with(&*json::unescape(raw)) {
         inside_end
     } else {
@@ -195,7 +199,7 @@ pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str)
     }
 }
 
-/// Whether this is the beginning of a closing line and nothing else.
+/// Whether `left` is a truncated closing line and nothing else.
 fn torn_closing(left: &[u8]) -> bool {
     const CLOSING: &[u8] = b"[[/handoff-resume:";
     const WHOLE: usize = CLOSING.len() + SEAL_CHARS + 2;
@@ -217,12 +221,12 @@ mod tests {
         SealKey::new(*b"golden-test-key").into()
     }
 
-    /// The sentinel with its seal.
+    /// Formats a sentinel with its seal.
     fn sealed(prompt: &str, reason: Option<&str>) -> String {
         full(ID, reason, prompt, &key().seal(LOCAL, ID, prompt))
     }
 
-    /// The first sentinel of a text, its prompt where its seal verifies, and the text after it.
+    /// Parses the first sentinel. Returns it with its prompt, if the seal verifies, and the text after it.
     fn read_back(text: &str) -> (Sentinel, Option<String>, String) {
         let text = json::quote(text).into_bytes();
         let found = marks(&text);
@@ -295,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Agents trim blanks, double blank lines, or take them out.
+    /// Agents trim blanks, and double or remove blank lines.
     #[test]
     fn blanks_that_an_agent_changed_do_not_break_the_seal() {
         let shown = sealed(PROMPT, Some("survey finished"));
