@@ -1,5 +1,6 @@
-//! An answer to the agent, driven: its legs' bytes go in, the agent's bytes and what is to be done come out. Two forms, one
-//! response machine: a stream, and a reply in one piece.
+//! Drives one response: consumes upstream bytes, yields agent bytes and actions.
+//!
+//! There are two forms, a stream and a complete reply, with the same machine.
 
 use bytes::Bytes;
 
@@ -9,26 +10,26 @@ use super::merge::StreamMerge;
 use crate::tools::ToolNames;
 use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View};
 
-/// How far a leg has come.
+/// Progress of a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LegProgress {
     Open,
-    /// Its own end was seen.
+    /// The leg's own end arrived.
     Over,
-    /// A frame exceeds the limit, and cannot be passed on unread.
+    /// A frame exceeds the limit and cannot be forwarded unread.
     TooLarge,
 }
 
-/// An answer as a stream.
+/// A streamed response.
 pub struct StreamedAnswer {
     pub machine: ResponseMachine,
     pub merge: StreamMerge,
-    /// What waits to be sent.
+    /// Bytes to send to the agent.
     pub out: Vec<Bytes>,
 }
 
 impl StreamedAnswer {
-    /// The first leg is about to be read. A handoff may be pending until its end.
+    /// Starts before the first leg is read. A handoff may be pending until the end of that leg.
     pub fn new(machine: ResponseMachine, mut merge: StreamMerge) -> Self {
         if machine.waits() {
             merge.machine.hold_ends();
@@ -40,7 +41,7 @@ impl StreamedAnswer {
         }
     }
 
-    /// Takes the leg's next bytes.
+    /// Reads the next bytes of the leg.
     pub fn feed(&mut self, chunk: Bytes) -> LegProgress {
         if !chunk.is_empty() {
             self.merge.feed(chunk, &mut self.out);
@@ -54,7 +55,7 @@ impl StreamedAnswer {
         }
     }
 
-    /// The leg is over: by its own end, or because there is no more of it.
+    /// Ends the leg, after its terminal frame or at the end of its bytes.
     pub fn leg_over(&mut self) {
         let report = self.merge.report().clone();
         let event = if report.again {
@@ -78,7 +79,7 @@ impl StreamedAnswer {
         self.machine.handle_event(event);
     }
 
-    /// The leg cannot be read to its end. `retry`: another try may succeed.
+    /// Reports that the leg failed before its end. `retry` tells whether a retry may succeed.
     pub fn leg_broken(&mut self, retry: bool) {
         let shown = self.leg_shown();
         let report = self.merge.report().clone();
@@ -86,8 +87,9 @@ impl StreamedAnswer {
             .handle_event(LegEvent::LegBroken { report, shown, retry });
     }
 
-    /// Whether anything of a leg that failed was shown. A later one of which nothing was is forgotten: it may be sent
-    /// again.
+    /// Whether the agent saw any output of a failed leg.
+    ///
+    /// A later leg without visible output is discarded, so that it may be retried.
     fn leg_shown(&mut self) -> bool {
         let shown = self.merge.leg_shown;
         if self.machine.is_later_leg() && !shown {
@@ -96,24 +98,25 @@ impl StreamedAnswer {
         shown
     }
 
-    /// Upstream answers the leg that was sent, which was offered these tools of ours.
+    /// Starts reading the leg that was sent with these tools of baton.
     pub fn leg_begun(&mut self, offered: ToolNames) {
         self.merge.machine.hide(offered);
         self.merge.next_leg();
         self.machine.handle_event(LegEvent::LegBegun);
     }
 
-    /// The model's output in the leg that has ended, where this effect asks the model again. `None`: too large to keep.
+    /// Returns the model's output of the last leg if the effect sends it back to the model. `None` if the
+    /// output was too large to keep.
     pub fn spoken(&self, effect: &ResponseEffect) -> Option<LegOutput> {
         effect.asks_again().then(|| self.merge.spoken()).flatten()
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether no bytes are waiting to be sent.
     pub fn is_drained(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// What waits to be sent, in one piece.
+    /// Takes the bytes to send, as one buffer.
     pub fn take(&mut self) -> Option<Bytes> {
         match self.out.len() {
             0 | 1 => self.out.pop(),
@@ -122,14 +125,14 @@ impl StreamedAnswer {
     }
 }
 
-/// An answer in one piece, and the legs that it is joined of.
+/// A complete response, joined from legs.
 pub struct JoinedAnswer {
     machine: ResponseMachine,
     legs: Vec<Leg>,
 }
 
 impl JoinedAnswer {
-    /// The first leg is about to be read.
+    /// Starts before the first leg is read.
     pub fn new(machine: ResponseMachine) -> Self {
         Self {
             machine,
@@ -137,7 +140,7 @@ impl JoinedAnswer {
         }
     }
 
-    /// A leg was read to its end.
+    /// Reports a leg that was read completely.
     pub fn leg_over(&mut self, body: Bytes, report: LegReport) {
         self.legs.push(Leg {
             body,
@@ -147,7 +150,7 @@ impl JoinedAnswer {
         self.machine.handle_event(LegEvent::LegEnded(report));
     }
 
-    /// A leg cannot be read. `retry`: another try may succeed.
+    /// Reports a leg that cannot be read. `retry` tells whether a retry may succeed.
     pub fn leg_broken(&mut self, retry: bool) {
         self.machine.handle_event(LegEvent::LegBroken {
             report: LegReport::default(),
@@ -156,23 +159,23 @@ impl JoinedAnswer {
         });
     }
 
-    /// An effect was performed, or could not be.
+    /// Reports the outcome of an effect.
     pub fn performed(&mut self, event: LegEvent) {
         self.machine.handle_event(event);
     }
 
-    /// What is to be done next. Nothing of a leg is shown before its end, so nothing is ever broken off.
+    /// Returns the next action. A leg is shown only after its end, so the response is never aborted midway.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.machine.poll_action()
     }
 
-    /// The model's output in the leg that has ended, where this effect asks the model again.
+    /// Returns the model's output of the last leg if the effect sends it back to the model.
     pub fn spoken(&self, effect: &ResponseEffect) -> Option<LegOutput> {
         let last = self.legs.last().filter(|_| effect.asks_again());
         last.map(|leg| LegOutput::Reply(leg.body.clone()))
     }
 
-    /// Shows a text of ours behind the last leg.
+    /// Shows text from baton after the last leg.
     pub fn say(&mut self, text: String) {
         if let Some(last) = self.legs.last_mut() {
             last.then = Some(text);
@@ -184,7 +187,9 @@ impl JoinedAnswer {
         self.legs.last().map_or(StopReason::Open, |leg| leg.report.stop)
     }
 
-    /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed. `opening`: what it begins with.
+    /// Returns the reply for the agent. Without changes these are upstream's own bytes.
+    ///
+    /// `opening` is the text that begins the reply.
     pub fn joined(&self, view: &View, opening: Option<&str>, ending: Ending) -> Bytes {
         if let ([leg], None, Ending::Own) = (&self.legs[..], opening, ending)
             && leg.report.hidden.is_empty()

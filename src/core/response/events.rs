@@ -1,4 +1,4 @@
-//! What goes into a response machine, and what comes out: events, and the actions that follow them.
+//! Input events and output actions of the response machine.
 
 use std::time::Duration;
 
@@ -8,123 +8,125 @@ use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HiddenResult, InsertionPoint, ResponseOrigin};
 use crate::wire::{Ending, LegReport};
 
-/// What happened.
+/// Event reported to the machine.
 #[derive(Debug, Clone)]
 pub enum LegEvent {
     /// The leg's terminal frame arrived.
     LegEnded(LegReport),
     /// The leg's bytes ended without a terminal frame.
     LegTruncated {
-        /// The leg's outcome.
+        /// Result of the leg.
         report: LegReport,
-        /// Whether anything of it was shown.
+        /// Whether any output of the leg was shown.
         shown: bool,
-        /// Whether its last frames were held back.
+        /// Whether its last frames were withheld.
         withheld: bool,
     },
     /// Reading the leg failed.
     LegBroken {
-        /// What arrived of it.
+        /// Result of the part that arrived.
         report: LegReport,
-        /// Whether anything of it was shown.
+        /// Whether any output of the leg was shown.
         shown: bool,
         /// Whether a retry may succeed.
         retry: bool,
     },
-    /// The provider refuses the later leg, since the account has no quota left: the body of its error.
+    /// The provider refuses the later leg because the account has no quota left. Contains the body of its
+    /// error.
     QuotaUsed(String),
     /// The handoff is durable.
     HandoffWritten {
-        /// The leg after it.
+        /// The leg after the handoff.
         next: NextLeg,
-        /// What is shown of it.
+        /// Text to show for it.
         sentinel: String,
     },
-    /// The hidden call and its answer are durable, and the model can be asked to go on.
+    /// The hidden call and its result are durable, and the model can be asked to continue.
     CallAnswered {
-        /// What is shown in the call's place.
+        /// Marker to show in the call's position.
         mark: String,
-        /// The elements to append: the model's own turn, and the answer.
+        /// Elements to append: the model's own turn and the result.
         more: String,
         answer: HiddenResult,
     },
     /// Pairs or an id were written.
     Written,
-    /// The write failed, or the model cannot be asked to go on.
+    /// The write failed, or the model cannot be asked to continue.
     NotWritten,
-    /// Upstream has begun to answer the leg that was sent.
+    /// Upstream has begun to respond to the leg that was sent.
     LegBegun,
-    /// Upstream did not answer with a leg.
+    /// Upstream did not respond with a leg.
     LegRefused {
         /// Whether a retry may succeed.
         retry: bool,
-        /// The pause that upstream asked for.
+        /// Pause that upstream asked for.
         pause: Option<Duration>,
     },
 }
 
-/// What is to be done.
+/// Action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Show a text of ours after all that was shown.
+    /// Show this text from baton after everything shown so far.
     Say(String),
-    /// Perform this effect and report its outcome; no other action precedes the report.
+    /// Perform this effect and report its outcome. No other action precedes the report.
     Perform(ResponseEffect),
     End(ResponseEnd),
     /// End the response without adding anything to upstream's bytes.
     EndAsItIs,
-    /// End the response with this error, the body of one.
+    /// End the response with this error body.
     Refuse(String),
-    /// Abort the connection, so that the agent does not take the response for whole.
+    /// Abort the connection, so that the agent does not take the response for complete.
     BreakOff,
 }
 
 /// An operation on the store or upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseEffect {
-    /// Write a handoff: `HandoffWritten` or `NotWritten`.
+    /// Write a handoff. Reported as `HandoffWritten` or `NotWritten`.
     WriteHandoff(NewHandoff),
-    /// Write hidden calls with their answers, each placed next to one of the agent's calls where one can be identified:
-    /// `Written` or `NotWritten`.
+    /// Write hidden calls with their results, each next to one of the agent's calls if one can be identified.
+    /// Reported as `Written` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPoint>)>),
-    /// Write a hidden call without siblings with its answer, and report what asks the model to go on after it:
-    /// `CallAnswered` or `NotWritten`.
+    /// Write a hidden call without siblings and its result, and return the elements that make the model
+    /// continue. Reported as `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
-    /// Write upstream's origin of the response id that the agent knows: `Written` or `NotWritten`.
+    /// Write where the response with the agent's id comes from upstream. Reported as `Written` or
+    /// `NotWritten`.
     WriteId {
-        /// The response id that the agent knows.
+        /// Response id that the agent received.
         shown: String,
         /// Upstream's origin of that id.
         origin: ResponseOrigin,
     },
-    /// Send a later leg: `LegBegun` or `LegRefused`.
+    /// Send a later leg. Reported as `LegBegun` or `LegRefused`.
     Send {
-        /// The leg's request.
+        /// Request of the leg.
         leg: NextLeg,
-        /// The pause before it.
+        /// Pause before sending.
         pause: Duration,
-        /// Tries of this leg that have failed.
+        /// Number of failed attempts at this leg.
         failed: u32,
     },
 }
 
 impl ResponseEffect {
-    /// Whether it makes a text that asks the model to go on after its own output.
+    /// Whether the effect needs the model's output, to send it back with a result.
     pub(super) fn asks_again(&self) -> bool {
         matches!(self, Self::AnswerCall(_))
     }
 
-    /// Whether it reads the agent's request.
+    /// Whether the effect reads the agent's request.
     pub fn needs_request(&self) -> bool {
         match self {
             Self::WriteHandoff(_) | Self::AnswerCall(_) | Self::Send { .. } => true,
-            // Whoever answers a call looks into it.
+            // A tool that computes its result searches the request.
             Self::WritePairs(all) => all.iter().any(|(call, _)| call.answer.is_none()),
             Self::WriteId { .. } => false,
         }
     }
 
-    /// The event that reports that the effect could not begin.
+    /// Event that reports that the effect could not begin.
     pub fn not_done(&self) -> LegEvent {
         match self {
             Self::Send { .. } => LegEvent::LegRefused {
@@ -139,23 +141,23 @@ impl ResponseEffect {
 /// How the response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseEnd {
-    /// As the last leg ended.
+    /// Like the last leg.
     Own,
-    /// As the last leg ended, but without the call.
+    /// Like the last leg, but without the hidden call.
     WithoutCall,
-    /// After a text of ours, with a normal stop. The next request will be about as large as this leg's.
+    /// After baton's text, with a normal stop. The next request will be about as large as this leg's.
     Stopped(NextLeg),
     /// After a sentinel, because this next leg failed.
     Lost(NextLeg),
 }
 
 impl ResponseEnd {
-    /// Whether it ends after a text of ours, whatever the last leg's end was.
+    /// Whether the response ends after baton's text, whatever the end of the last leg was.
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Stopped(_) | Self::Lost(_))
     }
 
-    /// The end in the wires' terms. `size_of` returns the bytes of a leg that is not sent any more.
+    /// Converts the end for the wires. `size_of` returns the bytes of a leg that is no longer sent.
     pub fn ending(&self, size_of: impl Fn(&NextLeg) -> usize) -> Ending {
         let tokens = |leg| size_of(leg) as u64 / BYTES_PER_TOKEN;
         match self {

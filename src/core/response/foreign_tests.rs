@@ -1,4 +1,4 @@
-//! Streams of shapes that providers and gateways were seen to send, read frame by frame.
+//! Stream shapes observed from providers and gateways, read frame by frame.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn events(raw: &[Vec<u8>]) -> Vec<Value> {
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-/// The agent's stream for these legs, with a text between two of them.
+/// Returns the agent's stream for these legs, with baton's text between two of them.
 fn shown(merge: &mut StreamMerge, legs: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
     for (n, leg) in legs.iter().enumerate() {
@@ -81,7 +81,7 @@ fn message_end(reason: &str) -> [Value; 2] {
     ]
 }
 
-/// A gateway that begins its message again, and one that leaves an index out.
+/// A gateway that begins its message again, and one that omits an index.
 #[test]
 fn upstreams_own_indices_stand_until_something_of_batons_is_in_the_way() {
     let again = [
@@ -111,7 +111,7 @@ fn upstreams_own_indices_stand_until_something_of_batons_is_in_the_way() {
             );
         }
     }
-    // After a hidden block baton counts them.
+    // After a hidden block, baton numbers the blocks itself.
     let hidden = [
         &again[..],
         &hidden_block(4),
@@ -129,7 +129,7 @@ fn upstreams_own_indices_stand_until_something_of_batons_is_in_the_way() {
     assert_eq!(last.unwrap()["index"], 4);
 }
 
-/// A provider ends a message like this if its start says all of it.
+/// A provider may end a message like this if its start already contains everything.
 #[test]
 fn a_later_leg_without_a_message_delta_keeps_its_end() {
     let first = [
@@ -172,7 +172,7 @@ fn done(index: u64, item: &Value) -> Value {
     json!({"type": "response.output_item.done", "output_index": index, "item": item})
 }
 
-/// The last event may say more of an item than its own events, and may have items without events.
+/// The last event may contain more of an item than the item's own events, and items without events.
 #[test]
 fn the_last_events_items_of_the_present_leg_count() {
     let call = json!({"id": "fc_h", "type": "function_call", "status": "completed", "call_id": "h",
@@ -207,7 +207,7 @@ fn the_last_events_items_of_the_present_leg_count() {
     );
     assert_eq!(output[3]["content"][0]["text"], "[[handoff-resume\\:x");
     assert_eq!(output.as_array().unwrap().len(), 4, "{output}");
-    // A gateway that gives its items other ids in the end says nothing new.
+    // A gateway that changes the ids of its items at the end adds nothing new.
     let second = [
         created("resp_2"),
         done(0, &message("msg_1")),

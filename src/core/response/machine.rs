@@ -1,14 +1,14 @@
-//! The response machine of one answer to the agent, leg after leg: events go in, actions come out.
+//! State machine of one response to the agent, leg after leg: events go in, actions come out.
 //!
-//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver
-//! reads the legs, performs the effects one at a time, shows texts, and reports the outcomes.
+//! A single machine serves streamed and complete responses, without socket, store or clock. The driver reads
+//! the legs, performs the effects one at a time, shows text, and reports the outcomes.
 //!
 //! ```text
 //! leg ended ─► judge ─┬► end
 //!                     ├► fire: write the handoff ─► show its sentinel ─► send the next leg, or end (stop mode)
 //!                     ├► mixed: write the pairs ─► end
-//!                     └► answer the call: write the pair ─► show its mark ─► send the model's own turn and the answer
-//! leg failed before anything of it was shown ─► send it again after a pause, or end after what was shown
+//!                     └► answer the call: write the pair ─► show its marker ─► send the model's own turn and the result
+//! leg failed without visible output ─► send it again after a pause, or end after what was shown
 //! ```
 
 use std::collections::VecDeque;
@@ -20,71 +20,71 @@ use crate::plan::{LegAttempts, NewHandoff, NextLeg};
 use crate::record::{HandoffId, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
-/// Settings of the whole answer.
+/// Settings of the whole response.
 #[derive(Debug, Clone, Default)]
 pub struct ResponseOptions {
-    /// The first leg's circumstances.
+    /// Input for the verdict about the first leg.
     pub first: VerdictInput,
     /// Whether the response ends at a handoff.
     pub stops: bool,
-    /// Whether a later request may continue the response by its id alone.
+    /// Whether a later request may continue the response by id only.
     pub goes_on_by_id: bool,
-    /// How often one later leg is sent again.
+    /// Maximum retries of one later leg.
     pub retries: u32,
-    /// The active handoff: the agent's request is cut at it.
+    /// Active handoff, which cuts the agent's request.
     pub active: Option<HandoffId>,
-    /// The first leg, where it follows a handoff whose sentinel the response begins with.
+    /// The first leg if it follows a handoff whose sentinel begins the response.
     pub opening: Option<NextLeg>,
-    /// The response begins with a text of ours, and the first leg follows that.
+    /// Whether the response begins with text from baton, followed by the first leg.
     pub opens_with_text: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResponseState {
-    /// A leg is read.
+    /// The driver reads a leg.
     Reading,
-    /// A leg is on its way.
+    /// The driver sends a leg.
     Sending,
     WritingHandoff,
-    /// After it the response ends so.
+    /// Writing pairs. Afterwards the response ends in this way.
     WritingPairs(ResponseEnd),
     AnsweringCall,
-    /// After it the response stops so, without an end.
+    /// Writing pairs before the last action, because the leg has no proper end.
     WritingLast(Action),
-    /// The last effect before the end.
+    /// Writing the id, the last effect before the end.
     WritingId(ResponseEnd),
     Over,
 }
 
-/// One answer to the agent.
+/// State of one response to the agent.
 #[derive(Debug)]
 pub struct ResponseMachine {
     state: ResponseState,
     actions: VecDeque<Action>,
-    /// This and the next two as in [`ResponseOptions`].
+    /// See [`ResponseOptions`] for this field and the next two.
     stops: bool,
     goes_on_by_id: bool,
     active: Option<HandoffId>,
     now: VerdictInput,
-    /// The leg that ended last.
+    /// Report of the last leg that ended.
     report: LegReport,
-    /// The present leg's request.
+    /// Request of the current leg.
     leg: NextLeg,
     tries: LegAttempts,
-    /// The tool that is answering a call.
+    /// Tool that is computing the result of a call.
     answering: Option<&'static str>,
-    /// Whether this machine sent the present leg.
+    /// Whether this machine sent the current leg.
     later: bool,
-    /// Whether anything of ours was shown.
+    /// Whether any text from baton was shown.
     emitted: bool,
-    /// Upstream's id of the first leg: the one that the agent knows.
+    /// Response id of the first leg, which is the id that the agent knows.
     first_id: Option<String>,
-    /// Hidden calls of the leg that ended last which upstream holds without a result.
+    /// Hidden calls of the last leg that still need a result upstream.
     owed: Vec<PendingResult>,
 }
 
 impl ResponseMachine {
-    /// The first leg is being read.
+    /// Starts with the driver reading the first leg.
     pub fn new(terms: ResponseOptions) -> Self {
         let leg = terms.opening.unwrap_or_default();
         Self {
@@ -105,22 +105,22 @@ impl ResponseMachine {
         }
     }
 
-    /// The next thing to do, if there is any before the next event.
+    /// Returns the next action, or `None` until the next event.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Whether a handoff is pending until the turn's end.
+    /// Whether a handoff is pending until the end of the turn.
     pub(super) fn waits(&self) -> bool {
         self.now.pending.is_some()
     }
 
-    /// Whether this machine sent the present leg.
+    /// Whether this machine sent the current leg.
     pub fn is_later_leg(&self) -> bool {
         self.later
     }
 
-    /// Handles an event. An event without a pending effect is ignored.
+    /// Handles an event. An event that does not fit the state is ignored.
     pub fn handle_event(&mut self, event: LegEvent) {
         match (&self.state, event) {
             (ResponseState::Reading, LegEvent::LegEnded(report)) => self.leg_ended(report),
@@ -141,7 +141,7 @@ impl ResponseMachine {
                 self.hand_over(next, sentinel)
             }
             (ResponseState::AnsweringCall, LegEvent::CallAnswered { mark, more, answer }) => {
-                // The call that was answered is the first one.
+                // The machine always answers the first hidden call.
                 if let Some(first) = self.owed.first_mut() {
                     first.answer = answer;
                 }
@@ -153,11 +153,11 @@ impl ResponseMachine {
                 }
                 self.send_next();
             }
-            // Not written, so not shown: the turn ends as if the call had not been made.
+            // Not durable, so not shown: the turn ends as if the call had not been made.
             (ResponseState::WritingHandoff | ResponseState::AnsweringCall, LegEvent::NotWritten) => {
                 self.close(ResponseEnd::WithoutCall);
             }
-            // A call next to the agent's own is hidden either way, and its turn continues.
+            // A call next to the agent's calls is hidden in either case, and its turn continues.
             (ResponseState::WritingPairs(close), LegEvent::Written | LegEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
@@ -211,7 +211,7 @@ impl ResponseMachine {
         }
     }
 
-    /// The leg's calls are dropped, except for one that the API wants back.
+    /// Drops the calls of the leg, except for one that the API requires.
     fn without_calls(&mut self, close: ResponseEnd) {
         let all = bound(&self.report);
         if all.is_empty() {
@@ -223,7 +223,10 @@ impl ResponseMachine {
         );
     }
 
-    /// Some agents take a stream that ends silently for whole. An unchanged stream ends as upstream's did.
+    /// Ends after a leg without a terminal frame.
+    ///
+    /// Some agents treat such a stream as complete, so the connection is aborted. A stream that baton did not
+    /// change ends exactly like upstream's.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
         let ended_in_error = report.stop == StopReason::Error && shown;
         if ended_in_error || !withheld && !self.later && !self.emitted {
@@ -241,8 +244,9 @@ impl ResponseMachine {
         }
     }
 
-    /// The answer stops where its leg does. Agents may keep what they have of it, so a call that the API wants back is
-    /// written all the same.
+    /// Ends the response where the leg ended.
+    ///
+    /// Agents may keep the partial output, so a call that the API requires is stored even then.
     fn without_end(&mut self, report: &LegReport, last: Action) {
         match bound(report) {
             all if all.is_empty() => self.over(last),
@@ -250,13 +254,14 @@ impl ResponseMachine {
         }
     }
 
-    /// The sentinel is shown, and the next leg starts after the handoff.
+    /// Shows the sentinel and starts the next leg after the handoff.
     fn hand_over(&mut self, next: NextLeg, sentinel: String) {
         self.say(sentinel);
         self.leg = next;
         self.now.legs += 1;
         self.now.pending = None;
         self.now.refused = 0;
+        // The cut removes the calls that were waiting for a result.
         self.owed.clear();
         if self.stops {
             return self.end(ResponseEnd::Stopped(self.leg.clone()));
@@ -279,7 +284,7 @@ impl ResponseMachine {
         self.perform(ResponseState::Sending, effect);
     }
 
-    /// Handles a failed try of the present leg, of which nothing was shown.
+    /// Handles a failed attempt at the current leg, which has shown no output.
     fn failed(&mut self, retry: bool, pause: Option<Duration>) {
         match self.tries.fail(pause).filter(|_| retry) {
             Some(pause) => self.send(pause),
@@ -287,8 +292,10 @@ impl ResponseMachine {
         }
     }
 
-    /// Ends the response after a quota error, which no retry helps. After a sentinel the next request continues, and reports
-    /// the error if it still holds. Otherwise the agent gets the error now: the response would end as complete.
+    /// Ends the response after a quota error, which a retry cannot help.
+    ///
+    /// After a sentinel the next request continues, and reports the error if it persists. Otherwise the agent
+    /// gets the error now, because the response would look complete without it.
     fn refused(&mut self, error: String) {
         match self.leg.after {
             Some(_) => self.lost(),
@@ -296,8 +303,10 @@ impl ResponseMachine {
         }
     }
 
-    /// Ends the response without the next leg. After a sentinel the agent is instructed to continue, where its wire has a
-    /// word for it; after an answered call alone the user continues.
+    /// Ends the response without the next leg.
+    ///
+    /// After a sentinel the end tells the agent to continue, if its wire can express that. If only a call was
+    /// answered, it is the user who continues.
     fn lost(&mut self) {
         let leg = self.leg.clone();
         self.end(match leg.after {
@@ -306,15 +315,18 @@ impl ResponseMachine {
         });
     }
 
-    /// Ends with what the last leg emitted.
+    /// Ends with the output of the last leg.
     fn close(&mut self, close: ResponseEnd) {
+        // Without its hidden call the message could be empty or end in thinking, and the agent's next request
+        // would be rejected.
         if self.report.is_unsendable(self.emitted) {
             self.say(EMPTY_TURN.to_owned());
         }
         self.end(close);
     }
 
-    /// Upstream's origin of the response id is written before the agent can use the id.
+    /// Writes the upstream origin of the response id first, because the agent may use the id as soon as the
+    /// response ends.
     fn end(&mut self, close: ResponseEnd) {
         let Some(origin) = self.origin_after(&close) else {
             return self.over(Action::End(close));
@@ -326,14 +338,15 @@ impl ResponseMachine {
         );
     }
 
-    /// Upstream's origin of the response id that the agent knows; `None` where it is that response, with nothing open
-    /// in it.
+    /// Returns the upstream origin of the response id that the agent knows. `None` if the id is upstream's
+    /// own and every call in that response has a result.
     fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // Where the leg after the handoff was answered and asked for another one, the next request goes on from its response.
+        // If the leg after the handoff finished and asked for another one, the next request continues that
+        // leg's response.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {

@@ -11,7 +11,7 @@ use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HiddenResult, InsertionPoint, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
-/// The actions up to the next event.
+/// Returns the actions up to the next event.
 fn after(machine: &mut ResponseMachine, event: LegEvent) -> Vec<Action> {
     machine.handle_event(event);
     std::iter::from_fn(|| machine.poll_action()).collect()
@@ -58,7 +58,7 @@ fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
     );
     assert!(pause.is_zero() && *failed == 0);
     assert_eq!(after(&mut machine, LegEvent::LegBegun), []);
-    // The next one follows from it.
+    // The next handoff names this one as its parent.
     assert_eq!(
         after(&mut machine, fires),
         [Action::Perform(parent(Some(Uuid::from_u128(1))))]
@@ -96,7 +96,7 @@ fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
         [Action::End(ResponseEnd::Lost(leg))]
     );
 
-    // After an answered call alone it is a normal stop.
+    // If only a call was answered, the response stops normally.
     let mut machine = ResponseMachine::new(ordinary());
     after(
         &mut machine,
@@ -109,7 +109,7 @@ fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
         answer: answer.clone(),
     };
     after(&mut machine, LegEvent::CallAnswered { mark, more, answer });
-    // Upstream holds the call without its result.
+    // Upstream stores the call without its result.
     let id = ResponseEffect::WriteId {
         shown: "a".into(),
         origin: ResponseOrigin::Open(OpenResponse {
@@ -151,7 +151,7 @@ fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
         );
         assert_eq!(actions == [Action::BreakOff], !again);
     }
-    // The first leg is the agent's to ask for again.
+    // Retrying the first leg is up to the agent.
     assert_eq!(
         after(&mut ResponseMachine::new(ordinary()), broken(false)),
         [Action::BreakOff]
@@ -216,7 +216,7 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
         after(&mut machine, LegEvent::Written),
         [Action::End(ResponseEnd::WithoutCall)]
     );
-    // An agent may keep what it has of an answer that broke off.
+    // An agent may keep the partial output of an interrupted response.
     let mut machine = last_leg();
     let broken = LegEvent::LegBroken {
         report: bound(2),
@@ -229,7 +229,7 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
         "{actions:?}"
     );
     assert_eq!(after(&mut machine, LegEvent::Written), [Action::BreakOff]);
-    // With nothing after it, the reasoning goes with its call.
+    // If nothing follows the reasoning, it is dropped together with its call.
     let mut machine = last_leg();
     let actions = after(&mut machine, LegEvent::LegEnded(bound(1)));
     assert_eq!(actions, [Action::End(ResponseEnd::WithoutCall)]);

@@ -1,4 +1,4 @@
-//! Property tests: for any events in any order, an answer ends and no invariant is violated.
+//! Property tests: for any events in any order, a response ends and no invariant is violated.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -101,13 +101,13 @@ fn terms() -> impl Strategy<Value = ResponseOptions> {
     )
 }
 
-/// A driver that performs each action and checks it.
+/// A driver that performs and checks each action.
 struct Watcher {
     machine: ResponseMachine,
-    /// The pending effect.
+    /// Pending effect.
     doing: Option<ResponseEffect>,
     reading: bool,
-    /// Texts that may be shown, since their records are written.
+    /// Text that may be shown because its record is written.
     written: Vec<String>,
     texts: Vec<String>,
     sent: u32,
@@ -127,7 +127,7 @@ impl Watcher {
         }
     }
 
-    /// Whether the effect that this event ends was under way.
+    /// Whether the event ends the pending effect.
     fn fits(&self, event: &LegEvent) -> bool {
         match (&self.doing, event) {
             _ if self.over.is_some() => false,
@@ -206,7 +206,7 @@ proptest! {
         }
     }
 
-    /// A driver that performs every action ends, whatever the outcome of each effect.
+    /// A driver that performs every action reaches an end, whatever the outcome of each effect.
     #[test]
     fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
         let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);

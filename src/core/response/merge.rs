@@ -1,4 +1,4 @@
-//! The legs of one streamed response, frame by frame.
+//! Merges the legs of one streamed response, frame by frame.
 
 use std::ops::Range;
 
@@ -10,32 +10,35 @@ use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
 use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening, Wire};
 
-/// Takes upstream's frames and emits what the agent may see.
+/// Consumes upstream's frames and emits the agent's.
 pub struct StreamMerge {
     framer: Framer,
-    /// The array that is sent, where that is the framing.
+    /// The array that the agent receives, if that is the framing.
     array: ArrayWriter,
     pub machine: LegMachine,
-    /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
-    /// was read with them, and upstream's events are small.
+    /// The current leg's stream, for a follow-up request; `None` once it exceeds the limit.
+    ///
+    /// A copy, because slices would keep whole reads in memory, and upstream's events are small.
     log: Option<Vec<u8>>,
     logged: usize,
-    /// Whether output was changed, so that unread frames would contradict it.
+    /// Whether the agent's stream differs from upstream's, so that unread frames would contradict it.
     committed: bool,
-    /// Whether the stream can neither be parsed further nor passed on unchanged.
+    /// Whether the stream can neither be parsed further nor forwarded unchanged.
     pub failed: bool,
-    /// Whether any bytes of the present leg were passed on.
+    /// Whether any bytes of the current leg were forwarded.
     pub(super) leg_shown: bool,
-    /// Whether the last frames are buffered: a hidden call, or the end of a leg.
+    /// Whether the last frames are withheld: a hidden call, or the end of a leg.
     withholding: bool,
-    /// A frame exceeded the limit: bytes pass unread until the leg's end.
+    /// Whether bytes are forwarded unread until the leg ends, because a frame exceeded the limit.
     blind: bool,
     frame_limit: usize,
 }
 
 impl StreamMerge {
-    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was hidden yet.
-    /// `keep`: the leg's output is kept for a follow-up.
+    /// Creates the merge of one response.
+    ///
+    /// Frames longer than `frame_limit` bytes are forwarded unread unless something was hidden. `keep`
+    /// retains the leg's output for a follow-up request.
     pub fn new(machine: LegMachine, frame_limit: usize, keep: bool) -> Self {
         Self {
             framer: Framer::new(machine.framing(), frame_limit),
@@ -52,7 +55,7 @@ impl StreamMerge {
         }
     }
 
-    /// Takes upstream's next bytes; appends what goes to the agent now.
+    /// Reads upstream's next bytes and appends the bytes that the agent may have now.
     pub fn feed(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
         let sent = out.len();
         self.take(chunk, out);
@@ -107,14 +110,14 @@ impl StreamMerge {
         }
     }
 
-    /// In an array every piece is an element.
+    /// Writes pieces as elements of the array.
     fn elements(&mut self, pieces: Vec<Bytes>, out: &mut Vec<Bytes>) {
         for piece in pieces {
             self.array.element(piece, out);
         }
     }
 
-    /// Frames of the machine's own making.
+    /// Appends frames that baton created.
     fn show(&mut self, made: Vec<Bytes>, out: &mut Vec<Bytes>) {
         match self.machine.framing() {
             Framing::JsonArray => self.elements(made, out),
@@ -122,8 +125,10 @@ impl StreamMerge {
         }
     }
 
-    /// Ends upstream's stream. A last frame without its terminator counts where its data is whole JSON; anything else
-    /// passes unchanged.
+    /// Ends upstream's stream.
+    ///
+    /// A last frame without its terminator counts if its data is complete JSON. Anything else is forwarded
+    /// unchanged.
     pub fn finish_leg(&mut self, out: &mut Vec<Bytes>) {
         let rest = self.framer.finish();
         if rest.is_empty() {
@@ -138,7 +143,7 @@ impl StreamMerge {
             self.remember(framed);
             self.show(passed, out);
         } else if self.is_changed() {
-            // Half a frame before one of baton's frames would spoil both.
+            // Half a frame before one of baton's frames would corrupt both.
         } else if self.machine.framing() != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
             out.push(rest);
         }
@@ -155,31 +160,33 @@ impl StreamMerge {
         }
     }
 
-    /// The result of the present leg so far.
+    /// Report of the current leg so far.
     pub fn report(&self) -> &LegReport {
         self.machine.report()
     }
 
-    /// Whether the leg's own last event was seen.
+    /// Whether the leg's own last event arrived.
     pub fn leg_ended(&self) -> bool {
         self.report().ended
     }
 
-    /// Whether upstream's last frames are buffered, so that the agent receives nothing.
+    /// Whether upstream's last frames are withheld, so that the agent receives nothing.
     pub fn withholding(&self) -> bool {
         self.withholding || self.machine.holds_end()
     }
 
-    /// Whether the agent gets other frames than upstream's.
+    /// Whether the agent's frames differ from upstream's.
     fn is_changed(&self) -> bool {
         self.committed || self.withholding()
     }
 
-    /// Ends the response with the protocol's own error. An unchanged response breaks off as upstream's does, and so does
-    /// one whose bytes pass unread.
+    /// Ends the response with an error in the protocol's own form.
+    ///
+    /// An unchanged response ends abruptly, like upstream's, and so does one whose bytes are forwarded
+    /// unread.
     pub fn fail(&mut self, wire: &dyn Wire, error: &str, out: &mut Vec<Bytes>) {
         if self.is_changed() && !self.blind {
-            // A leg that has only begun has not shown it yet.
+            // A leg that has only begun has not emitted its opening text yet.
             if let Some(opening) = self.machine.take_opening().filter(|_| self.leg_shown) {
                 self.say(&opening, out);
             }
@@ -188,7 +195,7 @@ impl StreamMerge {
         }
     }
 
-    /// What the model wrote in this leg; `None` where it was too much to keep.
+    /// Returns the model's output of this leg, or `None` if it was too large to keep.
     pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;
         let mut framer = Framer::new(self.machine.framing(), self.frame_limit);
@@ -197,12 +204,13 @@ impl StreamMerge {
         Some(LegOutput::Stream(frames.collect()))
     }
 
-    /// Whether the model wrote a call of our tool as text; not known of a leg that was too long to keep.
+    /// Whether the model wrote a call of baton's tool as text. Unknown, and so `false`, if the leg was too
+    /// large to keep.
     pub fn writes_call(&self) -> bool {
         let Some(log) = self.log.as_deref() else {
             return false;
         };
-        // An array's end may come after the leg's last element.
+        // The end of an array may arrive after the leg's last element.
         let is_open = self.machine.framing() == Framing::JsonArray && crate::text::json::whole(log).is_err();
         match is_open {
             true => writes_call(&[log, b"]"].concat()),
@@ -210,7 +218,7 @@ impl StreamMerge {
         }
     }
 
-    /// The bytes that follow belong to another leg.
+    /// Starts reading the bytes of another leg.
     pub fn next_leg(&mut self) {
         self.framer = Framer::new(self.machine.framing(), self.frame_limit);
         self.committed = true;
@@ -219,19 +227,20 @@ impl StreamMerge {
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;
-        // Nothing of this leg was shown yet.
+        // This leg has shown no output yet.
         self.withholding = true;
         self.machine.next_leg();
     }
 
-    /// The response begins with a text of ours: a note, or the sentinel of a handoff after which its first leg starts.
+    /// Begins the response with text from baton: a note, or the sentinel of the handoff before the first leg.
     pub fn open_with(&mut self, text: String) {
         self.committed = true;
         self.machine.open_with(text);
     }
 
-    /// Begins a response before any leg does: a text of our own follows, and a leg after
-    /// [`next_leg`](Self::next_leg).
+    /// Begins a response before any leg.
+    ///
+    /// Text from baton follows, and after [`next_leg`](Self::next_leg) a leg.
     pub fn begin(&mut self, begun: &StreamOpening, out: &mut Vec<Bytes>) {
         let mut first = Vec::new();
         self.feed(begun.frames.clone(), &mut first);
@@ -241,21 +250,21 @@ impl StreamMerge {
         }
     }
 
-    /// Assistant text of our own.
+    /// Emits assistant text from baton.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         let mut made = Vec::new();
         self.machine.say(text, &mut made);
         self.show(made, out);
     }
 
-    /// Emits a keep-alive; none where bytes pass unread, since they may be in the middle of a frame.
+    /// Emits a keep-alive, except while bytes are forwarded unread: it could land in the middle of a frame.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         if !self.blind {
             self.machine.keepalive(out);
         }
     }
 
-    /// The response's end.
+    /// Ends the response.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
         let mut made = Vec::new();
         self.machine.close(ending, &mut made);
@@ -266,7 +275,7 @@ impl StreamMerge {
     }
 }
 
-/// Neighbouring frames of one read that are forwarded unchanged, in one piece: a slice of the read.
+/// Adjacent unchanged frames from one read, forwarded as a single slice.
 struct OutputRun<'a> {
     buf: &'a Bytes,
     same: Range<usize>,
@@ -277,10 +286,11 @@ impl<'a> OutputRun<'a> {
         Self { buf, same: 0..0 }
     }
 
-    /// A frame was read, and became these pieces.
+    /// Adds a frame and the pieces that it became.
     fn read(&mut self, frame: &Range<usize>, pieces: &mut Vec<Bytes>, out: &mut Vec<Bytes>) {
         let raw = &self.buf[frame.clone()];
         match &pieces[..] {
+            // An unchanged frame is the same slice, which costs no comparison of bytes.
             [piece] if piece.as_ptr() == raw.as_ptr() && piece.len() == raw.len() => {
                 pieces.clear();
                 if self.same.end != frame.start {

@@ -1,8 +1,8 @@
-//! Makes one response to the agent from one or more legs: reads a leg, hides our call, determines the outcome, and
-//! decides what happens next.
+//! Builds one response for the agent from one or more legs: reads each leg, hides baton's calls, judges the
+//! result, and decides the next step.
 //!
-//! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
-//! handoff and sends the next leg is the proxy's business.
+//! The module knows frames and a wire's decoder. It is sans-I/O: bytes and events go in, bytes and actions
+//! come out. The caller writes the handoff and sends the next upstream request.
 
 mod answer;
 mod events;

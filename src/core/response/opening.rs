@@ -1,23 +1,23 @@
-//! What an answer begins with, in front of the model's own words.
+//! Text that precedes the model's output in a response.
 
 use std::sync::Arc;
 
 use crate::marker::note::BEGINS;
 
-/// The text of baton's own that an answer begins with. One answer begins with one at most.
+/// Text from baton before the model's output. A response has at most one.
 #[derive(Clone, Default)]
 pub enum AnswerOpening {
-    /// The model's own words, or a handoff's sentinel alone.
+    /// No text: the response begins with the model's output, or with the sentinel of a handoff.
     #[default]
     None,
-    /// The report of a handoff, in front of its sentinel.
+    /// Report of a handoff, before its sentinel.
     Report(Arc<str>),
-    /// A notice for the user, in front of the model's own words.
+    /// Notice for the user, before the model's output.
     Notice(Arc<str>),
 }
 
 impl AnswerOpening {
-    /// The text in front of the model's own words, where no sentinel begins the answer.
+    /// Text before the model's output, if no sentinel begins the response.
     pub fn before_model(&self) -> Option<&str> {
         match self {
             Self::Notice(text) => Some(text),
@@ -25,7 +25,7 @@ impl AnswerOpening {
         }
     }
 
-    /// The sentinel that begins the answer, with the report in front of it.
+    /// The sentinel that begins the response, preceded by the report, if any.
     pub fn with_sentinel(&self, sentinel: &str) -> String {
         match self {
             Self::Report(report) => format!("{BEGINS}{report}\n\n{}", sentinel.trim_start_matches('\n')),

@@ -1,5 +1,7 @@
-//! What an agent sees while a model writes a draft: one line at once. Its note removes it from every later request, even if
-//! the answer breaks off behind it.
+//! Progress line for the agent while a model writes a draft.
+//!
+//! The line is shown at once. Its note removes it from every later request, even if the response is
+//! interrupted after it.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -8,27 +10,27 @@ use super::StreamMerge;
 use crate::marker::note;
 use crate::wire::{Ending, StreamOpening};
 
-/// The line, after the prefix of every answer of ours.
+/// The line, after the prefix of every synthetic response.
 const LINE: &str = "a handoff is being written.";
 
-/// The line, and what the agent's answer goes through. Nothing is shown before a model is asked.
+/// The progress line and the stream that carries it. Nothing is shown before the request to a model.
 pub struct ProgressLine {
     phase: ShowPhase,
-    /// `None`: the leg after the line has it.
+    /// `None` once the leg after the line has taken it.
     merge: Option<StreamMerge>,
-    /// What was not sent yet.
+    /// Bytes that were not sent yet.
     out: Vec<Bytes>,
 }
 
 enum ShowPhase {
     Quiet(StreamOpening),
-    /// The line is shown.
+    /// The line was shown.
     Line,
     Ended,
 }
 
 impl ProgressLine {
-    /// Nothing is shown yet. `opening`: of the answer.
+    /// Starts without showing anything. `opening` begins the response.
     pub fn new(opening: StreamOpening, merge: StreamMerge) -> Self {
         Self {
             phase: ShowPhase::Quiet(opening),
@@ -37,7 +39,7 @@ impl ProgressLine {
         }
     }
 
-    /// Shows the line. `false`: it is shown already.
+    /// Shows the line. Returns `false` if it was already shown.
     pub fn begin(&mut self) -> bool {
         let ShowPhase::Quiet(opening) = &self.phase else {
             return false;
@@ -50,12 +52,12 @@ impl ProgressLine {
         true
     }
 
-    /// Whether the line is shown.
+    /// Whether the line was shown.
     pub fn is_begun(&self) -> bool {
         !matches!(self.phase, ShowPhase::Quiet(_))
     }
 
-    /// Shows the draft's result, and `rest`.
+    /// Shows the result of the draft, followed by `rest`.
     pub fn end(&mut self, result: &str, rest: &str) {
         if matches!(self.phase, ShowPhase::Line) {
             self.say(&format!("{}\n\n{rest}", note::answer(result, Uuid::nil())));
@@ -63,21 +65,21 @@ impl ProgressLine {
         }
     }
 
-    /// Appends another text of ours.
+    /// Appends further text from baton.
     pub fn say(&mut self, text: &str) {
         if let Some(merge) = &mut self.merge {
             merge.say(text, &mut self.out);
         }
     }
 
-    /// The end of the whole answer: no leg follows.
+    /// Ends the whole response without another leg.
     pub fn close(&mut self, next_input: u64) {
         if let Some(mut merge) = self.merge.take() {
             merge.close(Ending::Stopped { next_input }, &mut self.out);
         }
     }
 
-    /// What the answer goes through, for the leg after the line; `None`: nothing was shown.
+    /// Returns the stream for the leg after the line, or `None` if nothing was shown.
     pub fn take_merge(&mut self) -> Option<StreamMerge> {
         match self.phase {
             ShowPhase::Ended => self.merge.take(),
@@ -85,7 +87,7 @@ impl ProgressLine {
         }
     }
 
-    /// What is to be sent now.
+    /// Takes the bytes to send now.
     pub fn take(&mut self) -> Option<Bytes> {
         match self.out.is_empty() {
             true => None,
@@ -93,7 +95,7 @@ impl ProgressLine {
         }
     }
 
-    /// A keep-alive; `false`: nothing was shown yet.
+    /// Emits a keep-alive. Returns `false` if nothing was shown yet.
     pub fn keep_alive(&mut self) -> bool {
         if let Some(merge) = self
             .merge

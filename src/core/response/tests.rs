@@ -1,4 +1,4 @@
-//! The same output on every wire for every split of the stream.
+//! Every split of the stream gives the same output, on every wire.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -31,8 +31,7 @@ fn machine(wire: &dyn Wire, hide: bool) -> LegMachine {
     wire.machine(&view, watch)
 }
 
-/// The end of a line that says nothing but itself, and the frames of one kind, with a text that is the inside of a
-/// literal and a number.
+/// Formats the frames of one kind, with a string (the inside of a literal) and a number.
 fn frame(wire: WireId, kind: usize, text: &str, n: usize) -> String {
     let name = if kind.is_multiple_of(2) {
         "Read"
@@ -185,7 +184,7 @@ fn ollama(kind: usize, text: &str, n: usize, name: &str) -> String {
     )
 }
 
-/// Pieces of text: marks and what could become one, escapes, brackets in every spelling.
+/// Pieces of text: markers and their beginnings, escapes, and brackets in every spelling.
 const PIECES: [&str; 18] = [
     "a",
     "a longer piece of text, with more than a block",
@@ -207,11 +206,11 @@ const PIECES: [&str; 18] = [
     "[[handoff-resume:",
 ];
 
-/// One leg: frames by kind, piece and number.
+/// A leg: frames by kind, piece and number.
 type Frames = Vec<(usize, usize, usize)>;
 
 fn leg() -> impl Strategy<Value = Frames> {
-    // Runs of one kind, as models make them.
+    // Runs of one kind, as models produce them.
     let run = (
         0usize..15,
         proptest::collection::vec((0..PIECES.len(), 0usize..4), 1..6),
@@ -230,7 +229,7 @@ fn leg() -> impl Strategy<Value = Frames> {
     })
 }
 
-/// What the agent sees of these legs, and their outcomes, the stream being cut into reads of these sizes.
+/// Returns the agent's stream and the reports of these legs, with the stream split into reads of these sizes.
 fn shown(machine: LegMachine, wire: WireId, legs: &[Frames], cuts: &[usize]) -> (String, Vec<String>) {
     let mut merge = StreamMerge::new(machine, 1 << 20, true);
     let (mut out, mut reports) = (Vec::new(), Vec::new());

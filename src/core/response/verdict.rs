@@ -1,4 +1,4 @@
-//! The outcome of a leg that has ended.
+//! Judges a leg that has ended.
 
 use std::sync::Arc;
 
@@ -12,29 +12,32 @@ use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
 
-/// Inputs of a verdict besides the leg.
+/// Inputs of a verdict in addition to the leg.
 #[derive(Debug, Clone, Default)]
 pub struct VerdictInput {
-    /// Messages in the model's view after the carry-over prompt.
+    /// Number of messages in the model's view after the carry-over prompt.
     pub messages: usize,
-    /// Legs so far, this one included.
+    /// Number of legs so far, including this one.
     pub legs: u32,
-    /// Most legs for one agent request.
+    /// Maximum number of legs for one agent request.
     pub max_chain: u32,
-    /// Refused calls that were answered in this agent request.
+    /// Number of refused calls that were answered in this agent request.
     pub refused: u32,
-    /// Calls that our other tools have answered in this agent request, one name each.
+    /// Calls that baton's other tools answered in this agent request, one name per call.
     pub answered: Vec<&'static str>,
-    /// Our tools.
+    /// Tools of baton.
     pub tools: Arc<ToolTable>,
-    /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
+    /// Carry-over prompt and reason of an earlier call that waits for the end of the turn.
     pub pending: Option<(String, Option<String>)>,
-    /// Whether no sentinel may be in the output: it is bound to a JSON schema, or a summary.
+    /// Whether the output must not contain a sentinel, because it is a summary or bound to a JSON schema.
     pub structured: bool,
 }
 
 impl VerdictInput {
-    /// Of a planned request's first leg, as it was sent with the tool or without. `max_chain`: most legs of its answer.
+    /// Collects the inputs for the first leg of a planned request.
+    ///
+    /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its
+    /// response.
     pub fn new(plan: &PlannedRequest<'_>, sent: &RewriteOutcome, tooled: bool, max_chain: u32) -> Self {
         let stored = || plan.pin.stored_turn().and_then(|turn| turn.pending.clone());
         let pending = sent.pending.clone().or_else(stored);
@@ -52,21 +55,21 @@ impl VerdictInput {
     }
 }
 
-/// What to do at a leg's end.
+/// Step after a leg.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The response ends.
+    /// End the response.
     End(Ending),
-    /// The handoff fires.
+    /// Hand over.
     Fire {
-        /// Carry-over prompt, normalised.
+        /// Carry-over prompt, normalized.
         prompt: String,
-        /// Why, in the model's words.
+        /// Reason in the model's words.
         reason: Option<String>,
     },
-    /// The agent has calls of its own to answer: ours are stored, and the response ends unchanged.
+    /// Store baton's calls and end the response unchanged, because the agent has calls of its own to execute.
     Mixed(Vec<AnsweredCall>),
-    /// The call is answered, and the model continues.
+    /// Answer the call and let the model continue.
     AskAgain(AnsweredCall),
 }
 
@@ -74,9 +77,9 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnsweredCall {
     pub call: HiddenCall,
-    /// The answer; `None`: its tool has not run yet.
+    /// The result, or `None` until its tool has run.
     pub answer: Option<HiddenResult>,
-    /// Prompt and reason, where the handoff waits for the turn's end.
+    /// Prompt and reason, if the handoff waits for the end of the turn.
     pub pending: Option<(String, Option<String>)>,
 }
 
@@ -112,17 +115,17 @@ pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
     alone(report, now, may_chain)
 }
 
-/// What to do with a call.
+/// Outcome of a single call.
 enum CallFate {
-    /// The call hands over, with this prompt and reason.
+    /// Hand over with this prompt and reason.
     Fire(String, Option<String>),
-    /// The tool answers the call.
+    /// Run the tool for a result.
     Ask,
-    /// The call gets this result, and has no other effect.
+    /// Return this result, with no other effect.
     Answer(HiddenResult),
 }
 
-/// `before`: how many calls of the tool were answered in this agent request.
+/// Decides about a single call. `before` counts earlier calls of its tool in this agent request.
 fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> CallFate {
     let tool = now.tools.get(call.name());
     match tool.map(|tool| (tool.on_call, tool.per_turn)) {
@@ -138,13 +141,15 @@ fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> CallFate {
     }
 }
 
-/// How many of these calls are of this tool.
+/// Counts the calls of a tool.
 fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -> usize {
     calls.into_iter().filter(|name| **name == tool).count()
 }
 
-/// The last good call counts. Where none hands over the first one is answered: signatures and reasoning are bound to
-/// the first call of a message (Gemini, Responses).
+/// Judges a leg whose only calls are baton's.
+///
+/// The last valid handoff call counts. If there is none, the first call is answered, because signatures and
+/// reasoning are bound to the first call of a message (Gemini, Responses).
 fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let dropped = Verdict::End(Ending::WithoutCall);
     if now.structured {
@@ -166,7 +171,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     }
     let answer = match fates().next() {
         Some((call, CallFate::Ask)) => Some((call, None)),
-        // Without a leg left for a handoff, no handoff call gets an answer.
+        // If no leg is left for a handoff, a handoff call is not answered.
         Some((call, CallFate::Answer(_))) if !may_chain && call.name() == TOOL_NAME => None,
         Some((call, CallFate::Answer(answer))) if now.refused < limits::ASK_AGAIN => {
             Some((call, Some(answer)))
@@ -178,8 +183,10 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     })
 }
 
-/// The calls before one of the agent's in a truncated turn. They are whole, since the model continued after them, and
-/// the thinking before them is bound to them. None takes effect.
+/// Returns the hidden calls before an agent's call in a truncated turn, with results that deny any effect.
+///
+/// The calls are complete, because the model continued after them. The thinking before them is bound to them,
+/// so they have to be stored.
 fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
     if !matches!(report.stop, StopReason::Truncated | StopReason::Refused) {
         return Vec::new();
@@ -191,7 +198,7 @@ fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
         .collect()
 }
 
-/// The calls of a leg that have no effect, each with its result for the model.
+/// Returns the leg's calls that have no effect, each with its result for the model.
 pub(super) fn untaken(report: &LegReport) -> Vec<PendingResult> {
     let natural = report.stop.natural();
     let pending_result = |call: &HiddenCall| PendingResult {
@@ -210,8 +217,10 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
     }
 }
 
-/// The dropped call that reasoning was for, where the model wrote more after it: the API takes that reasoning back with
-/// this call after it and nothing else. Its result states that it had no effect, and its place is after the reasoning.
+/// Returns the dropped calls that reasoning is bound to, if the model wrote more after them.
+///
+/// The API accepts that reasoning only if this call follows it. The stored result states that the call had no
+/// effect. The pair is inserted right after the reasoning.
 pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPoint>)> {
     let natural = report.stop.natural();
     let followed_by_text = report.hidden.iter().filter(|call| call.after < report.parts);
@@ -224,7 +233,7 @@ pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPo
         .collect()
 }
 
-/// Every hidden call of a mixed batch is answered; the last good handoff is pending.
+/// Answers every hidden call of a mixed batch. The last valid handoff stays pending.
 fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
     let mut names = now.answered.clone();
     let mut all: Vec<AnsweredCall> = report
@@ -252,7 +261,7 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
     all
 }
 
-/// Prompt and reason of a call that may fire, or the result that refuses it.
+/// Validates a handoff call. Returns its prompt and reason, or the result that refuses it.
 fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<String>), HiddenResult> {
     if call.oversize {
         return Err(HiddenResult::TOO_LONG);
@@ -270,6 +279,7 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
     if prompt.len() > limits::PROMPT {
         return Err(HiddenResult::TOO_LONG);
     }
+    // Only the first leg: later ones are bounded by `max_chain`, and begin with almost no messages.
     if now.legs == 1 && !draft::enough(now.messages) {
         return Err(HiddenResult::NOTHING_TO_HAND_OFF);
     }
@@ -279,11 +289,11 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
     Ok((prompt, reason))
 }
 
-/// The position of a hidden call among its visible siblings: after the nearest call before it, else in front of the
-/// nearest one after it.
+/// Position of a hidden call among its visible siblings: after the nearest call before it, or else before the
+/// nearest call after it.
 pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPoint> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    // Without call ids the place cannot be found.
+    // A call without an id cannot be found again.
     let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
     let before = named().rev().find(|(_, at)| *at < call.after);
     if let Some((sibling, at)) = before {

@@ -1,21 +1,23 @@
-//! A call of our tool that a model wrote as text: small local models do, and no server reads it as a call. It is
-//! noticed, and never acted on.
+//! Detects a call of baton's tool that a model wrote as text.
+//!
+//! Small local models do that, and no server parses it as a call. The exchange records it, but the call is
+//! never executed.
 
 use memchr::memmem;
 
 use crate::tools::TOOL_NAME;
 use crate::transcript::{AnswerContent, AnswerPartKind};
 
-/// A part of the name that vocabularies do not split: a stream may have the rest of it in another frame.
+/// A part of the tool's name that tokenizers do not split. The rest of the name may arrive in another frame.
 const SYLLABLE: &[u8] = b"hand";
 
 /// Members of a written call that name the tool.
 const KEYS: [&str; 4] = ["\"name\"", "\"tool\"", "\"tool_name\"", "\"function\""];
 
-/// Whether an answer, streamed or in one piece, has no call and a text with a call of the tool as JSON.
+/// Whether a response, streamed or complete, has no call but contains a call of the tool as JSON in its text.
 pub fn writes_call(answer: &[u8]) -> bool {
     let name = memmem::Finder::new(TOOL_NAME);
-    // Many answers have the syllable, and few the name: those are not taken apart.
+    // Many responses contain the syllable and few the name, so most are never parsed.
     if memmem::find(answer, SYLLABLE).is_none()
         || !AnswerContent::may_hold(answer, |text| name.find(text).is_some())
     {
@@ -52,7 +54,7 @@ mod tests {
         frames.collect()
     }
 
-    /// The text as tokens: the tool's name is in several.
+    /// Splits text like tokens, with the tool's name in several of them.
     fn pieces(text: &str) -> Vec<&str> {
         text.split_inclusive(['_', ' ']).collect()
     }
