@@ -1,21 +1,23 @@
-//! Counts work in tests: bytes walked or copied, and comparisons. Unlike time on a shared machine, counts are the same
-//! in every run. Outside of debug builds this is a no-op.
+//! Counts work in tests: bytes walked or copied, and comparisons.
+//!
+//! Unlike time on a shared machine, counts are equal in every run. In release builds this is a no-op.
 
-/// Sizes at which the cost per byte is compared on every change. A search that starts again inside a loop is ten times as much.
+/// Input sizes for the comparison of cost per byte on every change. A search that restarts inside a loop
+/// costs ten times as much at the larger one.
 #[cfg(test)]
 pub(crate) const QUICK: &[usize] = &[10_000, 100_000];
 
-/// The same in long runs.
+/// Input sizes for long runs.
 #[cfg(test)]
 pub(crate) const LONG: &[usize] = &[10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Those sizes that take seconds and no minutes.
+/// Drops the sizes that would take minutes.
 #[cfg(test)]
 pub(crate) fn up_to_1_mb(sizes: &[usize]) -> &[usize] {
     &sizes[..sizes.len().min(3)]
 }
 
-/// Tests that take sizes: `quick` and `long`.
+/// Defines tests for input sizes, in two modules `quick` and `long`.
 #[cfg(test)]
 macro_rules! at_sizes {
     ($($test:ident)*) => {
@@ -46,7 +48,7 @@ pub fn add(_steps: usize) {
     STEPS.set(STEPS.get() + _steps as u64);
 }
 
-/// The steps that `work` takes on this thread.
+/// Counts the steps of `work` on this thread.
 #[cfg(any(test, debug_assertions))]
 pub fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = STEPS.get();

@@ -1,6 +1,6 @@
-//! Cutting texts between two characters.
+//! Shortens strings at character boundaries.
 
-/// The place at or before `at` where a character begins, or the text's end.
+/// The last character boundary at or before `at`.
 pub fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -9,7 +9,7 @@ pub fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// The place at or after `at` where a character begins, or the text's end.
+/// The first character boundary at or after `at`, or the end of the string.
 pub fn ceil(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -18,7 +18,7 @@ pub fn ceil(text: &str, at: usize) -> usize {
     at
 }
 
-/// At most this many bytes of a text.
+/// At most the first `bytes` bytes of a string.
 pub fn cut(text: &str, bytes: usize) -> &str {
     &text[..floor(text, bytes)]
 }

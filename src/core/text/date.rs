@@ -1,4 +1,4 @@
-//! Dates as text.
+//! Formats and parses dates.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use time::{Date, OffsetDateTime, UtcDateTime};
 
 const MS_PER_DAY: u64 = 86_400_000;
 
-/// Date and time of day of seconds since the Unix epoch; the calendar's bounds for a time beyond them.
+/// Converts seconds since the Unix epoch to date and time. Values outside the calendar are clamped.
 pub fn utc(seconds: i64) -> UtcDateTime {
     let bound = match seconds {
         ..0 => UtcDateTime::MIN,
@@ -17,12 +17,12 @@ pub fn utc(seconds: i64) -> UtcDateTime {
     UtcDateTime::from_unix_timestamp(seconds).unwrap_or(bound)
 }
 
-/// Seconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30Z`.
+/// Formats seconds since the Unix epoch by RFC 3339: `2026-11-23T08:15:30Z`.
 pub fn rfc3339(seconds: u64) -> String {
     rfc3339_of(since_epoch(seconds), format_args!(""))
 }
 
-/// Time since the Unix epoch as RFC 3339 has it, with microseconds: `2026-11-23T08:15:30.123456Z`.
+/// Formats a time since the Unix epoch by RFC 3339, with microseconds: `2026-11-23T08:15:30.123456Z`.
 pub fn rfc3339_micros(since: Duration) -> String {
     rfc3339_of(
         since_epoch(since.as_secs()),
@@ -30,7 +30,7 @@ pub fn rfc3339_micros(since: Duration) -> String {
     )
 }
 
-/// Milliseconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30.123Z`.
+/// Formats milliseconds since the Unix epoch by RFC 3339: `2026-11-23T08:15:30.123Z`.
 pub fn rfc3339_millis(ms: u64) -> String {
     rfc3339_of(since_epoch(ms / 1000), format_args!(".{:03}", ms % 1000))
 }
@@ -39,32 +39,34 @@ fn since_epoch(seconds: u64) -> UtcDateTime {
     utc(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
-/// A time as RFC 3339 has it, with this fraction of a second. One pass of the formatter, since each log line has a time.
+/// Formats a time by RFC 3339 with the given fraction of a second. Uses one formatter pass, because every log
+/// line has a time.
 pub(crate) fn rfc3339_of(at: UtcDateTime, fraction: fmt::Arguments<'_>) -> String {
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
     let (hour, minute, second) = at.as_hms();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
+/// Parses `YYYY-MM-DD`, or returns `None` if the calendar has no such day.
 pub fn day(text: &str) -> Option<Date> {
     let midnight = OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339);
     midnight.ok().map(OffsetDateTime::date)
 }
 
-/// Days from the Unix epoch to `YYYY-MM-DD`; `None` for earlier days and where the calendar has no such day.
+/// Days from the Unix epoch to `YYYY-MM-DD`, or `None` for earlier and invalid days.
 pub fn day_number(text: &str) -> Option<u64> {
     let since =
         i64::from(day(text)?.to_julian_day()) - i64::from(UtcDateTime::UNIX_EPOCH.date().to_julian_day());
     u64::try_from(since).ok()
 }
 
-/// `2026-11-23`
+/// Formats a date: `2026-11-23`.
 pub fn date(at: UtcDateTime) -> String {
     format!("{:04}-{:02}-{:02}", at.year(), u8::from(at.month()), at.day())
 }
 
-/// Start of a period that a user names: an age (`90s`, `30m`, `12h`, `7d`, `8w`) or a date (`2026-11-23`, midnight UTC).
+/// Start of a period in user input: an age (`90s`, `30m`, `12h`, `7d`, `8w`) or a date (`2026-11-23`,
+/// midnight UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeriodStart {
     /// Milliseconds before now.
@@ -77,7 +79,7 @@ impl PeriodStart {
     /// Accepted spellings, for error messages.
     pub const SPELLINGS: &str = "an age such as 90s, 30m, 12h, 7d or 8w, or a date such as 2026-11-23";
 
-    /// Parses an age or a date; `None` if the text is neither.
+    /// Parses an age or a date. Returns `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         const UNITS: [(char, u64); 5] = [
             ('s', 1000),

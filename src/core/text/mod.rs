@@ -1,10 +1,11 @@
-//! JSON text as bytes: where values begin and end, and edits as slices.
+//! JSON as bytes: the extent of values, and edits as slices.
 //!
-//! `words`, `stem` and `vocabulary` are of plain texts, `prose` has the sentences of one, and `phrases` finds lists of words in
-//! it. `visible` makes control characters visible in whatever is printed, and `cut` cuts texts between characters.
+//! `words`, `stem` and `vocabulary` handle the words of plain text, `prose` its sentences, and `phrases`
+//! finds lists of words in it. `visible` escapes control characters in printed output, and `cut` shortens
+//! strings at character boundaries.
 //!
-//! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
-//! built, and no byte outside an edit is copied.
+//! The module knows JSON's structure, but nothing about requests or providers, and imports no other module.
+//! No tree is built, and no byte outside an edit is copied.
 
 pub mod cost;
 pub mod cut;

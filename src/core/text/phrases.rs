@@ -1,4 +1,4 @@
-//! Lists of words and phrases that are looked for in one pass.
+//! Lists of words and phrases, found in one pass.
 
 use aho_corasick::AhoCorasick;
 use serde::{Deserialize, Deserializer};
@@ -18,7 +18,7 @@ impl Phrases {
         )
     }
 
-    /// Whether a text in lower case has one of them, not as a part of longer words.
+    /// Whether a lower-case string contains one of them as whole words.
     pub fn occur_in(&self, text: &str) -> bool {
         let found = self
             .0

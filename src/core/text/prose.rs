@@ -1,4 +1,4 @@
-//! Prose: its sentences, its words, a line of it.
+//! Sentences, words and lines of prose.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use memchr::memchr_iter;
 
 use super::cut::floor;
 
-/// The sentences of prose, code blocks left out. A line ends a sentence.
+/// Sentences of prose, without code blocks. A line break ends a sentence.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter_map(|piece| (!piece.code).then_some(piece.text))
 }
@@ -17,7 +17,7 @@ pub struct TextPiece<'t> {
     pub code: bool,
 }
 
-/// The sentences and the lines of code blocks, in order.
+/// Sentences and lines of code blocks, in order.
 pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
     let mut code = false;
     let lines = text.lines().filter_map(move |line| {
@@ -42,7 +42,7 @@ fn split(line: &str) -> Vec<&str> {
     let mut start = 0;
     for (at, mark) in line.match_indices(['.', '!', '?', '。', '！', '？']) {
         let end = at + mark.len();
-        // Chinese and Japanese have no blank between sentences.
+        // Chinese and Japanese have no space between sentences.
         let is_end = mark.len() > 1 || line[end..].starts_with(' ');
         if is_end && at > start + 2 && end < line.len() {
             out.push(&line[start..end]);
@@ -53,23 +53,23 @@ fn split(line: &str) -> Vec<&str> {
     out
 }
 
-/// Whether a text has these words, not as a part of longer ones.
+/// Whether a string contains `word` as whole words.
 pub fn has_word(text: &str, word: &str) -> bool {
     let Some(first) = word.bytes().next() else {
         return false;
     };
-    // The lists are of short words: a searcher for each takes longer to make than to use.
+    // For lists of short words, building a searcher for each takes longer than using it.
     let mut places = memchr_iter(first, text.as_bytes());
     places.any(|at| text[at..].starts_with(word) && is_whole_word(text, at..at + word.len()))
 }
 
-/// Whether no word goes on at either end of a place in a text.
+/// Whether a range of a string is bounded by non-word characters.
 pub(super) fn is_whole_word(text: &str, place: Range<usize>) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     !text[place.end..].starts_with(is_letter) && !text[..place.start].ends_with(is_letter)
 }
 
-/// A text on one line, at most this many bytes of it, with a mark where it was cut.
+/// Puts a string on one line of at most `bytes` bytes, with `…` if it was cut.
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut line = String::with_capacity(bytes.min(text.len()) + 4);
     for word in text.split_whitespace() {
@@ -89,12 +89,12 @@ pub fn one_line(text: &str, bytes: usize) -> String {
     line
 }
 
-/// A text in one line: every run of whitespace is one blank.
+/// Puts a string on one line: each run of whitespace becomes one space.
 pub fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What follows the mark of a list: `- text`, `1. text`, `2) text`.
+/// Text after a list marker: `- text`, `1. text`, `2) text`.
 pub fn list_item(line: &str) -> Option<&str> {
     let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = match after.len() < line.len() {
@@ -104,7 +104,7 @@ pub fn list_item(line: &str) -> Option<&str> {
     Some(rest.strip_prefix([' ', '\t'])?.trim_start())
 }
 
-/// A text without one of these in front of it.
+/// Removes the first matching prefix from a string.
 pub fn without_any<'t>(text: &'t str, prefixes: &[&str]) -> &'t str {
     prefixes
         .iter()
@@ -112,12 +112,13 @@ pub fn without_any<'t>(text: &'t str, prefixes: &[&str]) -> &'t str {
         .unwrap_or(text)
 }
 
-/// At most this many bytes of a line, cut between words where one is near.
+/// At most `bytes` bytes of a line, cut at a space if one is near the limit.
 pub fn cut(line: &str, bytes: usize) -> &str {
     if line.len() <= bytes {
         return line;
     }
     let end = floor(line, bytes);
+    // Only in the last third: cutting earlier would lose more text than a broken word costs.
     let blank = line[..end].rfind(' ').filter(|at| at * 10 > end * 7);
     line[..blank.unwrap_or(end)].trim_end()
 }

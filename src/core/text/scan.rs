@@ -1,11 +1,12 @@
-//! Finds where a string, an object or an array ends, 64 bytes at a time: the two walks that see every byte of a body.
+//! Finds the end of a string, an object or an array, 64 bytes at a time. Only these two walks see every byte
+//! of a body.
 //!
-//! Nearly all of an agent's history is text inside strings. A block of text costs two comparisons of all its bytes, a
-//! dozen steps for its escapes, and no unpredictable branch. Safe SIMD (`fearless_simd`), as wide as the processor has
-//! it; what is found is the same as byte by byte, also in text that is no JSON.
+//! Nearly all of an agent's history is text inside strings. A block of such text costs two comparisons of all
+//! its bytes and a dozen steps for escapes, without an unpredictable branch. Safe SIMD (`fearless_simd`) uses
+//! the widest vectors of the processor. Results are the same as byte by byte, even for invalid JSON.
 //!
-//! The block walks are generic over the processor's vectors and inlined into the one place that selects them
-//! (`dispatch!`). Vector code in a function of its own would be compiled for the oldest processor.
+//! The block walks are generic over the processor's vectors, and inlined into the one place that selects them
+//! (`dispatch!`). Otherwise the compiler would generate them for the oldest processor.
 
 mod block;
 
@@ -14,14 +15,15 @@ use fearless_simd::{Level, dispatch, u8x16};
 
 use self::block::{BLOCK, LaneBlock, Strings, literal};
 
-/// Bytes per step for short values, with the vectors that every processor has.
+/// Bytes per step for short values, with vectors that every processor supports.
 const SHORT: usize = 16;
 
-/// End of the string literal that begins at `at`, closing quote included; `None` where it has none.
+/// End of the string literal that begins at `at`, including the closing quote. `None` if the literal has no
+/// end.
 #[inline]
 pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let from = at + 1;
-    // Keys, roles and ids are short: one step of sixteen bytes is all that most of them cost.
+    // Keys, roles and ids are short; most of them end within one step of sixteen bytes.
     if let Some(bytes) = text.get(from..).and_then(|rest| rest.first_chunk::<SHORT>()) {
         let (quotes, slashes) = dispatch!(Level::baseline(), simd => {
             let lanes = u8x16::simd_from(simd, *bytes);
@@ -35,7 +37,7 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     dispatch!(Level::new(), simd => long_string_end(simd, text, from))
 }
 
-/// The same for a string without an end before `from`, where no escape is under way.
+/// End of a string literal that does not end before `from`. No escape may be pending at `from`.
 #[inline(always)]
 fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
     let mut carried = 0;
@@ -50,7 +52,7 @@ fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usi
     None
 }
 
-/// End of the object or array that begins at `at`; `None` where it has none.
+/// End of the object or array that begins at `at`, or `None` if it has no end.
 pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
     dispatch!(Level::new(), simd => container_end_by(simd, text, at))
 }
@@ -73,9 +75,10 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Follows the brackets of one block; the bit of the one that closes the last open one.
+/// Follows the brackets of one block. Returns the bit of the bracket that closes the outermost open one.
 #[inline]
 fn close(depth: &mut u32, opens: u64, closes: u64) -> Option<u32> {
+    // Too few closing brackets to reach depth zero, so their order does not matter.
     if closes.count_ones() < *depth {
         *depth += opens.count_ones();
         *depth -= closes.count_ones();

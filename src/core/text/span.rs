@@ -1,28 +1,28 @@
-//! A range of byte offsets into a text.
+//! Ranges of byte offsets.
 
 use std::borrow::Cow;
 
 /// A half-open range of byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// One past the last byte.
+    /// Offset after the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// A span from two offsets.
+    /// Creates a span from two offsets.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
 
-    /// The bytes it covers; empty where it lies outside.
+    /// Bytes of the span, or an empty slice if it is out of bounds.
     pub fn of(self, text: &[u8]) -> &[u8] {
         text.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The same as text of its own.
+    /// Bytes of the span as an owned string.
     pub fn text(self, text: &[u8]) -> String {
         lossy(self.of(text)).into_owned()
     }
@@ -32,7 +32,7 @@ impl Span {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it covers nothing.
+    /// Whether the span is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -42,12 +42,12 @@ impl Span {
         self.start <= at && at < self.end
     }
 
-    /// The span with the byte before it and the one after it: a literal, from what is inside.
+    /// Extends the span by one byte on each side: from the inside of a literal to the literal.
     pub fn outer(self) -> Self {
         Self::new(self.start - 1, self.end + 1)
     }
 
-    /// The span without its first and last byte: inside quotes, brackets or braces.
+    /// Drops the first and last byte, such as quotes, brackets or braces.
     pub fn inner(self) -> Self {
         Self {
             start: self.start + 1,
@@ -56,7 +56,10 @@ impl Span {
     }
 }
 
-/// Bytes as text; what is not UTF-8 becomes U+FFFD. The library's conversion goes byte by byte, which only broken text needs.
+/// Converts bytes to a string. Invalid UTF-8 becomes U+FFFD.
+///
+/// Validates first, because the standard library's lossy conversion is slower and only invalid input needs
+/// it.
 pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

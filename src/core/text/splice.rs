@@ -1,6 +1,7 @@
-//! Edits on a body that leave every other byte unchanged.
+//! Edits of a body that leave every other byte unchanged.
 //!
-//! The result is a rope: slices of the original body, with the new pieces between them. Kept bytes are not copied.
+//! The result is a rope: slices of the original body with new pieces between them. Unchanged bytes are not
+//! copied.
 
 use bytes::Bytes;
 
@@ -10,9 +11,9 @@ use crate::text::cost;
 /// Replaces the bytes of `span` by `with`. An empty span inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The bytes to replace.
+    /// Bytes to replace.
     pub span: Span,
-    /// Their replacement.
+    /// Replacement.
     pub with: Bytes,
 }
 
@@ -36,18 +37,20 @@ impl Edit {
     }
 }
 
-/// Applies edits to `body`, in any order. Insertions at the same offset keep their order; an edit that overlaps an
-/// earlier one is dropped, so that a wide cut wins over edits inside it.
+/// Applies edits to `body`, in any order.
+///
+/// Insertions at the same offset keep their order. An edit that overlaps an earlier one is dropped, so that a
+/// wide deletion wins over edits inside it.
 pub fn splice(body: &Bytes, edits: Vec<Edit>) -> Vec<Bytes> {
     let mut rope = Rope::new(body.clone());
     rope.splice(Span::new(0, body.len()), edits);
     rope.done()
 }
 
-/// Slices of a body, with other pieces between them. Neighbouring slices are one.
+/// Slices of a body with other pieces between them. Adjacent slices are merged.
 pub struct Rope {
     body: Bytes,
-    /// The last slice, which may go on.
+    /// The last slice, which later bytes may extend.
     kept: Span,
     pieces: Vec<Bytes>,
 }
@@ -61,7 +64,7 @@ impl Rope {
         }
     }
 
-    /// Adds bytes of the body.
+    /// Appends bytes of the body.
     pub fn keep(&mut self, span: Span) {
         if self.kept.end == span.start {
             self.kept.end = span.end.max(span.start);
@@ -71,7 +74,7 @@ impl Rope {
         }
     }
 
-    /// Adds a piece that is none of the body's.
+    /// Appends a piece that is not part of the body.
     pub fn add(&mut self, piece: Bytes) {
         if !piece.is_empty() {
             self.end_slice();
@@ -79,9 +82,9 @@ impl Rope {
         }
     }
 
-    /// Adds bytes of the body with those edits made that are in them.
+    /// Appends bytes of the body, after applying those of the edits that lie in them.
     pub fn splice(&mut self, span: Span, mut edits: Vec<Edit>) {
-        // A wide one goes first, and an insertion before the replacement that begins at its offset.
+        // At the same offset, insertions precede replacements, and wider replacements precede narrower ones.
         edits.sort_by_key(|e| (e.span.start, !e.span.is_empty(), std::cmp::Reverse(e.span.end)));
         cost::add(edits.len());
         let mut at = span.start;
@@ -109,7 +112,7 @@ impl Rope {
     }
 }
 
-/// The body with these edits, as one piece of text.
+/// Applies edits and returns one buffer.
 pub fn edited(body: &Bytes, edits: Vec<Edit>) -> Bytes {
     flat(splice(body, edits))
 }
@@ -119,7 +122,7 @@ pub fn len(rope: &[Bytes]) -> usize {
     rope.iter().map(Bytes::len).sum()
 }
 
-/// A rope as one piece of text; no copy where it already is one.
+/// Joins a rope into one buffer, without a copy if it already is one.
 pub fn flat(rope: Vec<Bytes>) -> Bytes {
     match <[Bytes; 1]>::try_from(rope) {
         Ok([only]) => only,

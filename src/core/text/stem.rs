@@ -1,26 +1,28 @@
-//! Stems of English words, so that `expires` finds `expired` and `expiry`. Deliberately coarse: two words of one stem
-//! need not be forms of one word, since an excerpt is shown and not the stem.
+//! Stems of English words, so that `expires` matches `expired` and `expiry`.
+//!
+//! Deliberately coarse: words with the same stem need not be forms of one word, because users see the excerpt
+//! and not the stem.
 
-/// Letters that a stem has at least.
+/// Minimum length of a stem, in letters.
 const LEAST: usize = 3;
 
-/// Endings that are a `y` in the stem.
+/// Endings replaced by `y`.
 const Y_ENDINGS: [&str; 2] = ["ied", "ies"];
 
-/// Other endings, longest first.
+/// Endings to remove, longest first.
 const ENDINGS: [&str; 35] = [
     "izations", "ization", "izing", "izers", "ations", "ation", "itions", "ments", "ition", "ators", "ment",
     "ness", "izer", "ized", "izes", "able", "ible", "ance", "ence", "ator", "ings", "ions", "ated", "ates",
     "ize", "ing", "ion", "ate", "ity", "ers", "age", "ed", "er", "ly", "es",
 ];
 
-/// The stem of a word in lower case; the word itself where it is no English one.
+/// Stem of a lower-case word. Words with characters other than a to z are returned unchanged.
 pub fn stem(word: &str) -> String {
     if word.len() <= LEAST || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word.to_owned();
     }
     let mut stem = cut(word);
-    // `e` and `y` at an end come and go: expire, expiry, expiring.
+    // A final `e` or `y` varies between forms: expire, expiry, expiring.
     while stem.len() > LEAST && stem.ends_with(['e', 'y', 'i']) {
         stem.pop();
     }
@@ -29,7 +31,7 @@ pub fn stem(word: &str) -> String {
         && a == b
         && stem.len() > LEAST
     {
-        // Running, stopped.
+        // Doubled consonants: running, stopped.
         stem.pop();
     }
     stem

@@ -1,18 +1,19 @@
-//! Tables that are files next to the code: lists of words to which anybody can add a row.
+//! Tables in files next to the code: lists of words that anyone can extend.
 
 use serde::Deserialize;
 
-/// A table of rows, each `[[rows]]`.
+/// A table of `[[rows]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rows<T> {
     rows: Vec<T>,
 }
 
-/// A table next to the code, for a static. The tests of each read it, so that a broken one is never shipped.
+/// Parses a table next to the code, for a static. A test reads every table, so an invalid one cannot be
+/// released.
 ///
-/// The text becomes JSON values first, which are leaked, since rows borrow from them. A TOML deserializer for each type of row
-/// would make the program 2 % larger.
+/// The input is first parsed into JSON values, which are leaked because rows borrow from them. Deserializing
+/// TOML for each row type would make the program 2 % larger.
 pub fn read<T: Deserialize<'static>>(text: &str) -> T {
     let values: Result<serde_json::Value, _> = toml::from_str(text);
     let values = values.map(|values| &*Box::leak(Box::new(values)));
@@ -25,7 +26,7 @@ pub fn read<T: Deserialize<'static>>(text: &str) -> T {
     }
 }
 
-/// The rows of a table next to the code.
+/// Parses the rows of a table next to the code.
 pub fn rows<T: Deserialize<'static>>(text: &str) -> Vec<T> {
     read::<Rows<T>>(text).rows
 }

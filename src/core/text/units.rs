@@ -1,6 +1,6 @@
-//! Counts as a user reads them.
+//! Formats counts for people.
 
-/// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
+/// Formats a large number with one decimal, such as `999`, `1.2 k` or `403.6 M`.
 pub fn short(n: u64) -> String {
     const UNITS: [&str; 4] = ["k", "M", "G", "T"];
     if n < 1000 {

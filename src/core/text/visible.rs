@@ -1,16 +1,17 @@
-//! Makes visible what would act on a terminal or disguise text: control characters, bidirectional controls, and
-//! characters without a width.
+//! Escapes characters that could control a terminal or disguise text: control characters, bidirectional
+//! controls, and characters without width.
 //!
-//! Whatever is printed or logged goes through here once, since all of it may be text of models, agents and upstreams.
-//! Line breaks and tabs stay.
+//! All printed or logged output passes through here once, because it may contain text from models, agents and
+//! upstreams. Line breaks and tabs are kept.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character acts on a terminal or disguises the text around it.
+/// Whether a character controls a terminal or disguises the text around it.
 ///
-/// Controls are Unicode's `Cc` (C0, DEL, C1). The others are its format characters (`Cf`) and those that have no glyph
-/// by definition (`Default_Ignorable_Code_Point`), without the variation selectors that emoji need.
+/// Control characters are Unicode's `Cc` (C0, DEL, C1). The others are format characters (`Cf`) and
+/// characters without a glyph by definition (`Default_Ignorable_Code_Point`), except for the variation
+/// selectors that emoji need.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -19,13 +20,14 @@ pub fn acts(c: char) -> bool {
             | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a text is plain ASCII in one or several lines, as most are.
+/// Fast path for plain ASCII, including line breaks and tabs, which covers most strings.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b' '..=b'~' | b'\n' | b'\t'))
 }
 
-/// Untrusted text with every character that [`acts`] written as `\u{…}`. A carriage return before a line break is
-/// dropped; elsewhere it could overwrite a line.
+/// Replaces every character that [`acts`] by `\u{…}`.
+///
+/// A carriage return before a line break is dropped; elsewhere it could overwrite a line.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -43,8 +45,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a line of ours, which may hold styles: sequences `ESC [ … m` with digits and semicolons stay. Untrusted
-/// text in it can at most be coloured; [`visible`] takes that from it, too.
+/// Escapes a line from baton that may contain styles. Sequences `ESC [ … m` with digits and semicolons are
+/// kept.
+///
+/// Untrusted text in the line can at most be colored, and [`visible`] prevents even that.
 pub fn styled(line: &str) -> Cow<'_, str> {
     if is_plain(line) {
         return Cow::Borrowed(line);
@@ -66,7 +70,7 @@ pub fn styled(line: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The bytes of the style sequence that `text` begins with.
+/// Length in bytes of the style sequence at the start of `text`.
 fn style_length(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
@@ -75,8 +79,9 @@ fn style_length(text: &str) -> Option<usize> {
         .then_some("\u{1b}[".len() + end + 1)
 }
 
-/// JSON text with every character that [`acts`] as `\uXXXX`; JSON itself allows most of them in strings. The value is
-/// the same.
+/// Replaces every character that [`acts`] by `\uXXXX` in JSON.
+///
+/// JSON permits most of them unescaped in strings, so the value stays the same.
 pub fn json(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);

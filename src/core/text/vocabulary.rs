@@ -1,11 +1,12 @@
-//! The words of texts: each once, in lower case, with the texts that it is in.
+//! Index of words over numbered documents. Each word is stored once, in lower case, with the documents that
+//! contain it.
 
 use std::collections::HashMap;
 
 use super::stem::stem;
 use super::words;
 
-/// A text in which a word occurs, and how often.
+/// Occurrences of a word in one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posting {
     pub text: u32,
@@ -17,12 +18,12 @@ pub type WordNumber = usize;
 #[derive(Debug, Default)]
 pub struct Vocabulary {
     by_hash: HashMap<u64, WordNumber>,
-    /// Each word with its postings, by text.
+    /// Words with their postings, ordered by document.
     all: Vec<(String, Vec<Posting>)>,
 }
 
 impl Vocabulary {
-    /// Notes that a word is in a text: the one that was noted last, or a later one.
+    /// Records a word of document `text`. Documents must be added in ascending order.
     pub fn add(&mut self, word: &str, text: u32) {
         let known = self.by_hash.entry(words::hash(word)).or_insert(self.all.len());
         if *known == self.all.len() {
@@ -35,12 +36,12 @@ impl Vocabulary {
         }
     }
 
-    /// The word of this spelling, where it is anywhere.
+    /// Finds a word by its spelling.
     pub fn find(&self, word: &str) -> Option<WordNumber> {
         self.by_hash.get(&words::hash(word)).copied()
     }
 
-    /// Where a word occurs, in order.
+    /// Postings of a word, in order.
     pub fn of(&self, word: WordNumber) -> &[Posting] {
         &self.all[word].1
     }
@@ -55,9 +56,9 @@ impl Vocabulary {
         words.enumerate()
     }
 
-    /// The words of these stems, for each of them.
+    /// For each stem, the words that have it.
     pub fn of_stems(&self, stems: &[&str]) -> Vec<Vec<WordNumber>> {
-        // Words of one stem begin alike, so that few stems are made.
+        // Words with the same stem share their first letters, so only few words have to be stemmed.
         let mut by_beginning: HashMap<[u8; 3], Vec<usize>> = HashMap::new();
         for (at, stem) in stems.iter().enumerate() {
             by_beginning.entry(beginning(stem)).or_default().push(at);
@@ -78,7 +79,7 @@ impl Vocabulary {
     }
 }
 
-/// The first three bytes of a word; no stem is shorter than that unless its word is.
+/// First three bytes of a word. A stem is shorter only if its word is.
 fn beginning(word: &str) -> [u8; 3] {
     let mut begins = [0; 3];
     for (to, from) in begins.iter_mut().zip(word.bytes()) {

@@ -1,12 +1,13 @@
-//! The words of texts, and the weight of a word for the text that holds it (BM25).
+//! Words of a string, and the BM25 weight of a word for a document.
 
-/// Bytes beyond which a run of letters is data (base64) and no word.
+/// Maximum length of a word in bytes. A longer run of letters is data, such as base64.
 const LONGEST: usize = 64;
 
-/// Bytes of a path; longer ones are lists.
+/// Maximum length of a path in bytes. Longer ones are lists.
 const LONGEST_PATH: usize = 128;
 
-/// Parameters of BM25, with their usual values: saturation of repeated words, and normalisation by the text's length.
+/// Parameters of BM25 with their usual values: saturation of repeated words, and normalization by document
+/// length.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
@@ -14,14 +15,16 @@ const B: f32 = 0.75;
 pub enum WordKind {
     /// A run of letters, digits and underscores.
     Whole,
-    /// A part of an identifier: `Merge` of `StreamMerge`.
+    /// A part of an identifier, such as `Merge` of `StreamMerge`.
     Part,
-    /// A path, a file name, a version: words that dots, dashes and slashes join.
+    /// A path, a file name or a version: words joined by dots, dashes and slashes.
     Path,
 }
 
-/// Visits every word of a text: `src/StreamMerge.rs` is `src`, `StreamMerge`, `Stream`, `Merge`, `rs`, itself, and the
-/// file's name. Words of one byte are left out.
+/// Visits every word of a string, except for words of one byte.
+///
+/// For example, `src/StreamMerge.rs` yields `src`, `StreamMerge`, `Stream`, `Merge`, `rs`, the whole path,
+/// and the file name.
 pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
     let bytes = text.as_bytes();
     let mut run = WordRun::default();
@@ -48,7 +51,7 @@ pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
             run.end = at;
             word(&text[from..at], seen & DIVIDED != 0, found);
         } else {
-            // What is no letter: one byte, or the rest of a character.
+            // A character that belongs to no word: one byte, or the rest of a multi-byte character.
             at += 1;
             while !text.is_char_boundary(at) {
                 at += 1;
@@ -58,8 +61,8 @@ pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
     run.close(text, found);
 }
 
-/// Class of a byte in a word: none, inner byte, possible start of an identifier's part, or first byte of a character
-/// that must be decoded.
+/// Classes of bytes: outside a word, inside a word, possible start of an identifier's part, and start of a
+/// multi-byte character to decode.
 const GAP: u8 = 0;
 const PLAIN: u8 = 1;
 const DIVIDED: u8 = 2;
@@ -80,19 +83,19 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// Words that one character joins.
+/// Words joined by single characters.
 #[derive(Default)]
 struct WordRun {
     start: usize,
     end: usize,
-    /// Where the part after the last slash begins.
+    /// Offset of the part after the last slash.
     file: usize,
-    /// Whether a slash or a dot is among what joins.
+    /// Whether one of the joining characters is a slash or a dot.
     is_path: bool,
 }
 
 impl WordRun {
-    /// The next word begins at `from`.
+    /// Adds the word that begins at `from`, or starts a new run.
     fn join<'t>(&mut self, text: &'t str, from: usize, found: &mut impl FnMut(WordKind, &'t str)) {
         let by = text.as_bytes()[self.end..from].first().copied();
         let joined = from == self.end + 1 && from > 1 && matches!(by, Some(b'/' | b'.' | b'-'));
@@ -123,7 +126,8 @@ impl WordRun {
     }
 }
 
-/// `divided`: whether it has anything at which a part may begin.
+/// Visits a word and the parts of an identifier. `divided` tells whether the word contains a possible start
+/// of a part.
 fn word<'t>(word: &'t str, divided: bool, found: &mut impl FnMut(WordKind, &'t str)) {
     if word.len() < 2 || word.len() > LONGEST {
         return;
@@ -146,24 +150,23 @@ fn word<'t>(word: &'t str, divided: bool, found: &mut impl FnMut(WordKind, &'t s
     }
 }
 
-/// Whether a part of an identifier begins here: `stream_merge`, `StreamMerge`, `HTTPServer`.
+/// Whether a part of an identifier begins at `at`: `stream_merge`, `StreamMerge`, `HTTPServer`.
 fn begins_part(word: &[u8], at: usize) -> bool {
     let upper = |at: usize| word[at].is_ascii_uppercase();
     let lower = |at: usize| word.get(at).is_some_and(u8::is_ascii_lowercase);
     word[at] == b'_' || upper(at) && (lower(at - 1) || upper(at - 1) && lower(at + 1))
 }
 
-/// A hash of the word in lower case, by which it is known. Not kept: another version may have another one.
+/// Hash of a word in lower case. Must not be stored, because another version may compute a different one.
 pub fn hash(word: &str) -> u64 {
     match word.is_ascii() {
-        // Of the characters that words and paths are made of, this bit makes letters lower case and merges no two
-        // others.
+        // For the characters of words and paths, setting this bit lowers letters and merges no other two.
         true => folded(word.as_bytes(), 0x2020_2020_2020_2020),
         false => folded(word.to_lowercase().as_bytes(), 0),
     }
 }
 
-/// Eight bytes at a time, each multiplied in full, with this mask laid over them.
+/// Hashes eight bytes per step by a full multiplication. `mask` is set in every byte.
 fn folded(bytes: &[u8], mask: u64) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     let mix = |hash: u64, bytes: u64| {
@@ -179,18 +182,18 @@ fn folded(bytes: &[u8], mask: u64) -> u64 {
     mix(mix(hash, u64::from_le_bytes(last) | mask), MIX)
 }
 
-/// Weight of a word that `containing` of `count` texts hold.
+/// Weight of a word that occurs in `containing` of `count` documents.
 pub fn rarity(count: f32, containing: f32) -> f32 {
     ((count - containing + 0.5) / (containing + 0.5) + 1.0).ln()
 }
 
-/// Weight of a word that occurs `found` times in a text of `length` words, where `mean` is the mean length.
+/// Weight of a word that occurs `found` times in a document of `length` words. `mean` is the average length.
 pub fn weight(found: f32, length: f32, mean: f32) -> f32 {
     let norm = K1 * (1.0 - B + B * length / mean);
     found * (K1 + 1.0) / (found + norm)
 }
 
-/// A number with its thousands apart: `123,456`.
+/// Formats a number with thousands separators: `123,456`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -203,7 +206,7 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// A count with its noun: `1 turn`, `3 turns`.
+/// Formats a count with its noun: `1 turn`, `3 turns`.
 pub fn plural(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),

@@ -1,8 +1,8 @@
-//! JSON text as spans: finds where values begin and end, and never builds a tree.
+//! JSON as spans: finds the extent of values without building a tree.
 //!
-//! Knows RFC 8259's structure well enough to walk it. It does not validate what it skips (numbers, literals, UTF-8):
-//! upstream refuses invalid bodies. Every function takes offsets into the whole text, so that spans can be compared,
-//! cut and spliced.
+//! The walks rely on the structure of RFC 8259. They do not validate skipped values (numbers, literals,
+//! UTF-8), because upstream rejects invalid bodies. All offsets refer to the whole text, so that spans can be
+//! compared, cut and spliced.
 
 mod string;
 mod walk;

@@ -1,10 +1,10 @@
-//! The inside of string literals: escapes, both ways.
+//! Escaping and unescaping of string literals.
 
 use std::borrow::Cow;
 
 use crate::text::{cost, lossy};
 
-/// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
+/// Unescapes the inside of a string literal. Lone surrogates and invalid UTF-8 become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     cost::add(raw.len());
     let mut next = memchr::memchr(b'\\', raw);
@@ -25,7 +25,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text.unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned()))
 }
 
-/// The character of the escape at the start of `raw`, and how many bytes spell it.
+/// Decodes the escape at the start of `raw`. Returns the character and the length of the escape in bytes.
 pub fn escape_at(raw: &[u8]) -> (char, usize) {
     match raw.get(1) {
         Some(b'n') => ('\n', 2),
@@ -53,8 +53,8 @@ fn unicode_escape_at(raw: &[u8]) -> (char, usize) {
     (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }
 
-/// The first character of the inside of a string literal, and how many bytes spell it; `None` at its end, and where it is
-/// not UTF-8.
+/// Decodes the first character inside a string literal, with its length in bytes. `None` at the end and for
+/// invalid UTF-8.
 pub fn char_at(raw: &[u8]) -> Option<(char, usize)> {
     match raw.first()? {
         b'\\' => Some(escape_at(raw)),
@@ -66,8 +66,8 @@ pub fn char_at(raw: &[u8]) -> Option<(char, usize)> {
     }
 }
 
-/// How many bytes of `raw` (the inside of a string literal) spell exactly `prefix`; `None` where it does not
-/// begin with it.
+/// Number of bytes at the start of `raw` that spell `prefix`, or `None` if `raw` begins differently. `raw` is
+/// the inside of a string literal.
 pub fn spelled(raw: &[u8], prefix: &str) -> Option<usize> {
     let mut at = 0;
     for c in prefix.chars() {
@@ -98,8 +98,10 @@ fn hex4(raw: &[u8], at: usize) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// `text` as a JSON string literal, quotes included. U+2028, U+2029 and U+0085 are escaped, too: some
-/// SSE clients take them for line breaks and would cut the JSON there.
+/// Formats `text` as a JSON string literal with quotes.
+///
+/// Escapes U+2028, U+2029 and U+0085 as well. Some SSE clients treat them as line breaks and would cut the
+/// JSON there.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -112,7 +114,7 @@ pub fn quote(text: &str) -> String {
 pub fn escape_into(text: &str, out: &mut String) {
     let (mut copied, mut at) = (0, 0);
     loop {
-        // Most of a text is copied in runs.
+        // Most characters are copied in runs.
         at += plain_run(&text.as_bytes()[at..]);
         let Some(c) = text[at..].chars().next() else { break };
         let from = at;
@@ -136,8 +138,10 @@ pub fn escape_into(text: &str, out: &mut String) {
     out.push_str(&text[copied..]);
 }
 
-/// The bytes in front of the first one that is escaped or may begin what is: 0xC2 and 0xE2 begin U+0085, U+2028 and U+2029.
-/// In blocks, whose bytes are compared at once.
+/// Number of bytes before the first one that needs an escape or may begin such a character. 0xC2 and 0xE2
+/// begin U+0085, U+2028 and U+2029.
+///
+/// Works in blocks whose bytes are compared at once.
 fn plain_run(text: &[u8]) -> usize {
     const BLOCK: usize = 32;
     let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f | 0xC2 | 0xE2);

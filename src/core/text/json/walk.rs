@@ -1,18 +1,18 @@
-//! Where values begin and end.
+//! Finds the extent of JSON values.
 
 use std::borrow::Cow;
 
 use super::string::unescape;
 use crate::text::{Span, cost, scan};
 
-/// The text is not JSON at this offset, in bytes.
+/// Invalid JSON at this byte offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidJson(pub usize);
 
-/// What a walk returns: an offset, or where the text stopped being JSON.
+/// Result of a walk: an offset, or the position of invalid JSON.
 pub type WalkResult = Result<usize, InvalidJson>;
 
-/// Offset of the first byte from `at` on that is not whitespace.
+/// Offset of the first non-whitespace byte at or after `at`.
 pub fn blank(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
         at += 1;
@@ -20,10 +20,10 @@ pub fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// End of the value that begins at `at` (no whitespace before it).
+/// End of the value that begins at `at`, without whitespace before it.
 ///
 /// # Errors
-/// No value begins there, or it does not end.
+/// There is no value at `at`, or it does not end.
 pub fn value_end(text: &[u8], at: usize) -> WalkResult {
     match text.get(at) {
         Some(b'"') => string_end(text, at),
@@ -33,10 +33,10 @@ pub fn value_end(text: &[u8], at: usize) -> WalkResult {
     }
 }
 
-/// End of the string literal that begins at `at`, closing quote included.
+/// End of the string literal that begins at `at`, including the closing quote.
 ///
 /// # Errors
-/// It has no closing quote.
+/// The closing quote is missing.
 pub fn string_end(text: &[u8], at: usize) -> WalkResult {
     let end = scan::string_end(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
@@ -56,11 +56,13 @@ fn scalar_end(text: &[u8], at: usize) -> usize {
     at + len.count()
 }
 
-/// Walks the object at `at`: `member` gets the key (inside its quotes) and where the value begins, and
-/// returns where the value ends. Returns the object's end.
+/// Walks the object at `at` and returns its end.
+///
+/// `member` receives the key (inside its quotes) and the offset of the value, and returns the end of the
+/// value.
 ///
 /// # Errors
-/// No object begins at `at`, it is not well-formed, or `member` fails.
+/// There is no object at `at`, it is malformed, or `member` fails.
 pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'{') {
         return Err(InvalidJson(at));
@@ -89,11 +91,12 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
     }
 }
 
-/// Walks the array at `at`: `element` gets where an element begins and returns where it ends. Returns the
-/// array's end.
+/// Walks the array at `at` and returns its end.
+///
+/// `element` receives the offset of an element and returns its end.
 ///
 /// # Errors
-/// No array begins at `at`, it is not well-formed, or `element` fails.
+/// There is no array at `at`, it is malformed, or `element` fails.
 pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'[') {
         return Err(InvalidJson(at));
@@ -113,10 +116,10 @@ pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> WalkResul
     }
 }
 
-/// The span of the one JSON value that `text` holds, without the whitespace around it.
+/// Span of the single JSON value in `text`, without the whitespace around it.
 ///
 /// # Errors
-/// There is no value, or something else follows it.
+/// There is no value, or something follows it.
 pub fn whole(text: &[u8]) -> Result<Span, InvalidJson> {
     let start = blank(text, 0);
     let end = value_end(text, start)?;
@@ -126,33 +129,36 @@ pub fn whole(text: &[u8]) -> Result<Span, InvalidJson> {
     Ok(Span::new(start, end))
 }
 
-/// Where the value of a text begins, up to the text's end: enough for a walk over its members or elements.
+/// Span from the first non-whitespace byte to the end of the text. Sufficient for a walk over members or
+/// elements.
 pub fn root(text: &[u8]) -> Span {
     Span::new(blank(text, 0), text.len())
 }
 
-/// The value of `key` in the object at `object`, the last one where the key is repeated.
+/// Value of `key` in the object at `object_at`. If the key is repeated, the last one counts.
 pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
     let [found] = pick(text, object_at, [key]);
     found
 }
 
-/// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
-/// key is repeated. None at all where it is no object.
+/// Values of several keys of the object at `object_at`, in the order of `keys`, from a single walk.
+///
+/// If a key is repeated, the last one counts. All are `None` if there is no object.
 pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
     let mut found = [None; N];
     pick_into(text, object_at.start, keys, &mut found).map_or([None; N], |_| found)
 }
 
-/// The values of these keys in a text that is an object and may be broken: those in front of the break.
+/// Values of these keys in an object that may be truncated, as far as they precede the truncation.
 pub fn pick_begun<const N: usize>(text: &[u8], keys: [&str; N]) -> [Option<Span>; N] {
     let mut found = [None; N];
     let _ = pick_into(text, blank(text, 0), keys, &mut found);
     found
 }
 
-/// The same for each element of the array at `list`, in one walk. An element that is no object has none of them, and
-/// what is no array has no elements.
+/// Values of these keys for each element of the array at `list`, from a single walk.
+///
+/// An element that is not an object has none of them. The result is empty if there is no array.
 pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
     let mut all = Vec::new();
     let walked = array(text, list.start, |at| {
@@ -170,7 +176,7 @@ pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Ve
     all
 }
 
-/// Picks from the object that begins at `at`, and returns its end.
+/// Fills `found` from the object that begins at `at`, and returns its end.
 fn pick_into<const N: usize>(
     text: &[u8],
     at: usize,
@@ -186,12 +192,12 @@ fn pick_into<const N: usize>(
     })
 }
 
-/// The value at a path of keys.
+/// Value at a path of keys.
 pub fn at_path(text: &[u8], from: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(from, |span, key| get(text, span, key))
 }
 
-/// The members of the object at `span`, key (inside its quotes) and value.
+/// Members of the object at `span`: key (inside its quotes) and value.
 pub fn members(text: &[u8], span: Span) -> Vec<(Span, Span)> {
     let mut out = Vec::new();
     let walked = object(text, span.start, |key, at| {
@@ -205,7 +211,7 @@ pub fn members(text: &[u8], span: Span) -> Vec<(Span, Span)> {
     out
 }
 
-/// The elements of the array at `span`; none where it is no array.
+/// Elements of the array at `span`, or nothing if there is no array.
 pub fn elements(text: &[u8], span: Span) -> Vec<Span> {
     let mut out = Vec::new();
     let walked = array(text, span.start, |at| {
@@ -219,42 +225,43 @@ pub fn elements(text: &[u8], span: Span) -> Vec<Span> {
     out
 }
 
-/// The string literal at `span`, unescaped; `None` where it is no string.
+/// Unescaped string literal at `span`, or `None` if there is a different value.
 pub fn string(text: &[u8], span: Span) -> Option<Cow<'_, str>> {
     (text.get(span.start) == Some(&b'"')).then(|| unescape(span.inner().of(text)))
 }
 
-/// The string literal that may be there, unescaped; empty where it is none.
+/// Unescaped string literal at `span`, or an empty string if there is none.
 pub fn string_or_empty(text: &[u8], span: Option<Span>) -> Cow<'_, str> {
     span.and_then(|span| string(text, span)).unwrap_or_default()
 }
 
-/// The string under `key` of the object at `span`.
+/// String under `key` of the object at `span`.
 pub fn get_string<'a>(text: &'a [u8], span: Span, key: &str) -> Option<Cow<'a, str>> {
     string(text, get(text, span, key)?)
 }
 
-/// The inside of the string under `key`, with its escapes.
+/// Span of the inside of the string under `key`, not unescaped.
 pub fn get_inner(text: &[u8], span: Span, key: &str) -> Option<Span> {
     get(text, span, key)
         .filter(|value| text[value.start] == b'"')
         .map(Span::inner)
 }
 
-/// The same as a text of its own; empty where there is no string.
+/// Owned string under `key`, or an empty string if there is none.
 pub fn get_owned(text: &[u8], span: Span, key: &str) -> String {
     get_string(text, span, key).unwrap_or_default().into_owned()
 }
 
-/// The unsigned number under `key` of the object at `span`; fractions are cut off.
+/// Unsigned number under `key` of the object at `span`. Fractions are truncated.
 pub fn get_u64(text: &[u8], span: Span, key: &str) -> Option<u64> {
     number(get(text, span, key)?.of(text))
 }
 
-/// More than any real count of tokens, parts or choices. Sums over many responses still fit into a signed 64-bit integer.
+/// Upper bound for counts of tokens, parts or choices, above any real one. Sums over many responses still fit
+/// into a signed 64-bit integer.
 const MAX_COUNT: u64 = 1_000_000_000_000;
 
-/// An unsigned number's text as a number, at most a trillion: what an upstream sends is not trusted.
+/// Parses an unsigned number and clamps it to a trillion, because upstream data is not trusted.
 pub fn number(raw: &[u8]) -> Option<u64> {
     let digits = raw.iter().take_while(|b| b.is_ascii_digit()).count();
     let number: u64 = std::str::from_utf8(raw.get(..digits)?).ok()?.parse().ok()?;

@@ -1,16 +1,16 @@
-//! Sixty-four bytes of a text at once: which of them are quotes, brackets, or made literal by a backslash.
+//! Finds quotes, brackets and escaped bytes in blocks of 64 bytes.
 
 use fearless_simd::prelude::*;
 use fearless_simd::u8x64;
 
-/// Bytes examined in one step: one bit of a `u64` for each.
+/// Bytes per step: one for each bit of a `u64`.
 pub(super) const BLOCK: usize = 64;
 
-/// A block's bytes as lanes.
+/// Bytes of a block as vector lanes.
 pub(super) struct LaneBlock<S: Simd>(u8x64<S>);
 
 impl<S: Simd> LaneBlock<S> {
-    /// The block at `at`; after the end of the text it is zeros, which nothing here looks for.
+    /// Loads the block at `at`. Bytes after the end of the text are zero, which no search matches.
     #[inline(always)]
     pub(super) fn at(simd: S, text: &[u8], at: usize) -> Self {
         let bytes = match text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -20,13 +20,14 @@ impl<S: Simd> LaneBlock<S> {
         Self(u8x64::simd_from(simd, bytes))
     }
 
-    /// One bit for each byte that is `wanted`.
+    /// Bitmask of the bytes equal to `wanted`.
     #[inline(always)]
     pub(super) fn is(&self, wanted: u8) -> u64 {
         self.0.simd_eq(wanted).to_bitmask()
     }
 
-    /// One bit for each byte that is `wanted` except for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
+    /// Bitmask of the bytes equal to `wanted`, ignoring bit 5. `[` and `{` differ only in that bit, as do `]`
+    /// and `}`.
     #[inline(always)]
     pub(super) fn is_bracket(&self, wanted: u8) -> u64 {
         (self.0 | 0x20).simd_eq(wanted).to_bitmask()
@@ -40,19 +41,21 @@ fn last_block(rest: &[u8]) -> [u8; BLOCK] {
     bytes
 }
 
-/// Follows strings from block to block.
+/// Tracks strings from block to block.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Strings {
-    /// All ones inside a string, else zero.
+    /// All ones inside a string, otherwise zero.
     pub(super) inside: u64,
-    /// One where the first byte of the next block is made literal by a backslash.
+    /// Equals one if a backslash at the end of this block escapes the first byte of the next block.
     carried: u64,
 }
 
 impl Strings {
-    /// What of the block at `from` is inside a string, opening quotes included and closing ones not; `None` where all of
-    /// it is inside one. Without a branch that depends on where an escape is: text has one in every other block, and
-    /// processors cannot guess which.
+    /// Returns the bits of the block at `from` that lie inside strings, including opening quotes but not
+    /// closing ones. `None` if the whole block does.
+    ///
+    /// No branch depends on the positions of escapes. Every other block of text has one, and processors
+    /// cannot predict where.
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,
@@ -68,7 +71,7 @@ impl Strings {
             return None;
         }
         let mut inside = parity(kept) ^ self.inside;
-        // An escape counts inside strings alone. In JSON there is no other.
+        // An escape counts only inside strings. Valid JSON has none outside.
         if escapes & !inside != 0 {
             kept = one_by_one(text, floor, from, quotes, self.inside != 0);
             inside = parity(kept) ^ self.inside;
@@ -78,14 +81,16 @@ impl Strings {
     }
 }
 
-/// The bytes that an escape makes literal: those after runs of backslashes of odd length. `carried` is one where such a
-/// run ends with the block before, and then with this one. (The addition carries each run that begins at an odd place
-/// to the place after it; how it is done is known from simdjson.)
+/// Bitmask of the escaped bytes: those after runs of backslashes of odd length.
+///
+/// `carried` is one if such a run ends with the previous block, and is updated for this block. The addition
+/// carries each run that begins at an odd position to the position after it, a technique from simdjson.
 #[inline(always)]
 pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let before = *carried;
-    // Not by the addition: blocks would wait for each other. A block of nothing else continues with the run.
+    // Computed without the addition, so that blocks do not wait for each other. A block of only backslashes
+    // continues the run.
     if slashes != u64::MAX {
         *carried = u64::from(slashes.leading_ones() & 1);
     }
@@ -96,7 +101,7 @@ pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     (EVEN ^ (carried_over << 1)) & follows
 }
 
-/// The quotes that begin or end a string, where backslashes are outside of strings, too.
+/// Finds the quotes that begin or end a string when there are backslashes outside of strings.
 #[cold]
 fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: bool) -> u64 {
     let (mut kept, mut left) = (quotes, quotes);
@@ -112,13 +117,14 @@ fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: b
     kept
 }
 
-/// Whether an odd number of backslashes is between `floor` and `at`.
+/// Whether an odd number of backslashes lies between `floor` and `at`.
 fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
     let before = &text[floor + 1..at];
     before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
 }
 
-/// Each bit becomes the parity of itself and all bits below it: ones from an opening quote to before the closing one.
+/// Prefix parity: each bit becomes the parity of itself and all lower bits. The result is one from an opening
+/// quote to the bit before the closing quote.
 #[inline]
 fn parity(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {

@@ -1,9 +1,9 @@
-//! The same as byte by byte, on every processor's vectors.
+//! Compares with a byte-by-byte scan, for each level of vectors.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Byte by byte, as the format is written down.
+/// Scans byte by byte, as the format is specified.
 fn slow_string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
     loop {
@@ -34,7 +34,7 @@ fn slow_container_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The vectors of this processor, and those of older ones of its kind.
+/// Vector levels of this processor and of its predecessors.
 fn levels() -> Vec<Level> {
     let best = Level::new();
     #[cfg(target_arch = "x86_64")]
