@@ -1,7 +1,7 @@
-//! Changes to the record of a conversation.
+//! Changes to a conversation's record.
 //!
-//! A write names its changes instead of the whole record. Processes that serve one conversation at the same time lose
-//! none of each other's changes. Every store applies changes by [`Update::on`], atomically.
+//! A write contains changes instead of a whole record, so that processes serving the same conversation do not
+//! overwrite each other. Every store applies changes with [`Update::on`], atomically.
 
 use uuid::Uuid;
 
@@ -10,76 +10,77 @@ use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::insertion::ThinkingOmission;
 
-/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a user stops an answer after
-/// its handoff.
+/// Maximum number of cut points per key; the oldest is dropped first. A cut point is added when the user
+/// stops a response after its handoff.
 pub const LEFT_OUT_KEPT: usize = 32;
 
-/// Insertions listed for one key; the oldest is dropped first, and is then missing in a transcript that is not cut
-/// after it.
+/// Maximum number of insertions per key; the oldest is dropped first. It is then missing from a transcript
+/// that is not cut after it.
 pub const INSERTIONS_KEPT: usize = 256;
 
-/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest is sufficient, except after
-/// a rewind.
+/// Maximum number of thinking omissions per key; the oldest is dropped first. The newest one of a stretch
+/// suffices, except after a rewind.
 const OMISSIONS_KEPT: usize = 16;
 
-/// Notes of broken answers kept for one key; the oldest goes first.
+/// Maximum number of interrupted responses per key; the oldest is dropped first.
 const REPEATS_KEPT: usize = 32;
 
-/// Dropped rules kept for one key; the oldest goes first, and may be carried again.
+/// Maximum number of dropped rules per key. The oldest is dropped first, and that rule may be carried again.
 const DROPPED_KEPT: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordChange {
-    /// Whether requests carry the tool. A later decision of another writer stays.
+    /// Sets whether requests carry the tool. A later decision by another writer wins.
     Tooled {
-        /// The decision that this one replaces.
+        /// Decision that this one replaces.
         from: Option<bool>,
-        /// The new decision.
+        /// New decision.
         to: bool,
     },
-    /// The handoff that the newest transcript is pinned to. A later change of another writer stays.
+    /// Sets the handoff that cuts the newest transcript. A later change by another writer wins.
     Followed {
-        /// The handoff that was active before.
+        /// Previously active handoff.
         from: Option<HandoffId>,
-        /// The active one.
+        /// Newly active handoff.
         to: Option<HandoffId>,
     },
-    /// A handoff fired.
+    /// A handoff took effect.
     Fired {
         handoff: HandoffId,
-        /// Whether it has a cut point, which finds it while the agent may omit its answer.
+        /// Whether the handoff has a cut point, which finds it while the agent may omit the response.
         placed: bool,
-        /// The pairs before the cut. Pairs that another writer added since stay listed.
+        /// Pairs before the cut, to remove from the list. Pairs that another writer added since then stay.
         pairs: Vec<Uuid>,
-        /// The note by which other processes recognise a repetition of its request.
+        /// Note that lets other processes recognize a repetition of the request.
         repeat: Option<RepeatedAnswer>,
     },
-    /// A handoff of another conversation, of which this one is a copy, is found by its cut point, and relied on.
+    /// This conversation is a copy of another one. Adopts that conversation's handoff by its cut point, and
+    /// marks it as relied on.
     LeftOut(HandoffId),
-    /// A request was cut at this handoff's cut point, which therefore stays, whatever happens to the answer that showed
-    /// it.
+    /// A request was cut at this handoff's cut point. The cut point therefore stays, whatever happens to the
+    /// response that showed the handoff.
     ReliedOn(HandoffId),
-    /// The answer with these handoffs was delivered whole: their sentinels find them, and its request will not be
-    /// repeated.
+    /// The response with these handoffs was delivered completely. Their sentinels find them from now on, and
+    /// the agent will not repeat the request.
     Shown(Vec<HandoffId>),
     /// Pairs were written.
     Paired(Vec<Uuid>),
-    /// Insertions were written, or taken over from a conversation of which this one is a copy.
+    /// Insertions were written, or adopted from the conversation that this one is a copy of.
     Inserted(Vec<Uuid>),
-    /// Upstream refused this thinking, and took the request without it.
+    /// Upstream refused this thinking, and accepted the request without it.
     ThinkingOmitted(ThinkingOmission),
-    /// A user pinned or unpinned a text.
+    /// The user pinned or unpinned a statement.
     Pins {
-        /// The new text.
+        /// Newly pinned text.
         pinned: Option<String>,
-        /// The text that goes.
+        /// Text to remove.
         unpinned: Option<String>,
     },
-    /// A user dropped a rule that handoffs carry.
+    /// The user dropped a rule that handoffs carry.
     RuleDropped(String),
-    /// A user named the topic of the handoffs.
+    /// The user named the topic of the handoffs.
     Topic(NamedTopic),
-    /// A draft was written ahead of a handoff. It replaces an older one.
+    /// A draft was prepared for a future handoff. It replaces an older one.
     DraftReady(Box<ReadyDraft>),
 }
 
@@ -153,7 +154,7 @@ impl RecordChange {
     }
 }
 
-/// Appends what is new, each once, and drops the oldest beyond `most`.
+/// Appends new items once each, and drops the oldest beyond `most`.
 fn append<T: PartialEq + Clone>(list: &mut Vec<T>, new: &[T], most: usize) {
     list.retain(|old| !new.contains(old));
     list.extend_from_slice(new);
@@ -161,7 +162,7 @@ fn append<T: PartialEq + Clone>(list: &mut Vec<T>, new: &[T], most: usize) {
     list.drain(..more);
 }
 
-/// Lists a handoff as one whose answer may be left out.
+/// Lists a handoff whose response the agent may omit.
 fn list(record: &mut Conversation, handoff: HandoffId) {
     record.left_out.retain(|id| *id != handoff);
     if record.left_out.len() == LEFT_OUT_KEPT {
@@ -171,14 +172,14 @@ fn list(record: &mut Conversation, handoff: HandoffId) {
     record.left_out.push(handoff);
 }
 
-/// Notes that requests are cut at a listed handoff's cut point.
+/// Marks a listed handoff whose cut point requests rely on.
 fn rely_on(record: &mut Conversation, handoff: HandoffId) {
     if record.left_out.contains(&handoff) && !record.relied_on.contains(&handoff) {
         record.relied_on.push(handoff);
     }
 }
 
-/// Notes a broken answer in place of the one that its own answer left before.
+/// Adds an interrupted response, replacing the note of an earlier interruption of the same response.
 fn note(record: &mut Conversation, repeat: &RepeatedAnswer) {
     let replaced = |old: &RepeatedAnswer| {
         old.handoff == repeat.handoff
@@ -191,29 +192,30 @@ fn note(record: &mut Conversation, repeat: &RepeatedAnswer) {
     record.repeats.push(repeat.clone());
 }
 
-/// Changes to one conversation's record, to be written as one.
+/// Changes to one conversation's record, written together.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// The record as the writer knows it: what is changed where the store has none.
+    /// The record as known to the writer, used if the store has none.
     pub known: Conversation,
-    /// What changes, in order.
+    /// Changes to apply, in order.
     pub changes: Vec<RecordChange>,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
 }
 
-/// The result of an update.
+/// Result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateOutcome {
-    /// The record as it was written.
+    /// The record as written.
     pub record: Conversation,
-    /// Whether another writer had changed the record since the writer read it.
+    /// Whether another writer changed the record since the writer read it.
     pub overtaken: bool,
 }
 
 impl Update {
-    /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at
-    /// least 1, is added to the version.
+    /// Applies the update to the stored record. Returns `None` if that belongs to another principal.
+    ///
+    /// `step`, at least 1, is added to the version.
     pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<UpdateOutcome> {
         let mut overtaken = false;
         let mut record = match stored {

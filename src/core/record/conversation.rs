@@ -1,4 +1,4 @@
-//! The record of a conversation, with the draft that was written ahead of its next handoff.
+//! Record of a conversation, including a draft prepared for its next handoff.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,130 +6,134 @@ use uuid::Uuid;
 use super::ids::{HandoffId, Principal};
 use super::insertion::{Position, ThinkingOmission};
 
-/// State of a conversation besides its transcript.
+/// State of a conversation that its transcript does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// Hash of principal, wire and the agent's session id (or the opening), in hexadecimal.
     pub key: String,
     /// Owner.
     pub principal: Principal,
-    /// Whether its requests carry the tool; `None` while undecided.
+    /// Whether requests carry the tool, or `None` while undecided.
     pub tooled: Option<bool>,
-    /// The handoff of the newest pinned request.
+    /// Handoff that cut the newest request.
     pub active: Option<HandoffId>,
-    /// Hidden pairs made since the last cut: looked for in each request.
+    /// Hidden pairs since the last cut, which every request has to restore.
     pub pairs: Vec<Uuid>,
-    /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
+    /// Handoffs whose response the agent may have omitted from its transcript, oldest first. They are found
+    /// by their cut points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<HandoffId>,
-    /// Texts that were put after turns, oldest first. A handoff does not remove them: a rewind to before it needs them.
+    /// Notices inserted after turns, oldest first. Kept after a handoff, because a rewind to before it needs
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
-    /// The handoffs at whose cut point a request was cut.
+    /// Handoffs at whose cut point a request was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relied_on: Vec<HandoffId>,
-    /// Answers that may have broken off after their sentinel, oldest first.
+    /// Responses that may have been interrupted after their sentinel, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<RepeatedAnswer>,
-    /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.
+    /// Thinking that upstream refused, oldest first. Later requests that are cut at the same handoff omit it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omissions: Vec<ThinkingOmission>,
-    /// Texts that a user pinned, in their order: each later handoff carries them.
+    /// Statements pinned by the user, in order. Each later handoff carries them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
     /// Carried rules that the user dropped, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped_rules: Vec<String>,
-    /// The topic of its handoffs, where a user named one.
+    /// Topic of the handoffs, if the user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<NamedTopic>,
-    /// The draft that was written ahead of a handoff. It belongs to the task before the next one.
+    /// Draft prepared for a handoff. It describes the task before the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_draft: Option<Box<ReadyDraft>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
     pub updated_ms: u64,
-    /// Grows with every write; 0: never written.
+    /// Incremented by every write; 0 means never written.
     pub version: u64,
 }
 
-/// A topic that a user named in the chat.
+/// A topic that the user named in the chat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedTopic {
     pub name: String,
-    /// The topic that the request declared in which it was named.
+    /// Topic that was declared by the request where the user named this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
 }
 
-/// Longest topic, in bytes: it is a part of base URLs.
+/// Maximum length of a topic in bytes, because topics are part of base URLs.
 const TOPIC_BYTES: usize = 64;
 
-/// Whether a topic may have this name: letters, digits, `.`, `_` and `-`.
+/// Whether a topic name is valid: letters, digits, `.`, `_` and `-`.
 pub fn is_topic(name: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     (1..=TOPIC_BYTES).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 impl Conversation {
-    /// The topic of its handoffs, for a request that declares this one: the one that was named last. `None`: the
-    /// configured one.
+    /// Topic of the handoffs for a request that declares the topic `declared`. The one that was named last
+    /// wins; `None` means the configured one.
     pub fn topic<'t>(&'t self, declared: Option<&'t str>) -> Option<&'t str> {
         let named = self.topic.as_ref();
-        // Another declaration than then is a later word.
+        // A declaration that has changed since then is newer than the name.
         let named = named.filter(|named| declared.is_none() || named.declared.as_deref() == declared);
         named.map(|named| named.name.as_str()).or(declared)
     }
 }
 
-/// An answer with a handoff that was not delivered to its end: a repetition of its request continues after that
-/// handoff.
+/// A response with a handoff that was not delivered completely. If the agent repeats the request, it
+/// continues after that handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedAnswer {
     /// Hash of the request's body.
     pub body_hash: u64,
-    /// The last handoff that the answer showed.
+    /// Last handoff that the response showed.
     pub handoff: HandoffId,
-    /// Those that it showed before.
+    /// Earlier handoffs that the response showed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<HandoffId>,
-    /// Milliseconds since the Unix epoch, by the clock of the process that wrote it.
+    /// Milliseconds since the Unix epoch, by the clock of the writing process.
     pub at_ms: u64,
 }
 
-/// A document of a conversation's work, written while the provider's cache was warm. It is in no transcript and no request: the
-/// next free cut makes a handoff of it, and what the transcript has after it goes with it as it is.
+/// A document about the conversation's work, written while the provider's cache was warm.
+///
+/// No transcript or request contains it. The next free cut turns it into a handoff, and keeps whatever
+/// follows it in the transcript unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyDraft {
-    /// A UUIDv7.
+    /// UUIDv7.
     pub id: Uuid,
     pub document: String,
-    /// The end of the transcript that it describes.
+    /// End of the transcript that the document describes.
     pub covers: Position,
-    /// The handoff that this transcript was cut at.
+    /// Handoff that cut that transcript.
     pub cut: Option<HandoffId>,
-    /// The last request before it: when, to which model with which effort, and its tokens. The cache is warm or cold by it.
+    /// Previous request: time, model, effort and tokens. They determine whether the cache is still warm.
     pub last: CachedHistory,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }
 
-/// A history as a provider has cached it with its last request.
+/// A history as cached by the provider with its last request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachedHistory {
-    /// The start of the request, in milliseconds since the Unix epoch.
+    /// Start of the request, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The model that it was sent to.
+    /// Model of the request.
     pub model: String,
-    /// Its effort as the request states it; empty where it states none.
+    /// Effort as stated by the request; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub effort: String,
-    /// Tokens of its input and output: what the next request begins with.
+    /// Input and output tokens, which the next request begins with.
     pub tokens: u64,
-    /// Tokens of the system prompt and the tools, of these.
+    /// Tokens of the system prompt and the tools, included in `tokens`.
     pub fixed: u64,
-    /// Whether it was stored for the provider's long lifetime.
+    /// Whether the provider's long-lived cache holds the history.
     pub long: bool,
 }
 
@@ -151,7 +155,7 @@ mod tests {
             (Conversation::default(), Some("a"), Some("a")),
             (named("chat", None), None, Some("chat")),
             (named("chat", Some("a")), Some("a"), Some("chat")),
-            // The session was resumed with another one, or without.
+            // The session was resumed with a different topic, or without one.
             (named("chat", Some("a")), Some("b"), Some("b")),
             (named("chat", None), Some("b"), Some("b")),
             (named("chat", Some("a")), None, Some("chat")),

@@ -1,93 +1,97 @@
-//! The record of a handoff, and of what its prompt was compared with.
+//! Record of a handoff, and of the items that its prompt should carry.
 
 use super::ids::{HandoffId, Principal, WireId};
 use super::insertion::Position;
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Who began a handoff.
+    /// Initiator of a handoff.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum HandoffOrigin {
         /// The model, by calling the tool.
         #[default]
         Model = "model",
-        /// A user, by a command: the model was asked once more after its history.
+        /// The user, by a command: an extra request asked the model after its full history.
         Oneshot = "oneshot",
-        /// A user, by a command: a model was asked with a selection from the transcript.
+        /// The user, by a command: an extra request gave a model a selection from the transcript.
         Bundle = "bundle",
-        /// A user, by a command: composed from the transcript without a model.
+        /// The user, by a command: composed from the transcript without a model.
         Local = "local",
-        /// A document that a user brought.
+        /// A document supplied by the user.
         User = "person",
         /// A threshold.
         Auto = "auto",
-        /// A call of the API.
+        /// An API call.
         Api = "api",
     }
 }
 
-/// A handoff that fired: written before its sentinel's first byte is shown.
+/// A handoff that took effect. Written before the first byte of its sentinel is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
-    /// Its id, as the sentinel carries it.
+    /// Id in the sentinel.
     pub id: HandoffId,
-    /// Who may resume it.
+    /// Principal that may resume the handoff.
     pub principal: Principal,
-    /// Key of the conversation in which it fired.
+    /// Key of the conversation of the handoff.
     pub conversation: String,
-    /// The wire it fired on. On another wire `head` is built again.
+    /// Wire of that conversation. For another wire, `head` is built again.
     pub wire: WireId,
-    /// The carry-over prompt, normalised.
+    /// Carry-over prompt, normalized.
     pub prompt: String,
-    /// The model's reason for the handoff, where it gave one.
+    /// The model's reason for the handoff, if it gave one.
     pub reason: Option<String>,
-    /// Elements between the leading system messages and the work after the cut. Preamble and carry-over prompt as JSON
-    /// message elements of `wire`, comma-separated, byte for byte as sent.
+    /// Elements between the leading system messages and the work after the cut.
+    ///
+    /// Contains preamble and carry-over prompt as JSON message elements of `wire`, separated by commas, byte
+    /// for byte as sent.
     pub head: String,
-    /// The handoff that was active when this one fired.
+    /// Previously active handoff.
     pub parent: Option<HandoffId>,
-    /// Model that made the call, as the request named it.
+    /// Model that made the call, as requested.
     pub model: Option<String>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// Size in bytes of the agent's request in which it fired.
+    /// Size of the agent's request that led to the handoff, in bytes.
     pub history_bytes: u64,
-    /// Who began it.
+    /// Initiator.
     pub origin: HandoffOrigin,
-    /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the
-    /// list of tools is part of the prefix.
+    /// Whether requests cut at this handoff have the tool that searches the removed history. Decided at the
+    /// cut, because the list of tools is part of the prefix.
     pub recall: bool,
-    /// Archived by a user: its sentinel still resumes it, but it is no longer listed as open.
+    /// Archived by the user. The sentinel still resumes the handoff, but lists of open handoffs omit it.
     pub archived: bool,
-    /// Whether its sentinel was shown with its prompt; `None` where none was shown, as of a handoff that a command made.
+    /// Whether the sentinel was shown with the prompt. `None` if no sentinel was shown, as for a handoff made
+    /// by a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spelled_out: Option<bool>,
-    /// The model, of the same wire, to which requests that are cut at it go. `None`: the requested one.
+    /// Model, on the same wire, for requests cut at this handoff. `None` means the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routed: Option<String>,
-    /// The rules, to-dos and claims that its prompt was checked for.
+    /// Rules, to-dos and claims that the prompt was compared with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<CarriedItem>,
-    /// The part of the agent's transcript that stays in the model's view, of a handoff whose draft was reviewed.
+    /// For a handoff whose draft was reviewed: the part of the agent's transcript that stays in the model's
+    /// view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptTurns>,
 }
 
-/// What came between a reviewed draft and its acceptance.
+/// Turns between a reviewed draft and its acceptance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptTurns {
-    /// Where the draft was made.
+    /// Position of the draft's creation.
     pub from: Position,
-    /// Turns from there to the sentinel; zero while the draft waits.
+    /// Number of turns from there to the sentinel; zero while the draft is pending.
     pub turns: usize,
 }
 
-/// Characters of a handoff's distinctive line that a user is shown.
+/// Maximum length of the distinctive line that users see, in characters.
 const ABOUT: usize = 80;
 
 impl Handoff {
-    /// What it is about, in brackets; nothing where its prompt is empty.
+    /// Short description in parentheses, or nothing if the prompt is empty.
     pub fn about(&self) -> String {
         let line: String = distinctive_line(&self.prompt).chars().take(ABOUT).collect();
         match line.is_empty() {
@@ -97,8 +101,9 @@ impl Handoff {
     }
 }
 
-/// The first line of a carry-over prompt that distinguishes it from others, without Markdown syntax: not a heading,
-/// which all of them begin with, unless there is nothing else.
+/// First line of a carry-over prompt that distinguishes it from others, without Markdown syntax.
+///
+/// Headings are skipped unless there is nothing else, because every prompt begins with one.
 pub fn distinctive_line(prompt: &str) -> &str {
     let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
     let mut lines = prompt.lines().map(str::trim).filter(shown);
@@ -119,17 +124,17 @@ pub fn distinctive_line(prompt: &str) -> &str {
 }
 
 named! {
-    /// What is carried over a cut.
+    /// Kind of an item that is carried over a cut.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum CarriedKind {
-        /// The user's newest message, with what it answers.
+        /// The user's newest message, with the question that it answers.
         Newest = "newest",
-        /// A rule of the user.
+        /// A rule stated by the user.
         Rule = "rule",
-        /// Anything else that the user said: what is carried of one message.
+        /// Any other statement by the user: the carried part of one message.
         Said = "said",
-        /// An open item of the to-do list.
+        /// An open to-do.
         Todo = "todo",
         /// A claim of the prompt that the evidence contradicts.
         Claim = "claim",
@@ -137,66 +142,67 @@ named! {
 }
 
 named! {
-    /// Where it is.
+    /// Outcome for an item to carry.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum CarriedState {
-        /// The prompt has it.
+        /// Already in the prompt.
         InPrompt = "in_prompt",
-        /// It was put behind the prompt.
+        /// Appended to the prompt.
         Added = "added",
-        /// It did not fit.
+        /// Dropped because it did not fit.
         LeftOut = "left_out",
     }
 }
 
-/// A text that is carried over a cut, or should have been.
+/// An item that is carried over a cut, or should have been.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CarriedItem {
     pub kind: CarriedKind,
     pub state: CarriedState,
-    /// Word for word, redacted.
+    /// Verbatim text, redacted.
     pub text: String,
 }
 
 named! {
-    /// Whether a document is the newest of its repository, branch and topic.
+    /// Whether a document is the newest one of its repository, branch and topic.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum HandoffStatus {
         #[default]
         Active = "active",
-        /// Superseded by a later one.
+        /// Superseded by a later document.
         Superseded = "superseded",
         /// Undone in the chat.
         Undone = "undone",
-        /// Archived by a user.
+        /// Archived by the user.
         Archived = "archived",
     }
 }
 
-/// A document as the store keeps it. At most one of a principal's documents with the same repository, branch and topic
-/// is active. As JSON it is without principal and status, which change by themselves.
+/// A document as stored. For each principal, repository, branch and topic, at most one document is active.
+///
+/// The JSON form omits principal and status, which change independently.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentRecord {
     pub handoff: HandoffId,
-    /// The role of its speaker.
+    /// Owner.
     #[serde(skip)]
     pub principal: Principal,
-    /// The directory of the work; empty where it is unknown.
+    /// Directory of the work; empty if unknown.
     pub repository: String,
-    /// The branch; empty where it is unknown.
+    /// Branch; empty if unknown.
     pub branch: String,
-    /// What it is about.
+    /// Subject of the document.
     pub topic: String,
-    /// Which of these it is; this counts, and not what the document says.
+    /// Authoritative status; the document itself may state an outdated one.
     #[serde(skip)]
     pub status: HandoffStatus,
-    /// When the handoff was made, in milliseconds since the Unix epoch.
+    /// Creation time of the handoff, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// The directory with its files.
+    /// Directory of the document's files.
     pub directory: String,
-    /// The JSON document.
+    /// JSON document.
     pub document: String,
 }
 

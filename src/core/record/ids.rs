@@ -1,10 +1,10 @@
-//! Who and what a record belongs to: wire, handoff, principal.
+//! Ids that records refer to: wire, handoff and principal.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 named! {
-    /// One provider API.
+    /// A provider API.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum WireId {
@@ -20,11 +20,11 @@ named! {
     }
 }
 
-/// A handoff's id, and an aside's: a UUIDv7, so that ids sort by time.
+/// Id of a handoff or an aside. A UUIDv7, so that ids sort by time.
 pub type HandoffId = Uuid;
 
-/// The owner of conversations: a configured client's name, or [`LOCAL`].
+/// Owner of conversations: the name of a configured client, or [`LOCAL`].
 pub type Principal = String;
 
-/// The principal where no clients are configured.
+/// Principal if no clients are configured.
 pub const LOCAL: &str = "local";

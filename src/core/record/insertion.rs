@@ -1,46 +1,46 @@
-//! An insertion: what baton puts into the model's view of a transcript, and where.
+//! Insertions: content that baton adds to the model's view of a transcript, and its position.
 //!
-//! A hidden pair ([`HiddenPair`](super::HiddenPair)) and the cut after a turn ([`CutPoint`](super::CutPoint)) are
-//! insertions with records of their own; [`Insertion`] is the record of every other one.
+//! A hidden pair ([`HiddenPair`](super::HiddenPair)) and the cut after a turn ([`CutPoint`](super::CutPoint))
+//! are insertions with records of their own. [`Insertion`] is the record of all others.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal, WireId};
 
-/// What every call fingerprint begins with.
+/// Prefix of every call fingerprint.
 pub const FINGERPRINT: &str = "~";
 
 /// A position in the agent's transcript: after its first elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// How many elements are before it, without the leading system messages.
+    /// Number of elements before the position, without the leading system messages.
     pub turns: usize,
-    /// Digest of those elements, in hexadecimal: another transcript, or an edited one, has another.
+    /// Digest of those elements, in hexadecimal. A different or edited transcript has a different one.
     pub digest: String,
 }
 
-/// Where something of ours is in the agent's transcript.
+/// Position of an insertion in the agent's transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertionPoint {
-    /// In the turn of the sibling call. `offset` ≥ 0: that many parts after the sibling (0: right after it); `offset` <
-    /// 0: that many before it (-1: right before).
+    /// In the turn of the sibling call. With `offset` ≥ 0, that many parts after the sibling (0: right after
+    /// it). With `offset` < 0, that many parts before it (-1: right before).
     Beside {
-        /// Id of a visible call of the same turn, as the agent echoes it. Where ids may be missing (Gemini, Ollama), a
-        /// fingerprint of that call, which only its wire can match.
+        /// Id of a visible call of the same turn, as the agent echoes it. On wires where ids may be missing
+        /// (Gemini, Ollama), a fingerprint that only the wire can match.
         sibling: String,
         /// Distance in visible parts, see above.
         offset: i32,
     },
-    /// At the line `[[handoff-aside:ID]]`, ID being the insertion's own.
+    /// At the line `[[handoff-aside:ID]]`, whose id is the insertion's.
     Aside,
-    /// After a turn of the user's or of a tool's.
+    /// After a user or tool turn.
     After(Position),
 }
 
 impl InsertionPoint {
-    /// Its sibling call; empty for others.
+    /// Sibling call; empty for other positions.
     pub fn sibling(&self) -> &str {
         match self {
             Self::Beside { sibling, .. } => sibling,
@@ -48,7 +48,7 @@ impl InsertionPoint {
         }
     }
 
-    /// How many parts after its sibling, or before it; 0 for others.
+    /// Number of parts after the sibling, or before it; 0 for other positions.
     pub(crate) fn offset(&self) -> i32 {
         match self {
             Self::Beside { offset, .. } => *offset,
@@ -56,8 +56,8 @@ impl InsertionPoint {
         }
     }
 
-    /// The lookup key of an insertion here: the sibling's id, the stable part of its fingerprint, or the digest of a
-    /// position.
+    /// Lookup key of the insertion: the sibling's id, the stable part of its fingerprint, or the digest of
+    /// the position.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
@@ -67,33 +67,33 @@ impl InsertionPoint {
     }
 }
 
-/// What is put in.
+/// Content of an insertion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertionContent {
-    /// A text: the last one of the user's message, or after the results of tools.
+    /// A notice: the last block of a user message, or a message after tool results.
     Text(String),
 }
 
-/// A text in the model's view that the agent's transcript lacks. It is restored on every request whose transcript
-/// contains its place.
+/// A notice in the model's view that the agent's transcript lacks. Every request whose transcript contains
+/// its position gets it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insertion {
     pub id: Uuid,
-    /// Who may see it.
+    /// Owner.
     pub principal: Principal,
     /// Key of the conversation.
     pub conversation: String,
-    /// The wire of the transcript.
+    /// Wire of the transcript.
     pub wire: WireId,
-    /// Its place.
+    /// Position in the transcript.
     pub place: InsertionPoint,
     pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }
 
-/// The lookup key of a pair next to this sibling: its id, or the stable part of its call fingerprint.
+/// Lookup key of a pair next to this sibling: the id, or the stable part of the call fingerprint.
 pub fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,
@@ -101,38 +101,39 @@ pub fn sibling_key(sibling: &str) -> &str {
     }
 }
 
-/// The position of a handoff in the agent's transcript, for when its sentinel is missing. An agent may abort the answer
-/// with the sentinel, and omit that answer from its next request.
+/// Position of a handoff in the agent's transcript, used if its sentinel is missing.
+///
+/// An agent may abort the response with the sentinel, and omit that response from its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPoint {
     pub handoff: HandoffId,
-    /// Who may see it.
+    /// Owner.
     pub principal: Principal,
     /// Key of the conversation.
     pub conversation: String,
-    /// The end of the transcript at that time.
+    /// End of the transcript at that time.
     #[serde(flatten)]
     pub position: Position,
-    /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.
+    /// Fingerprints of the messages since the previous cut, for transcripts that return as a single string.
     pub texts: Vec<u32>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }
 
-/// Thinking in a request that upstream refused because its thinking did not fit its prefix.
+/// Thinking in a request that upstream refused because it did not fit its prefix.
 ///
-/// The thinking that the model produced afterwards is bound to a transcript without it. So every later request that is
-/// cut at the same handoff leaves out the thinking in front of this position, and no other.
+/// The thinking that the model produced afterwards is bound to a transcript without it. Every later request
+/// that is cut at the same handoff therefore omits exactly the thinking before this position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThinkingOmission {
-    /// The handoff at which the refused request was cut; [`Self::UNCUT`] where it was not cut.
+    /// Handoff that cut the refused request, or [`Self::UNCUT`].
     pub handoff: HandoffId,
-    /// The end of the refused request's transcript.
+    /// End of the refused request's transcript.
     #[serde(flatten)]
     pub position: Position,
 }
 
 impl ThinkingOmission {
-    /// In place of a handoff, for requests that are not cut.
+    /// Stands for a handoff in requests that are not cut.
     pub const UNCUT: HandoffId = Uuid::nil();
 }

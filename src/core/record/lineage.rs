@@ -1,4 +1,4 @@
-//! Lineage of handoffs: chains, and forks where two or more continue one.
+//! Lineage of handoffs: chains, and forks with two or more continuations.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,16 +9,18 @@ use super::ids::HandoffId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineageEntry {
     pub id: HandoffId,
-    /// Number of forks above it: the handoffs of one chain have the same depth.
+    /// Number of forks above the handoff. Handoffs of one chain have the same depth.
     pub depth: usize,
-    /// Number of handoffs that continue its parent, itself included; 2 or more is a fork.
+    /// Number of handoffs that continue the same parent, including this one; 2 or more is a fork.
     pub siblings: usize,
-    /// Number of handoffs that continue it.
+    /// Number of handoffs that continue this one.
     pub children: usize,
 }
 
-/// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first,
-/// and after the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
+/// Maps handoffs, given newest first, into chains.
+///
+/// Each chain is listed oldest first, and the chain with the newest beginning comes first. The branches of a
+/// fork follow the handoff that they continue. A handoff whose parent is not in the list begins a chain.
 pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     let known: HashSet<HandoffId> = handoffs.iter().map(|handoff| handoff.id).collect();
     let mut children: HashMap<HandoffId, Vec<HandoffId>> = HashMap::new();
@@ -30,10 +32,10 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
         }
     }
     let mut placed = Vec::with_capacity(handoffs.len());
-    // The next one is the last.
+    // A stack: the next handoff is the last element.
     let mut open: Vec<(HandoffId, usize, usize)> = roots.iter().rev().map(|id| (*id, 0, 1)).collect();
     while let Some((id, depth, siblings)) = open.pop() {
-        // Removed, so that in a cycle of records none is listed twice.
+        // Removed, so that a cycle of records lists no handoff twice.
         let next = children.remove(&id).unwrap_or_default();
         placed.push(LineageEntry {
             id,
@@ -47,10 +49,10 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     placed
 }
 
-/// The tree that a handoff is in: all that have the same beginning, as in [`map`].
+/// Returns the tree that contains a handoff: all handoffs with the same beginning, in the order of [`map`].
 pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     let all = map(handoffs);
-    // A beginning has neither depth, siblings nor a parent.
+    // A beginning has a depth of zero, no siblings and no parent.
     let known: HashMap<HandoffId, Option<HandoffId>> = handoffs
         .iter()
         .map(|handoff| (handoff.id, handoff.parent))
@@ -64,13 +66,13 @@ pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     wanted.next().unwrap_or_default().to_vec()
 }
 
-/// The chain that ends with a handoff, oldest first and itself last; and the handoffs among all, newest first, that continue it,
-/// oldest first.
+/// Returns the chain that ends with a handoff, oldest first and including it, and the handoffs that continue
+/// it, oldest first. `all` must be ordered newest first.
 pub fn chain(handoff: &Handoff, all: &[Handoff]) -> (Vec<HandoffId>, Vec<HandoffId>) {
     let parents: HashMap<_, _> = all.iter().map(|one| (one.id, one.parent)).collect();
     let (mut chain, mut seen) = (vec![handoff.id], HashSet::from([handoff.id]));
     let mut parent = handoff.parent;
-    // In a cycle of records none is listed twice.
+    // A cycle of records lists no handoff twice.
     while let Some(id) = parent.filter(|id| seen.insert(*id)) {
         chain.push(id);
         parent = parents.get(&id).copied().flatten();
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn chains_stay_flat_and_forks_go_deeper() {
-        // 1 → 2 → {3 → 5, 4}, and 6 → 7 of another beginning; 8's parent is gone.
+        // 1 → 2 → {3 → 5, 4}, and a second tree 6 → 7. The parent of 8 is missing.
         let all = [(8, 99), (7, 6), (6, 0), (5, 3), (4, 2), (3, 2), (2, 1), (1, 0)].map(handoff);
         let first = [
             (1, 0, 1, 1),

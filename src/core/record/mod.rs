@@ -1,7 +1,8 @@
-//! What the store keeps: handoffs, insertions (hidden pairs, cut points, texts) and conversations, and the ids by which
-//! they refer to each other.
+//! Stored records: handoffs, insertions (hidden pairs, cut points, notices) and conversations, and the ids
+//! that connect them.
 //!
-//! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
+//! These are plain values. Of a wire they know only its id, and they are independent of transcripts and of
+//! the storage.
 
 mod change;
 mod conversation;

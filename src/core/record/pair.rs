@@ -1,4 +1,4 @@
-//! A hidden pair: a call of one of our tools with its result, and where it is.
+//! Hidden pairs: a call of one of baton's tools with its result, and its position.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,9 @@ use uuid::Uuid;
 use super::ids::{Principal, WireId};
 use super::insertion::InsertionPoint;
 
-/// Result of a hidden call as the model reads it. It becomes part of a prefix that must never change, and is stored
-/// whole.
+/// Result of a hidden call, as the model reads it.
+///
+/// The result becomes part of a prefix that must never change, so it is stored in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenResult {
     text: Cow<'static, str>,
@@ -17,7 +18,7 @@ pub struct HiddenResult {
 }
 
 impl HiddenResult {
-    /// Accepted next to other calls: it fires when the turn ends.
+    /// Accepted next to other calls: the handoff happens at the end of the turn.
     pub const QUEUED: Self = Self::new(
         Cow::Borrowed("Handoff queued; it runs when this turn ends."),
         false,
@@ -34,21 +35,21 @@ impl HiddenResult {
     pub const NOTHING_TO_HAND_OFF: Self = Self::refused(
         "Handoff refused: there is nothing to hand off yet. Go on with the task and call session_handoff when it is done.",
     );
-    /// The prompt was over the limit.
+    /// The prompt exceeded the limit.
     pub const TOO_LONG: Self = Self::refused(
         "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",
     );
-    /// The turn was cut off after the call: out of room, or by a filter.
+    /// The turn was cut off after the call, by the output limit or a filter.
     pub const CUT_OFF: Self = Self::refused(
         "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
     );
-    /// The call was valid, and no leg was left to execute it or to ask again.
+    /// The call was valid, but no leg was left to execute it or to ask again.
     pub const NOT_TAKEN: Self = Self::refused(
         "Handoff refused: no more handoffs can be made in this answer. Go on with the task and call session_handoff again when it is done.",
     );
-    /// A call of another tool of ours that was incomplete, or over the limit.
+    /// A call of another tool was incomplete or exceeded the limit.
     pub const NOT_WHOLE: Self = Self::refused("Not run: the call was not whole, or too long. Call it again.");
-    /// A call of another tool of ours beyond its limit in a turn.
+    /// A call of another tool exceeded the number of calls per turn.
     pub const TOO_OFTEN: Self = Self::refused(
         "Not run: this tool was called as often as it may be in one turn. Go on with the task.",
     );
@@ -61,17 +62,17 @@ impl HiddenResult {
         Self::new(Cow::Borrowed(text), true)
     }
 
-    /// A result with this text.
+    /// Creates a successful result.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::new(Cow::Owned(text.into()), false)
     }
 
-    /// An error with this text.
+    /// Creates an error result.
     pub fn error(text: impl Into<String>) -> Self {
         Self::new(Cow::Owned(text.into()), true)
     }
 
-    /// The result text.
+    /// Text of the result.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -82,29 +83,29 @@ impl HiddenResult {
     }
 }
 
-/// A hidden call with its result: in the upstream view, and not in the agent's.
+/// A hidden call with its result. The upstream view contains it, the agent's transcript does not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenPair {
-    /// The pair's id; for an aside also the id in its line.
+    /// Id of the pair; for an aside, the id in its line.
     pub id: Uuid,
-    /// Who may see it.
+    /// Owner.
     pub principal: Principal,
     /// Key of the conversation.
     pub conversation: String,
-    /// The wire whose JSON `call` is.
+    /// Wire that determines the JSON of `call`.
     pub wire: WireId,
-    /// The tool of ours that was called.
+    /// Tool that was called.
     pub tool: String,
-    /// Upstream's id of the hidden call; empty where the wire has none.
+    /// Call id assigned by upstream; empty if the wire has none.
     pub call_id: String,
-    /// The call as JSON for the upstream view: a content block, an element of `tool_calls`, an item or a part. Byte for
-    /// byte as first restored.
+    /// The call as JSON for the upstream view: a content block, an element of `tool_calls`, an item or a
+    /// part. Byte for byte as first restored.
     pub call: String,
-    /// The result that the model reads.
+    /// Result that the model reads.
     pub answer: HiddenResult,
-    /// Where it goes back.
+    /// Position in the transcript.
     pub place: InsertionPoint,
-    /// Carry-over prompt and reason of an accepted call: it is pending until the turn ends.
+    /// Carry-over prompt and reason of an accepted call that waits for the end of the turn.
     pub pending: Option<(String, Option<String>)>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,

@@ -1,4 +1,4 @@
-//! Upstream's origin of a response id that an agent knows (Responses).
+//! Upstream's origin of a response id that the agent knows (Responses).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,56 +6,57 @@ use uuid::Uuid;
 use super::ids::HandoffId;
 use super::pair::HiddenResult;
 
-/// Marks a response without an upstream response: it ended at a handoff.
+/// Prefix of an origin without an upstream response, because the response ended at a handoff.
 const HANDOFF: &str = "handoff:";
 
 /// Origin of a request that names a previous response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseOrigin {
-    /// The response that upstream knows by this id; empty: there is none, since baton itself answered the
-    /// conversation's first request.
+    /// Upstream's response with this id. An empty id means that baton itself answered the first request of
+    /// the conversation.
     Response(String),
-    /// No response: it ended at this handoff.
+    /// No response, because it ended at this handoff.
     Handoff(HandoffId),
-    /// A response in which something is open.
+    /// A response with unfinished calls.
     Open(OpenResponse),
 }
 
-/// A response whose transcript upstream holds, and in which something waits for the next request.
+/// A response whose transcript upstream stores, with something pending for the next request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenResponse {
-    /// Upstream's id of it.
+    /// Response id assigned by upstream.
     pub response: String,
-    /// Calls of our tools in it that have no result there. The API refuses a request that continues it without them.
+    /// Calls of baton's tools without a result in that response. The API rejects a request that continues the
+    /// response without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owed: Vec<PendingResult>,
-    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call is in a transcript
-    /// that later requests do not hold.
+    /// Carry-over prompt and reason of a handoff that waits for the end of the turn. Later requests do not
+    /// contain the transcript with its call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<(String, Option<String>)>,
 }
 
-/// The result of a hidden call that upstream has not been sent.
+/// Result of a hidden call that upstream has not received yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingResult {
-    /// Upstream's id of the call.
+    /// Call id assigned by upstream.
     pub call_id: String,
-    /// The result that the model reads.
+    /// Result that the model reads.
     pub answer: HiddenResult,
 }
 
 impl ResponseOrigin {
-    /// As stores keep it.
+    /// Serializes the origin for the store.
     pub fn written(&self) -> String {
         match self {
             Self::Response(id) => id.clone(),
             Self::Handoff(id) => format!("{HANDOFF}{id}"),
-            // Strings and lists of strings always serialise.
+            // Strings and lists of strings always serialize.
             Self::Open(open) => serde_json::to_string(open).unwrap_or_else(|_| open.response.clone()),
         }
     }
 
-    /// The same, read back.
+    /// Parses the stored form.
     pub fn read(written: &str) -> Self {
         if let Some(id) = written
             .strip_prefix(HANDOFF)
@@ -72,7 +73,7 @@ impl ResponseOrigin {
         }
     }
 
-    /// Upstream's id of the response; `None` after a handoff.
+    /// Upstream's response id, or `None` after a handoff.
     pub fn response(&self) -> Option<&str> {
         match self {
             Self::Response(id) => Some(id),
