@@ -1,22 +1,22 @@
-//! Limits of the core that need no config key, each with its reason.
+//! Limits of the core without a configuration key, each with its reason.
 
-/// Bytes of a carry-over prompt.
+/// Maximum size of a carry-over prompt, in bytes.
 pub const PROMPT: usize = 1 << 20;
 
-/// Bytes of a leg's stream that are kept for a follow-up after a refused call; a longer stream is dropped.
+/// Maximum bytes of a leg's stream kept for a follow-up after a refused call. A longer stream is dropped.
 pub const LEG_LOG: usize = 8 << 20;
 
-/// Refused calls answered within one agent request.
+/// Maximum number of refused calls answered within one agent request.
 pub const ASK_AGAIN: u32 = 2;
 
-/// Minimum messages since the last cut for a handoff.
+/// Minimum number of messages since the last cut for a handoff.
 pub const LEAST_MESSAGES: usize = 2;
 
-/// Texts that a user may pin in one conversation: each handoff carries them all.
+/// Maximum number of statements pinned in one conversation. Each handoff carries all of them.
 pub const PINS: usize = 20;
 
-/// Bytes of them all together: about a thousand tokens.
+/// Maximum total size of the pinned statements in bytes, about a thousand tokens.
 pub const PINNED_BYTES: usize = 4096;
 
-/// Bytes of JSON that make about one token: the estimate for a request not yet counted by its provider.
+/// Bytes of JSON per token, roughly. Used to estimate requests that the provider has not counted yet.
 pub const BYTES_PER_TOKEN: u64 = 4;

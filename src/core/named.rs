@@ -1,6 +1,7 @@
-//! Enums whose variants have names outside of the code.
+//! Enums whose variants have external names.
 
-/// An enum with its variants' names as one table: `ALL` in order, `name()`, and `named()` for the way back.
+/// Declares an enum with a table of its variants' names: `ALL` in order, `name()`, and `named()` for the
+/// inverse.
 #[macro_export]
 macro_rules! named {
     ($(#[$about:meta])* $vis:vis enum $id:ident { $($(#[$of:meta])* $variant:ident = $name:literal,)* }) => {
@@ -10,17 +11,17 @@ macro_rules! named {
         }
 
         impl $id {
-            /// Every variant.
+            /// All variants.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// The name, as it is stored, logged and shown.
+            /// Name of the variant in stored data, logs and output.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// The variant of that name.
+            /// Finds a variant by its name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|variant| variant.name() == name)
             }

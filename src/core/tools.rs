@@ -1,5 +1,6 @@
-//! Our tools, as a table: what the model sees of each, byte for byte the same in every request of a conversation, and
-//! what a call of it does.
+//! Table of baton's tools: the declaration that the model sees, and the effect of a call.
+//!
+//! A declaration has the same bytes in every request of a conversation.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
@@ -7,10 +8,10 @@ use std::sync::{Arc, LazyLock};
 
 use crate::text::json;
 
-/// The name of the tool that hands over.
+/// Name of the tool that hands over.
 pub const TOOL_NAME: &str = "session_handoff";
 
-/// What the model reads about that tool up to what becomes of the rest, where the config does not say otherwise.
+/// Default description of that tool, up to the fate of the remaining history.
 const DESCRIPTION: &str = "Hand this session over to a fresh context. Call it when a task is finished and the next one \
 does not need the details above, or when the context is full of what is no longer needed. You go on at once with `prompt` as \
 all you know (system instructions and environment stay). Write it for somebody who has seen nothing: the goal, the user's rules \
@@ -18,19 +19,19 @@ word for word, what is done and decided and why, what was tried and failed, file
 be checked again, and the next step. Call it alone, as the last thing in a turn; the user need not be asked. Do not call it while \
 stuck, in the middle of a derivation, or between steps whose details you still need: what is not in `prompt` ";
 
-/// Its end.
+/// End of the description.
 const DESCRIPTION_END: &str = ". In a context that is still small it costs more than it saves.";
 
-/// The arguments of `session_handoff` as JSON Schema.
+/// Arguments of `session_handoff` as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;
 
-/// The arguments of `session_handoff` in the older OpenAPI style of Gemini's `parameters`.
+/// Arguments of `session_handoff` in the older OpenAPI style of Gemini's `parameters`.
 pub const OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"prompt":{"type":"STRING","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"STRING","description":"Why now, in a few words."}},"required":["prompt"]}"#;
 
-/// The name of the tool that searches what was cut. Only requests after a cut have it.
+/// Name of the tool that searches the removed history. Only requests after a cut offer it.
 pub const RECALL_NAME: &str = "session_recall";
 
-/// What the model reads about `session_recall`.
+/// Description of `session_recall`.
 const RECALL_DESCRIPTION: &str = "Search what was dropped from this session at its handoffs: earlier messages, tool calls \
 and their results, none of which you can see any more. Call it when you need a detail from before the carry-over prompt (a \
 value, a path, an error, a decision and its reason, what the user asked for) rather than guess it or do work again. It does \
@@ -42,54 +43,56 @@ const RECALL_SCHEMA: &str = r#"{"type":"object","properties":{"query":{"type":"s
 
 const RECALL_OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"query":{"type":"STRING","description":"What to look for, in a few words."},"limit":{"type":"INTEGER","description":"The most excerpts: 1 to 8, usually 5."}},"required":["query"]}"#;
 
-/// The names of our tools, in the order in which the model sees them.
+/// Names of baton's tools, in the order that the model sees.
 pub const NAMES: [&str; 2] = [TOOL_NAME, RECALL_NAME];
 
-/// Whether a tool of this name is one of ours.
+/// Whether baton has a tool with this name.
 pub fn is_ours(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// What the config says of our tools.
+/// Configured settings of the tools.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ToolSettings<'a> {
-    /// A description of the tool that hands over, in place of the usual one.
+    /// Description that replaces the default one of the handoff tool.
     pub description: Option<&'a str>,
-    /// The most searches that are answered in one agent request.
+    /// Maximum number of searches answered in one agent request.
     pub recalls: u32,
 }
 
-/// What a call of a tool does.
+/// Effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCall {
-    /// The session is handed over.
+    /// Hand over the session.
     Fire,
-    /// The call is answered with a text in a hidden round, and the model goes on.
+    /// Answer the call in a hidden round, and let the model continue.
     Answer,
 }
 
-/// One of our tools.
+/// A tool of baton.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// No agent's tool may have the same name.
+    /// Name that no tool of the agent may have.
     pub name: &'static str,
-    /// What the model reads about the tool, as a JSON string literal.
+    /// Description for the model, as a JSON string literal.
     pub description: String,
-    /// The arguments as JSON Schema.
+    /// Arguments as JSON Schema.
     pub schema: Cow<'static, str>,
-    /// The arguments in the older OpenAPI style of Gemini's `parameters`.
+    /// Arguments in the older OpenAPI style of Gemini's `parameters`.
     pub openapi_schema: Cow<'static, str>,
-    /// What a call does.
+    /// Effect of a call.
     pub on_call: OnCall,
-    /// Whether only requests after a cut have it.
+    /// Whether only requests after a cut offer the tool.
     pub after_cut: bool,
-    /// The most calls that are answered in one agent request.
+    /// Maximum number of calls answered in one agent request.
     pub per_turn: u32,
 }
 
 impl Tool {
-    /// The tool that hands over, with a description of one's own or the usual one. `recall`: the requests after a handoff have
-    /// the tool that searches what was cut.
+    /// Creates the handoff tool with the given or the default description.
+    ///
+    /// `recall` tells whether requests after the handoff offer a search of the removed history, because the
+    /// description mentions that.
     pub fn handoff(description: Option<&str>, recall: bool) -> Self {
         let rest = match recall {
             true => "can only be searched for",
@@ -107,7 +110,8 @@ impl Tool {
         }
     }
 
-    /// The tool that searches what was cut. Of its calls in one agent request at most `per_turn` are answered.
+    /// Creates the tool that searches the removed history. At most `per_turn` of its calls are answered in
+    /// one agent request.
     pub fn recall(per_turn: u32) -> Self {
         Self {
             name: RECALL_NAME,
@@ -121,7 +125,7 @@ impl Tool {
     }
 }
 
-/// Our tools, in the order in which the model sees them.
+/// Tools of baton, in the order that the model sees.
 #[derive(Debug, Clone)]
 pub struct ToolTable {
     all: Vec<Tool>,
@@ -129,7 +133,10 @@ pub struct ToolTable {
 }
 
 impl ToolTable {
-    /// Our tools. `recall`: what a handoff cuts can be searched for after it; `after_cut`: the request follows one.
+    /// Creates the table for a request.
+    ///
+    /// `recall` tells whether the removed history can be searched after a handoff. `after_cut` tells whether
+    /// the request follows one.
     pub fn from_settings(settings: &ToolSettings<'_>, recall: bool, after_cut: bool) -> Self {
         let mut all = vec![
             Tool::handoff(settings.description, recall),
@@ -139,7 +146,7 @@ impl ToolTable {
         Self::new(all)
     }
 
-    /// A table of these tools. Made once, at start: its list of names is never freed.
+    /// Creates a table of these tools. Call it only at startup, because its list of names is never freed.
     pub fn new(all: Vec<Tool>) -> Self {
         let names = match &all[..] {
             [only] if only.name == TOOL_NAME => ToolNames::HANDOFF,
@@ -148,7 +155,7 @@ impl ToolTable {
         Self { all, names }
     }
 
-    /// The table of the handoff tool alone, with its usual description.
+    /// The table of only the handoff tool, with the default description.
     pub fn handoff() -> &'static Self {
         static TABLE: LazyLock<ToolTable> = LazyLock::new(ToolTable::default);
         &TABLE
@@ -173,15 +180,15 @@ impl Default for ToolTable {
     }
 }
 
-/// Our tools as requests are offered them.
+/// Tables of tools for different requests.
 #[derive(Debug, Clone)]
 pub struct OurTools {
-    /// Where what a cut drops is gone.
+    /// Tools if a cut loses the history before it.
     pub plain: Arc<ToolTable>,
-    /// The same where the requests after the next cut have recall, as the description says.
+    /// Tools if the next cut leads to requests with recall, as the description of the handoff tool says.
     pub searchable: Arc<ToolTable>,
-    /// In requests after a cut that was made with recall: one more. If recall is turned off, such requests keep it, since their
-    /// prefix has it.
+    /// Tools after a cut with recall, including the search. If recall is turned off later, such requests keep
+    /// the tool, because it is part of their prefix.
     pub recall: Arc<ToolTable>,
 }
 
@@ -195,8 +202,10 @@ impl OurTools {
         }
     }
 
-    /// Those that a request is offered: after a cut that was made with recall one more. `searchable`: what a cut drops can be
-    /// searched for after it.
+    /// Selects the tools for a request.
+    ///
+    /// `recall` tells whether the request follows a cut with recall. `searchable` tells whether the next cut
+    /// keeps the history searchable.
     pub fn with(&self, recall: bool, searchable: bool) -> &ToolTable {
         match (recall, searchable) {
             (true, _) => &self.recall,
@@ -206,36 +215,36 @@ impl OurTools {
     }
 }
 
-/// The names of our tools.
+/// Names of tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolNames(&'static [&'static str]);
 
 impl ToolNames {
     pub const NONE: Self = Self(&[]);
-    /// The name of the tool that hands over.
+    /// Name of the tool that hands over.
     pub const HANDOFF: Self = Self(&[TOOL_NAME]);
 
-    /// Whether there is any name.
+    /// Whether the list contains a name.
     pub fn any(self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The name as one of ours; `None` if it is another's.
+    /// Returns `name` if it is in the list.
     pub fn find(self, name: &str) -> Option<&'static str> {
         self.0.iter().copied().find(|ours| *ours == name)
     }
 
-    /// Whether the name is one of ours.
+    /// Whether `name` is in the list.
     pub fn has(self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Whether one of the names begins like this.
+    /// Whether one of the names begins like this. A streamed name may be incomplete.
     pub fn may_become(self, beginning: &str) -> bool {
         self.0.iter().any(|ours| ours.starts_with(beginning))
     }
 
-    /// Each of them.
+    /// Iterates over the names.
     pub fn iter(self) -> impl Iterator<Item = &'static str> {
         self.0.iter().copied()
     }
@@ -252,7 +261,7 @@ mod tests {
         assert!(table.names().iter().eq(NAMES));
     }
 
-    /// Each request carries it.
+    /// Every request carries the description.
     #[test]
     fn the_description_stays_short_and_says_what_becomes_of_the_rest() {
         for (recall, rest) in [(false, "is gone for good."), (true, "can only be searched for.")] {

@@ -380,8 +380,8 @@ pub struct InjectedItem {
     pub reference: bool,
 }
 
-/// Keys of the settings for thinking effort, for all wires. Like the model, they are part of a provider's
-/// cache key.
+/// Keys of the settings for thinking effort, for all wires. Like the model, these settings are part of
+/// the cache key of a provider.
 const EFFORT: [&str; 6] = [
     "\"effort\"",
     "\"reasoning_effort\"",

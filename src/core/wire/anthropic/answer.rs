@@ -229,7 +229,7 @@ impl AnthropicDialect {
         }
     }
 
-    /// Begins a block. Returns `None` if it is hidden, or else the inside of its text, if it is a text block.
+    /// Begins a block. Returns `None` if it is hidden, or else the inside of its text, if it has any.
     ///
     /// `whole` means that no deltas follow, so an empty input is the real one and not a placeholder.
     fn begin(&mut self, state: &mut LegState, data: &[u8], block: Span, whole: bool) -> Option<Option<Span>> {
