@@ -1,4 +1,4 @@
-//! Authentication of the proxy's clients by their keys.
+//! Authenticates the proxy's clients by their keys.
 
 use std::borrow::Cow;
 
@@ -12,26 +12,31 @@ use sha2::{Digest, Sha256};
 use baton_core::record::LOCAL;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
-/// The clients' keys as digests. All of them are compared in constant time, so timing reveals nothing about a key.
+/// SHA-256 digests of the client keys, each with the client's name.
+///
+/// Lookups compare every digest in constant time, so timing reveals nothing about a key.
 pub struct Keyring(Vec<([u8; 32], String)>);
 
 /// An authenticated client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AuthenticatedClient {
-    /// The principal.
+    /// Name of the client: the principal of its requests.
     pub name: String,
-    /// The client keys in the request, which must not be sent upstream.
+    /// Client keys found in the request. They must not be sent upstream.
     keys: Vec<Vec<u8>>,
 }
 
 impl Keyring {
-    /// Name and digest of the key of each client. If empty, every request is accepted.
+    /// Creates a keyring from pairs of name and key. If there are none, every request is accepted.
     pub fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let digest = |(name, key): (&str, &str)| (Sha256::digest(key).into(), name.to_owned());
         Self(clients.into_iter().map(digest).collect())
     }
 
-    /// Authenticates a request by its credential headers. `query` is only searched for further copies of client keys.
+    /// Authenticates a request by its credential headers.
+    ///
+    /// `query` cannot authenticate a request. It is only searched for further client keys, which must not
+    /// reach upstream.
     pub fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
         if self.0.is_empty() {
             return Some(AuthenticatedClient {
@@ -40,6 +45,8 @@ impl Keyring {
             });
         }
         let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
+        // The first valid key authenticates. The others are collected as well: an agent may send its key in
+        // several headers.
         let mut known = given.filter_map(|value| self.known(bare(value.as_bytes())));
         let (name, key) = known.next()?;
         let mut keys: Vec<_> = std::iter::once(key).chain(known.map(|(_, key)| key)).collect();
@@ -59,6 +66,8 @@ impl Keyring {
         let given = Sha256::digest(key);
         self.0
             .iter()
+            // A fold instead of `find`: stopping at the first match would reveal the position of the key by
+            // timing.
             .fold(None, |found, (known, name)| match same(&given, known) {
                 true => Some(name.as_str()),
                 false => found,
@@ -67,7 +76,7 @@ impl Keyring {
 }
 
 impl AuthenticatedClient {
-    /// The headers without those that contain a client key, whatever their name and scheme.
+    /// Removes every header that contains a client key, whatever its name and scheme.
     pub fn headers_without(&self, headers: HeaderMap) -> HeaderMap {
         if !headers.values().any(|value| self.is_in_header(value.as_bytes())) {
             return headers;
@@ -82,9 +91,10 @@ impl AuthenticatedClient {
         out
     }
 
-    /// The target without query parameters that contain a client key; `None` where the path contains one.
+    /// Removes query parameters that contain a client key. Returns `None` if the path contains one.
     pub fn target_without(&self, target: String) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        // A path cannot lose a segment and keep its meaning, so the request is not forwarded.
         if self.is_in(&Cow::from(percent_decode_str(path))) {
             return None;
         }
@@ -100,7 +110,7 @@ impl AuthenticatedClient {
         })
     }
 
-    /// Whether a header's value contains a client key, and so is not sent upstream.
+    /// Whether a header value contains a client key, even inside `Basic` credentials.
     pub fn is_in_header(&self, value: &[u8]) -> bool {
         self.is_in(value) || (!self.keys.is_empty() && basic(value).is_some_and(|pair| self.is_in(&pair)))
     }
@@ -114,14 +124,15 @@ fn parameters(query: &str) -> impl Iterator<Item = &str> {
     query.split('&')
 }
 
-/// The value of a query parameter.
+/// Returns the decoded value of a `name=value` parameter; a parameter without `=` is all value.
 fn value(parameter: &str) -> Vec<u8> {
     let (_, value) = parameter.split_once('=').unwrap_or(("", parameter));
     percent_decode_str(value).collect()
 }
 
-/// User name and password of `Basic` credentials.
+/// Decodes `Basic` credentials to `user:password`.
 fn basic(value: &[u8]) -> Option<Vec<u8>> {
+    // Six bytes: the length of `Basic `.
     let (scheme, pair) = value.split_at_checked(6)?;
     let pair = scheme
         .eq_ignore_ascii_case(b"basic ")
@@ -133,7 +144,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     a.iter().zip(b).fold(0, |differing, (x, y)| differing | (x ^ y)) == 0
 }
 
-/// Strips `Bearer `.
+/// Strips a leading `Bearer `.
 fn bare(value: &[u8]) -> &[u8] {
     match value.split_at_checked(7) {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),

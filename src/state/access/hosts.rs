@@ -1,13 +1,14 @@
-//! Checks of the `Host` that a request names.
+//! Checks the `Host` of a request.
 //!
-//! A web page can make a browser send requests to a listener on this machine under the page's own host name (DNS
-//! rebinding). Only host names that nobody else can own exclude that.
+//! A web page can make a browser send requests to a listener on this machine under the page's own host name
+//! (DNS rebinding). Accepting only host names that nobody else can own prevents that.
 
 use std::net::IpAddr;
 
 use http::HeaderMap;
 
-/// The host of `HOST[:PORT]`, without the brackets of an IPv6 address; `None` for invalid syntax.
+/// Returns the host of `HOST[:PORT]`, without the brackets of an IPv6 address. Returns `None` if the syntax
+/// is invalid.
 pub fn without_port(authority: &str) -> Option<&str> {
     match authority.strip_prefix('[') {
         Some(rest) => {
@@ -26,8 +27,10 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a host always means this machine: a loopback address, or `localhost` and its subdomains, which browsers
-/// resolve themselves (RFC 6761, section 6.3).
+/// Whether a host always means this machine.
+///
+/// That holds for loopback addresses, and for `localhost` and its subdomains, which browsers resolve
+/// themselves (RFC 6761, section 6.3).
 pub fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().is_loopback(),
@@ -38,20 +41,21 @@ pub fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// How the page that made a request is related to the requested host, if it is another site's: browsers say so where they
-/// send no `Origin`.
+/// Returns the `Sec-Fetch-Site` relation if a page of another site made the request.
+///
+/// Browsers send this header even with requests that carry no `Origin`.
 pub fn other_site(headers: &HeaderMap) -> Option<&str> {
     let site = headers.get("sec-fetch-site")?.to_str().ok()?;
     matches!(site, "cross-site" | "same-site").then_some(site)
 }
 
-/// Whether a host is this address.
+/// Whether a host is the literal form of `address`.
 pub fn is_address(host: &str, address: IpAddr) -> bool {
     host.parse()
         .is_ok_and(|ip: IpAddr| ip.to_canonical() == address.to_canonical())
 }
 
-/// A host normalised for comparison: lower case, without the trailing dot of a fully qualified name.
+/// Normalizes a host for comparison: lower case, without the trailing dot of a fully qualified name.
 pub fn normal(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
