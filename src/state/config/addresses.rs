@@ -1,4 +1,4 @@
-//! Readers of addresses: where to listen, whom to call, and which host names and origins the listener accepts.
+//! Readers for addresses: listen addresses, URLs of other servers, and accepted host names and origins.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::value::{ValueResult, collect, value_error};
 use crate::access::hosts::normal;
 
 impl LocatedValue {
-    /// HOST:PORT, the host an address or `localhost`.
+    /// Reads `HOST:PORT`. The host is an IP address or `localhost`.
     pub(super) fn address(&self) -> ValueResult<SocketAddr> {
         let text = self.text()?;
         let numeric = match text.strip_prefix("localhost:") {
@@ -27,13 +27,13 @@ impl LocatedValue {
         Ok(address)
     }
 
-    /// An http or https URL without credentials, query and fragment; a trailing slash is removed.
+    /// Reads an http or https URL without credentials, query or fragment. A trailing slash is removed.
     pub(super) fn base_url(&self) -> ValueResult<String> {
         let help =
             "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
         let text = self.text()?;
         let text = text.trim();
-        // Before anything of it is shown: a URL with an `@` may hold a password.
+        // Checked before any message quotes the URL: one with an `@` may hold a password.
         if text.contains('@') {
             return value_error(
                 "the URL contains credentials",
@@ -55,8 +55,9 @@ impl LocatedValue {
         }
     }
 
-    /// The base URL of a collector, or nothing.
+    /// Reads the base URL of an OTLP collector. An empty value means no collector.
     pub(super) fn collector(&self) -> ValueResult<Option<String>> {
+        // An empty value is how a variable or a later layer turns tracing off again.
         if let Raw::Text(text) | Raw::Word(text) = &self.raw
             && text.trim().is_empty()
         {
@@ -69,10 +70,11 @@ impl LocatedValue {
             );
         }
         let url = self.base_url()?;
+        // The exporter appends this path itself.
         Ok(Some(url.strip_suffix("/v1/traces").unwrap_or(&url).to_owned()))
     }
 
-    /// The URL of a store's server; it may hold a password, and complaints never show it.
+    /// Reads the URL of a store server. The URL may hold a password, which error messages never show.
     pub(super) fn store_address(&self, env: &Environment) -> ValueResult<StoreAddress> {
         let url = self.secret(env, 1)?;
         StoreAddress::parse(url.reveal()).or_else(|why| {
@@ -84,12 +86,12 @@ impl LocatedValue {
 }
 
 impl LocatedValue {
-    /// Host names or addresses, normalised for comparison: lower case, without port.
+    /// Reads host names or addresses, normalized for comparison: lower case, without port.
     pub(super) fn hosts(&self) -> ValueResult<Vec<String>> {
         self.names(host)
     }
 
-    /// Web origins as browsers send them (RFC 6454, section 6.2), in lower case.
+    /// Reads web origins as browsers send them (RFC 6454, section 6.2), in lower case.
     pub(super) fn origins(&self) -> ValueResult<Vec<String>> {
         self.names(origin)
     }

@@ -1,4 +1,5 @@
-//! Merges the layers to a config: built-in default, file, environment, flags. Later layers override earlier ones.
+//! Merges the layers of a config: built-in default, file, environment, flags. Later layers override earlier
+//! ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,36 +14,36 @@ use super::{ClientKey, Config, Secret, raw, rules};
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
 
-/// The file name under which problems of the built-in default would be reported.
+/// File name used to report problems of the built-in default.
 const DEFAULT_NAME: &str = "config/baton.toml (built in)";
 
-/// The documented default, parsed once, and its problems.
+/// The documented default, parsed once, with its problems.
 static DEFAULT: LazyLock<(Vec<RawEntry>, Vec<Problem>)> = LazyLock::new(|| {
     let mut problems = Vec::new();
     (read_toml(DEFAULT_NAME, DEFAULT_TEXT, &mut problems), problems)
 });
 
-/// Prefix of environment variables that set keys; `__` stands for the dot.
+/// Prefix of environment variables that set keys. `__` stands for the dot.
 const PREFIX: &str = "BATON_";
 
-/// Values from the command line, unchecked.
+/// Unchecked values from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
-    /// `--listen`
+    /// Value of `--listen`.
     pub listen: Option<String>,
-    /// `--admin`
+    /// Value of `--admin`.
     pub admin: Option<String>,
-    /// `--state-dir`
+    /// Value of `--state-dir`.
     pub state_dir: Option<String>,
-    /// `--log-level`
+    /// Value of `--log-level`.
     pub log_level: Option<String>,
 }
 
 impl Config {
-    /// Loads the default, the file if one is given, the environment and the flags, and checks them all.
+    /// Loads the default, the file if one is given, the environment and the flags, and checks the result.
     ///
     /// # Errors
-    /// All problems, ordered by place.
+    /// Returns all problems, ordered by location.
     pub fn load(path: Option<&Path>, env: &Environment, flags: &Flags) -> Result<Self, Vec<Problem>> {
         let file = match path {
             None => None,
@@ -58,10 +59,10 @@ impl Config {
         Self::from_text(file, env, flags)
     }
 
-    /// As [`Config::load`], from a file's name and text.
+    /// Like [`Config::load`], but takes the file's name and text.
     ///
     /// # Errors
-    /// All problems, ordered by place.
+    /// Returns all problems, ordered by location.
     pub fn from_text(
         file: Option<(&str, &str)>,
         env: &Environment,
@@ -78,21 +79,26 @@ impl Config {
         loader.file(&mut config, default);
         if let Some((name, text)) = file {
             let entries = read_toml(name, text, &mut loader.problems);
-            // A duplicate key, which alone has help, leaves the rest as it is.
+            // Only duplicate keys have help text, and they do not affect the lines after them. Every other
+            // syntax error does.
             let broken = loader.problems.iter().filter(|problem| problem.help.is_none());
             let broken_at = broken.map(|problem| problem.origin.clone()).min();
             loader.file(&mut config, &entries);
-            // After a broken line the parser takes a section's keys for those of another section.
+            // After a broken line the parser attributes a section's keys to another section. Reporting those
+            // as unknown would mislead.
             loader.problems.retain(|problem| {
                 problem.kind != ProblemKind::Unknown
                     || broken_at.as_ref().is_none_or(|at| problem.origin < *at)
             });
         }
+        // The environment comes after the file: upstream names in variables are matched against the file's
+        // upstreams.
         let entries = loader.environment(&config);
         loader.layer(&mut config, &entries);
         loader.layer(&mut config, &flag_entries(flags));
         rules::check(&mut config, &loader.origins, &mut loader.problems);
         if loader.problems.is_empty() {
+            // Derived settings, set only once every layer is valid.
             config.journal.secrets = own_secrets(&config);
             config.journal.cache_bytes = config.limits.cache_bytes / 4;
             return Ok(config);
@@ -101,7 +107,7 @@ impl Config {
         Err(loader.problems)
     }
 
-    /// The documented default with free ports and a memory store, for tests; no file is read.
+    /// Returns the documented default with free ports and a memory store, for tests. Reads no file.
     pub fn default_for_tests() -> Self {
         let text = "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nstore.kind = 'memory'\nstate.dir = '/nonexistent/baton-tests'";
         match Self::from_text(Some(("tests", text)), &Environment::default(), &Flags::default()) {
@@ -111,7 +117,7 @@ impl Config {
     }
 }
 
-/// All secrets of a config, which the journal and the log must never show.
+/// Collects all secrets of a config, which the journal and the log must never show.
 fn own_secrets(config: &Config) -> Vec<Secret> {
     let upstreams = config.upstreams.values().flat_map(|upstream| {
         let headers = upstream.headers.iter().map(|(_, value)| value);
@@ -132,7 +138,7 @@ fn unreadable(name: String, error: &std::io::Error) -> Problem {
     }
 }
 
-/// The flags as a layer, keyed by the setting that each overrides.
+/// Returns the flags as a layer, keyed by the setting that each overrides.
 fn flag_entries(flags: &Flags) -> Vec<RawEntry> {
     [
         ("--listen", "server", "listen", &flags.listen),
@@ -148,7 +154,7 @@ fn flag_entries(flags: &Flags) -> Vec<RawEntry> {
     .collect()
 }
 
-/// `a.b.c = value` as nested tables.
+/// Turns `a.b.c = value` into nested tables.
 fn nested(path: &[String], word: &str, origin: &KeyOrigin) -> RawEntry {
     let raw = match path {
         [] | [_] => Raw::Word(word.to_owned()),
@@ -168,14 +174,14 @@ fn nested(path: &[String], word: &str, origin: &KeyOrigin) -> RawEntry {
 struct Loader<'a> {
     env: &'a Environment,
     problems: Vec<Problem>,
-    /// The place where each key was last set, for reporting conflicting keys.
+    /// Where each key was last set, for reporting conflicts.
     origins: BTreeMap<String, KeyOrigin>,
-    /// Variables referenced by `{ env = "NAME" }`, which may have any name.
+    /// Variables referenced by `{ env = "NAME" }`. Their names are arbitrary and may begin with the prefix.
     named: Vec<String>,
 }
 
 impl Loader<'_> {
-    /// Reads a file's entries, and which variables they name.
+    /// Reads a file's entries and collects the variables that they reference.
     fn file(&mut self, config: &mut Config, entries: &[RawEntry]) {
         raw::named_variables(entries, &mut self.named);
         self.layer(config, entries);
@@ -193,7 +199,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads one table with the keys of its section.
+    /// Reads a table with the keys of its section.
     fn fields<T>(&mut self, target: &mut T, keys: &[&dyn ConfigKey<T>], path: &str, given: &LocatedValue) {
         let Some(entries) = self.table(path, given) else {
             return;
@@ -230,6 +236,8 @@ impl Loader<'_> {
                 continue;
             }
             self.origins
+                // The table's first location is kept: a missing `base_url` is reported where the upstream was
+                // introduced.
                 .entry(path.clone())
                 .or_insert_with(|| entry.key_origin.clone());
             let upstream = config.upstreams.entry(entry.key.clone()).or_default();
@@ -246,6 +254,7 @@ impl Loader<'_> {
         let Raw::List(items) = &list.raw else {
             return self.wrong_type(CLIENTS, given, "a list of tables", "write [[clients]] above each");
         };
+        // Merging by index would combine one client's name with another client's key.
         config.clients.clear();
         for (index, item) in items.iter().enumerate() {
             let mut client = ClientKey {
@@ -288,7 +297,7 @@ impl Loader<'_> {
     }
 
     fn complain(&mut self, path: &str, origin: &KeyOrigin, complaints: Vec<ValueError>) {
-        // A key that was given wrongly is not missing as well.
+        // Recorded as set: a key with an invalid value must not be reported as missing in addition.
         self.origins.insert(path.to_owned(), origin.clone());
         self.problems
             .extend(complaints.into_iter().map(|complaint| Problem {
@@ -324,7 +333,7 @@ impl Loader<'_> {
         });
     }
 
-    /// The environment as a layer.
+    /// Returns the environment as a layer.
     fn environment(&mut self, config: &Config) -> Vec<RawEntry> {
         let mut layer = Vec::new();
         for (name, value) in self.env.iter() {
@@ -334,7 +343,8 @@ impl Loader<'_> {
             let origin = KeyOrigin::Variable(name.to_owned());
             let mut path: Vec<String> = rest.to_lowercase().split("__").map(str::to_owned).collect();
             if path.len() == 1 && path[0] != CLIENTS {
-                // Not ours (an orchestrator sets BATON_PORT and the like), unless it is nearly one of ours.
+                // Not a key: an orchestrator sets `BATON_PORT` and the like. Reported only if it looks like a
+                // misspelled key.
                 if !self.named.iter().any(|named| named == name) {
                     self.problems.extend(single_underscore(rest, origin));
                 }
@@ -343,7 +353,7 @@ impl Loader<'_> {
             if let [section, upstream, ..] = path.as_mut_slice()
                 && section == UPSTREAMS
             {
-                // A dash cannot be in a variable's name.
+                // Variable names cannot contain a dash, so `_` matches the `-` of a known upstream's name.
                 let mut known = config.upstreams.keys();
                 if let Some(known) = known.find(|known| known.replace('-', "_") == *upstream) {
                     upstream.clone_from(known);
@@ -355,7 +365,7 @@ impl Loader<'_> {
     }
 }
 
-/// A key in the notation of its origin.
+/// Spells a key in the notation of its origin.
 fn spelled(key: &str, origin: &KeyOrigin) -> String {
     match origin {
         KeyOrigin::Variable(_) => variable_name(key),
@@ -363,12 +373,12 @@ fn spelled(key: &str, origin: &KeyOrigin) -> String {
     }
 }
 
-/// The environment variable that sets a key.
+/// Returns the environment variable that sets a key.
 fn variable_name(key: &str) -> String {
     format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
 }
 
-/// The key probably meant by a misspelled variable (`BATON_SERVER_LISTEN` for `BATON_SERVER__LISTEN`).
+/// Reports a variable that misses an underscore, such as `BATON_SERVER_LISTEN` for `BATON_SERVER__LISTEN`.
 fn single_underscore(rest: &str, origin: KeyOrigin) -> Option<Problem> {
     let word = rest.to_lowercase();
     let key = keys::all()

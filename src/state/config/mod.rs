@@ -1,8 +1,9 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file is the checked config. `keys` has its sections: their fields, and a row for each key. `raw` reads text and
-//! environment. `value` checks single values; `addresses`, `secrets` and `names` check those of their kinds. `load` merges
-//! the layers, and `rules` checks what involves several keys. `settings` has the core's settings by a config.
+//! This file defines the checked config. `keys` has its sections: their fields, and a row for each key. `raw`
+//! reads text and environment. `value` checks single values; `addresses` and `secrets` check those of their
+//! kinds. `load` merges the layers, and `rules` checks combinations of keys. `settings` derives the core's
+//! settings from a config.
 
 mod addresses;
 mod keys;
@@ -35,33 +36,35 @@ use std::path::{Path, PathBuf};
 use baton_core::handoffs::draft;
 use baton_core::redact::Redactor;
 
-/// A config that has passed every check. The default is empty and passes none: the built-in config is read into it.
+/// A config that has passed every check.
+///
+/// The `Default` value is empty and would pass none: the built-in config is read into it.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// The data listener.
+    /// Settings of the data listener.
     pub server: ListenerConfig,
-    /// The admin listener.
+    /// Settings of the admin listener.
     pub admin: Admin,
     /// Directory of the store, the journal and the seal keys.
     pub state_dir: PathBuf,
     pub store: StoreConfig,
-    /// Providers by name; `anthropic`, `openai` and `gemini` always exist.
+    /// Providers by name. `anthropic`, `openai` and `gemini` always exist.
     pub upstreams: BTreeMap<String, UpstreamConfig>,
-    /// The proxy's own clients. If empty, every request is `local`.
+    /// Clients that may use the proxy. If empty, every request belongs to the client `local`.
     pub clients: Vec<ClientKey>,
     /// Handoff settings.
     pub handoff: HandoffPolicy,
-    /// Commands in the chat.
+    /// Settings of chat commands.
     pub commands: ChatCommandPolicy,
-    /// How drafts are made.
+    /// Settings of drafts.
     pub draft: DraftPolicy,
-    /// Documents of handoffs.
+    /// Settings of handoff documents.
     pub documents: DocumentPolicy,
-    /// The search of what was cut.
+    /// Settings of the search in removed history.
     pub recall: RecallPolicy,
-    /// Logging.
+    /// Log settings.
     pub log: Log,
-    /// Traces.
+    /// Trace settings.
     pub telemetry: Telemetry,
     pub journal: Journal,
     pub bill: Bill,
@@ -70,20 +73,21 @@ pub struct Config {
 }
 
 impl Config {
-    /// The directory with the files of the seal keys, where the config gives none.
+    /// Returns the directory of the seal key files: the configured one, or the state directory.
     pub fn seal_key_dir(&self) -> &std::path::Path {
         self.handoff.seal_key_dir.as_deref().unwrap_or(&self.state_dir)
     }
 }
 
 impl Config {
-    /// The directory with the documents of handoffs.
+    /// Returns the directory of the handoff documents.
     pub fn handoffs_dir(&self) -> PathBuf {
         let given = self.documents.dir.clone();
         given.unwrap_or_else(|| self.state_dir.join("handoffs"))
     }
 
-    /// The repository that handoffs are compared with: that of the documents, else that of the drafts.
+    /// Returns the repository that handoffs are compared with: that of the documents, or else that of the
+    /// drafts.
     pub fn repository(&self) -> Option<&Path> {
         self.documents
             .git_dir
@@ -91,14 +95,16 @@ impl Config {
             .or(self.draft.git_dir.as_deref())
     }
 
-    /// Takes credentials, and the proxy's own secrets, out of what is kept of transcripts.
+    /// Returns the redactor that removes credentials, including the proxy's secrets, from stored transcripts.
     pub fn redactor(&self) -> Redactor {
         Redactor::new(&self.journal.redact)
             .knowing(self.journal.secrets.iter().map(Secret::reveal))
             .with_secret_files(&self.draft.secret_files)
     }
 
-    /// How transcripts are read for drafts, documents and facts; `carry_over` is the prompt that they begin with.
+    /// Returns the settings for reading transcripts for drafts, documents and facts.
+    ///
+    /// `carry_over` is the prompt that the transcripts begin with.
     pub fn draft_settings(
         &self,
         carry_over: Option<String>,

@@ -1,4 +1,4 @@
-//! Problems of a config: what is wrong, where, and how to fix it.
+//! Problems of a config: message, location and fix.
 
 use std::fmt;
 
@@ -10,13 +10,11 @@ use serde::Serialize;
 pub enum KeyOrigin {
     /// A whole file.
     File(String),
-    /// A position in a file; line and column start at 1, the column counts characters.
+    /// A position in a file. Line and column start at 1; columns count characters.
     Place {
-        /// The file name as given.
+        /// File name as given.
         file: String,
-        /// Line.
         line: usize,
-        /// Column.
         column: usize,
     },
     /// An environment variable.
@@ -36,35 +34,35 @@ impl fmt::Display for KeyOrigin {
     }
 }
 
-/// The kind of a problem, as `check --json` prints it.
+/// Kind of a problem, as `check --json` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
     /// The file cannot be read.
     Unreadable,
-    /// Invalid TOML, duplicate keys included.
+    /// Invalid TOML, including duplicate keys.
     Syntax,
-    /// An unknown key or section.
+    /// Unknown key or section.
     Unknown,
     /// A value of the wrong type, out of range, or otherwise invalid.
     Value,
     /// A required key is missing.
     Missing,
-    /// Values that conflict.
+    /// Conflicting values.
     Conflict,
 }
 
-/// One problem of a config.
+/// A problem of a config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub kind: ProblemKind,
-    /// The place of the problem.
+    /// Origin of the faulty value.
     pub origin: KeyOrigin,
-    /// The key, as `section.key`; empty if it concerns none.
+    /// Key as `section.key`, or empty if the problem concerns none.
     pub key: String,
-    /// The message. Never contains a secret.
+    /// Message. Never contains a secret.
     pub message: String,
-    /// How to fix it.
+    /// Suggested fix.
     pub help: Option<String>,
 }
 
@@ -82,7 +80,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The closest candidate, if one is close enough to have been meant.
+/// Returns the closest candidate if it is close enough to have been meant.
 pub fn closest_name<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong: enough for a slip, too little to suggest something unrelated.
     let allowed = (word.chars().count() / 3).max(1);
@@ -95,11 +93,11 @@ pub fn closest_name<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
         .map(|(_, c)| c)
 }
 
-/// Maps byte offsets of a text to lines and columns.
+/// Maps byte offsets of a file to lines and columns.
 pub(super) struct LineIndex<'a> {
     file: &'a str,
     text: &'a str,
-    /// Offsets at which the lines after the first begin.
+    /// Offsets of all lines but the first.
     lines: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The raw config: values from TOML, environment and flags with their origin, not checked yet.
+//! The raw config: unchecked values from TOML, environment and flags, each with its origin.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(super) struct LocatedValue {
 /// A raw value.
 #[derive(Debug, Clone)]
 pub(super) enum Raw {
-    /// Unquoted text from the environment or a flag; its key decides the type.
+    /// Unquoted string from the environment or a flag. Its key decides the type.
     Word(String),
     Text(String),
     Number(String),
@@ -29,7 +29,7 @@ pub(super) enum Raw {
     Other(&'static str),
 }
 
-/// A table's key with its value.
+/// A key of a table, with its value.
 #[derive(Debug, Clone)]
 pub(super) struct RawEntry {
     pub(super) key: String,
@@ -38,7 +38,7 @@ pub(super) struct RawEntry {
 }
 
 impl Raw {
-    /// The type's name for messages.
+    /// Names the type for error messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Word(_) | Self::Text(_) => "text",
@@ -51,7 +51,7 @@ impl Raw {
     }
 }
 
-/// Parses TOML. Returns what can be read, in the order of the file, and all problems.
+/// Parses TOML. Returns the readable entries in file order, and adds all problems to `problems`.
 pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<RawEntry> {
     let places = LineIndex::new(file, text);
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -61,7 +61,7 @@ pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> 
 
 fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Problem {
     let span = error.span().unwrap_or_default();
-    // For a duplicate the span is the key's. Other spans may hold a secret, and are not shown.
+    // The span of a duplicate is its key, which may be shown. Other spans may contain a secret.
     let duplicate = error.message() == "duplicate key";
     let name = text
         .get(span.clone())
@@ -78,7 +78,7 @@ fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Proble
     }
 }
 
-/// Parses one TOML value: lists and tables in environment variables.
+/// Parses one TOML value, such as a list or a table in an environment variable.
 pub(super) fn read_value(text: &str, origin: &KeyOrigin) -> Result<LocatedValue, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let mut given = given(value, &LineIndex::new("", text));
@@ -99,6 +99,7 @@ fn entries(table: DeTable<'_>, places: &LineIndex<'_>) -> Vec<RawEntry> {
             (start, entry)
         })
         .collect();
+    // `DeTable` does not keep the order of the file, and problems are reported in that order.
     entries.sort_by_key(|(start, _)| *start);
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
@@ -107,6 +108,8 @@ fn given(value: Spanned<DeValue<'_>>, places: &LineIndex<'_>) -> LocatedValue {
     let origin = places.at(value.span().start);
     let raw = match value.into_inner() {
         DeValue::String(text) => Raw::Text(text.into_owned()),
+        // Normalizes hexadecimal, octal and binary notation. Numbers beyond `i64` stay as written, and their
+        // reader rejects them.
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => Raw::Number(number.to_string()),
             Err(_) => Raw::Number(number.as_str().to_owned()),
@@ -120,7 +123,7 @@ fn given(value: Spanned<DeValue<'_>>, places: &LineIndex<'_>) -> LocatedValue {
     LocatedValue { raw, origin }
 }
 
-/// Sets the origin of a value and everything in it to the variable it was read from.
+/// Sets the origin of a value, and of everything in it, to the variable that it was read from.
 fn relocate(given: &mut LocatedValue, origin: &KeyOrigin) {
     given.origin = origin.clone();
     match &mut given.raw {
@@ -153,24 +156,24 @@ pub(super) fn named_variables(entries: &[RawEntry], named: &mut Vec<String>) {
     }
 }
 
-/// The environment the config is read from.
+/// The environment that a config is read from.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The process environment without variables that are not UTF-8.
+    /// Returns the process environment, without variables that are not UTF-8.
     pub fn of_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect()
     }
 
-    /// A variable's value.
+    /// Returns a variable's value.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// All variables, by name.
+    /// Returns all variables, sorted by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -187,7 +190,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-// The values may be credentials: only the names are shown.
+// Shows the names only, because the values may be credentials.
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()

@@ -8,7 +8,7 @@ use super::{Config, StoreKind, UpstreamConfig};
 /// Headers that may contain a credential of the proxy.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
-/// How the paths of an upstream's requests begin, which its `base_url` must not end in.
+/// Upstreams with the path prefix of their requests, which `base_url` must not repeat.
 const DOUBLED: &[(&str, &str)] = &[
     ("anthropic", "/v1"),
     ("openai", "/v1"),
@@ -51,7 +51,7 @@ impl RuleChecker<'_> {
 
     fn tls(&mut self, config: &Config) {
         let mut lacks = |given: &str, other: &str| {
-            // A path that was given wrongly is reported already.
+            // An invalid path was reported already.
             if !self.origins.contains_key(other) {
                 self.report(
                     ProblemKind::Missing,
@@ -90,7 +90,7 @@ impl RuleChecker<'_> {
                     .to_owned(),
             )
         };
-        // A directory that was given wrongly is reported already.
+        // An invalid directory was reported already.
         if self.origins.contains_key("state.dir") {
             return;
         }
@@ -107,7 +107,7 @@ impl RuleChecker<'_> {
 
     fn store(&mut self, config: &Config) {
         let store = &config.store;
-        // A URL that was given wrongly is reported already.
+        // An invalid URL was reported already.
         if store.kind == StoreKind::Redis
             && store.address.is_none()
             && !self.origins.contains_key("store.url")
@@ -180,7 +180,7 @@ impl RuleChecker<'_> {
         }
     }
 
-    /// A listener that other machines can reach must authenticate its clients.
+    /// Requires authentication on listeners that other machines can reach.
     fn exposure(&mut self, config: &Config) {
         let keyed = config
             .upstreams
@@ -216,10 +216,10 @@ impl RuleChecker<'_> {
         }
     }
 
-    /// The limit of all bodies must hold one body, compressed and decompressed.
+    /// The limit of all bodies must hold at least one body, both compressed and decompressed.
     fn limits(&mut self, config: &Config) {
         let (one, all) = (config.limits.body_bytes, config.limits.bodies_bytes);
-        // Invalid values were already reported.
+        // Zero means that an invalid value was reported already.
         if one == 0 || all == 0 || all >= one.saturating_mul(2) {
             return;
         }
@@ -236,6 +236,7 @@ impl RuleChecker<'_> {
 
     fn addresses(&mut self, config: &Config) {
         let (data, admin) = (config.server.listen, config.admin.listen);
+        // Port 0 picks a different free port for each listener.
         if data == admin && data.port() != 0 {
             self.report(
                 ProblemKind::Conflict,
@@ -248,7 +249,7 @@ impl RuleChecker<'_> {
 }
 
 impl UpstreamConfig {
-    /// Whether requests to it have a credential of the proxy's own.
+    /// Whether requests to this upstream carry one of the proxy's credentials.
     pub fn has_own_key(&self) -> bool {
         let mut headers = self.headers.iter();
         self.api_key.is_some() || headers.any(|(name, _)| CREDENTIAL_HEADERS.contains(&name.as_str()))

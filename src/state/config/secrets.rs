@@ -1,4 +1,6 @@
-//! Secrets that are never printed, and their readers, also in lists, tables and headers. Problems never show one.
+//! Secrets that are never printed, and their readers, including those for lists and headers.
+//!
+//! Problems never show a secret.
 
 use std::str::FromStr;
 
@@ -6,7 +8,9 @@ use super::raw::{Environment, LocatedValue, Raw};
 use super::value::{ValueResult, collect, value_error};
 
 impl LocatedValue {
-    /// A secret of at least `min` characters: text, or `{ env = "NAME" }`. Complaints never show it.
+    /// Reads a secret of at least `min` characters, as a string or as `{ env = "NAME" }`.
+    ///
+    /// Error messages never show it.
     pub(super) fn secret(&self, env: &Environment, min: usize) -> ValueResult<Secret> {
         let text = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
@@ -45,7 +49,7 @@ impl LocatedValue {
         Ok(Secret::new(text))
     }
 
-    /// One secret, or a list of at most `most`.
+    /// Reads one secret, or a list of at most `most`.
     pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<Secret>> {
         let given = match &self.raw {
             Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
@@ -64,12 +68,12 @@ impl LocatedValue {
         }
     }
 
-    /// A secret that is a valid header value.
+    /// Reads a secret that is a valid header value.
     pub(super) fn header_secret(&self, env: &Environment) -> ValueResult<Secret> {
         header_value(self.secret(env, 1)?)
     }
 
-    /// Header names with secret values.
+    /// Reads header names with secret values.
     pub(super) fn headers(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
         let entries = self.table("headers", "write { \"x-name\" = \"value\" }")?;
         collect(entries.iter().map(|entry| {
@@ -126,7 +130,7 @@ fn header_value(value: Secret) -> ValueResult<Secret> {
     }
 }
 
-/// A secret text. `Debug` and `Display` print dots.
+/// A secret string. Its `Debug` output is a single `…`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -136,7 +140,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The settings of the core that follow from a config.
+//! Core settings that follow from a config.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use baton_core::rewrite::notes::NoteSearch;
 use baton_core::tools::{OurTools, ToolSettings};
 
 impl Config {
-    /// Our tools, as requests are offered them.
+    /// Returns baton's tools, as requests offer them.
     pub fn tools(&self) -> OurTools {
         OurTools::new(&ToolSettings {
             description: self.handoff.description.as_deref(),
@@ -20,7 +20,7 @@ impl Config {
         })
     }
 
-    /// How what was cut is searched.
+    /// Returns the settings for searching the removed history.
     pub fn recall_settings(&self, redactor: Redactor) -> RecallIndexSettings {
         RecallIndexSettings {
             tags: self.handoff.preamble_tags.clone(),
@@ -28,7 +28,7 @@ impl Config {
         }
     }
 
-    /// What is put behind a carry-over prompt.
+    /// Returns the settings for appending missing information to a carry-over prompt.
     pub fn carry_policy(&self) -> CarryPolicy {
         CarryPolicy {
             scope: self.handoff.append_missing,
@@ -36,7 +36,7 @@ impl Config {
         }
     }
 
-    /// How commands and their notes are recognised in a transcript.
+    /// Returns how commands and their notes are recognized in a transcript.
     pub fn note_search(&self) -> NoteSearch<'_> {
         NoteSearch {
             prefix: &self.commands.prefix,
@@ -44,7 +44,9 @@ impl Config {
         }
     }
 
-    /// What plans of requests depend on, with what a process knows besides.
+    /// Returns the settings of request planning.
+    ///
+    /// The arguments are the parts that the process knows and the config does not.
     pub fn policy<'a>(
         &'a self,
         tools: &'a OurTools,
@@ -64,10 +66,11 @@ impl Config {
         }
     }
 
-    /// The texts that ask a model for a draft: the built-in ones, or in their place the files of `draft.prompts_dir`.
+    /// Returns the prompts that ask a model for a draft: the built-in ones, or the files of
+    /// `draft.prompts_dir`.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn prompts(&self) -> io::Result<Prompts> {
         let Some(dir) = &self.draft.prompts_dir else {
             return Ok(Prompts::default());
@@ -76,6 +79,8 @@ impl Config {
             let file = dir.join(name);
             match std::fs::read_to_string(&file) {
                 Ok(text) => Ok(Some(text)),
+                // A missing file means the built-in prompt. A missing directory is an error: the path is
+                // probably wrong.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => Ok(None),
                 Err(error) => {
                     let why = format!("{}: {error}", file.display());

@@ -1,51 +1,52 @@
-//! The address of the store's server: `store.url`, checked.
+//! The address of a store server: `store.url`, checked.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
-/// The port of a Sentinel where the URL has none.
+/// Default port of a Sentinel.
 const SENTINEL_PORT: &str = ":26379";
 
-/// The error of what the crate cannot read. Its own error may quote the URL.
+/// Error for anything that the `redis` crate cannot parse. The crate's error may quote the URL, which may
+/// hold a password.
 const UNREADABLE: AddressError = "the URL has no readable login, host, port or database";
 
-/// How the primary is found.
+/// How the primary server is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// The server at the address is the primary.
     Single,
-    /// The Sentinels at these addresses know the primary, by the name of its group.
+    /// The Sentinels at these addresses name the primary of a group.
     Sentinel {
-        /// The name that the Sentinels know it by.
+        /// Name of the group, as configured in the Sentinels.
         group: String,
     },
-    /// Servers at the addresses are nodes of a cluster. All records of a store are in one slot.
+    /// The addresses are nodes of a cluster. All records of a store share one slot.
     Cluster,
 }
 
-/// The servers, and how to log in. Never shown with its password.
+/// The servers and the login. Never printed with its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreAddress {
-    /// How the primary is found.
+    /// How the primary server is found.
     pub topology: Topology,
-    /// Host and port of each server; at least one.
+    /// Host and port of each server. Never empty.
     pub servers: Vec<(String, u16)>,
-    /// Whether connections are encrypted.
+    /// Whether connections use TLS.
     pub tls: bool,
-    /// ACL user; `None`: the default one.
+    /// ACL user. `None` means the default user.
     pub user: Option<String>,
-    /// Password; `None`: no login.
+    /// Password. `None` means no login.
     pub password: Option<String>,
-    /// Number of the database.
+    /// Database number.
     pub db: i64,
 }
 
-/// The error of a URL.
+/// Error of a URL. Static, so it cannot quote the URL.
 pub(crate) type AddressError = &'static str;
 
-/// The schemes, with what they mean: topology, TLS.
+/// Schemes, each with its topology and whether it uses TLS.
 const SCHEMES: &[(&str, Scheme, bool)] = &[
     ("redis", Scheme::Single, false),
     ("rediss", Scheme::Single, true),
@@ -65,12 +66,13 @@ enum Scheme {
 }
 
 impl StoreAddress {
-    /// Reads `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/PATH]`. The path is the number of the database, and with
-    /// Sentinels the name of the group. What is not a letter, a digit, or one of `-._~` in user and password is
-    /// percent-encoded.
+    /// Parses `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/PATH]`.
+    ///
+    /// The path is the database number, or the group name for Sentinels. In user and password, every
+    /// character other than letters, digits and `-._~` is percent-encoded.
     ///
     /// # Errors
-    /// The text is no such URL. The error quotes none of it.
+    /// Returns an error if the URL is invalid. The error never quotes the URL.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -83,6 +85,7 @@ impl StoreAddress {
             return Err("nothing follows the path");
         }
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // The last `@` ends the login. A host cannot contain one, while a password might.
         let (login, hosts) = place.split_at(place.rfind('@').map_or(0, |at| at + 1));
         let db = match scheme {
             Scheme::Single => path,
@@ -92,7 +95,7 @@ impl StoreAddress {
         let mut settings = RedisConnectionInfo::default();
         for host in hosts.split(',') {
             let port = match scheme {
-                // No colon begins a port, which follows the bracket of an IPv6 address.
+                // No colon follows the bracket of an IPv6 address, so there is no port.
                 Scheme::Sentinel if host.rfind(':') <= host.rfind(']') => SENTINEL_PORT,
                 _ => "",
             };
@@ -136,7 +139,7 @@ impl StoreAddress {
     }
 }
 
-/// Without user and password.
+/// Formats the address without user and password.
 impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secure = if self.tls { "s" } else { "" };

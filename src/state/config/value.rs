@@ -1,4 +1,4 @@
-//! Readers: each converts one raw value to a checked one, or reports what is wrong with it.
+//! Readers: each converts a raw value to a checked one, or reports why the value is invalid.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use super::problem::{KeyOrigin, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_value};
 
-/// The error of a value, and how to fix it.
+/// The error of a value, with a suggested fix.
 #[derive(Debug)]
 pub(super) struct ValueError {
     pub(super) message: String,
     pub(super) help: String,
-    /// The position inside a list or table.
+    /// Position inside a list or table.
     pub(super) at: Option<KeyOrigin>,
 }
 
-/// A reader's result: the value, or all complaints about it.
+/// Result of a reader: the value, or all complaints about it.
 pub(super) type ValueResult<T> = Result<T, Vec<ValueError>>;
 
 pub(super) fn value_error<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
@@ -28,7 +28,7 @@ pub(super) fn value_error<T>(message: impl Into<String>, help: impl Into<String>
 }
 
 impl LocatedValue {
-    /// Text, not empty.
+    /// Reads a string that is not empty.
     pub(super) fn text(&self) -> ValueResult<String> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text.trim().is_empty() => {
@@ -42,13 +42,15 @@ impl LocatedValue {
         }
     }
 
-    /// The prefix of chat commands: visible ASCII that JSON does not escape, or nothing.
+    /// Reads the prefix of chat commands: visible ASCII that JSON does not escape, or an empty string.
     pub(super) fn prefix(&self) -> ValueResult<String> {
         const MAX_PREFIX_BYTES: usize = 8;
         let given = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
             _ => return self.text(),
         };
+        // Commands are found by their bytes in the request body, so the prefix must look the same inside a
+        // JSON string.
         let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
         match given.len() <= MAX_PREFIX_BYTES && given.chars().all(fits) {
             true => Ok(given),
@@ -61,7 +63,7 @@ impl LocatedValue {
         }
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(super) fn flag(&self) -> ValueResult<bool> {
         match &self.raw {
             Raw::Flag(flag) => Ok(*flag),
@@ -74,7 +76,7 @@ impl LocatedValue {
         }
     }
 
-    /// A whole number from `min` to `max`.
+    /// Reads a whole number from `min` to `max`.
     pub(super) fn count<T>(&self, min: T, max: T) -> ValueResult<T>
     where
         T: Copy + PartialOrd + FromStr + std::fmt::Display,
@@ -86,12 +88,12 @@ impl LocatedValue {
         }
     }
 
-    /// Seconds from `min` to `max`, fractions allowed.
+    /// Reads seconds from `min` to `max`, including fractions.
     pub(super) fn secs(&self, min: f64, max: f64) -> ValueResult<Duration> {
         self.amount(min, max, "seconds").map(Duration::from_secs_f64)
     }
 
-    /// Days from `min` to `max`, fractions allowed.
+    /// Reads days from `min` to `max`, including fractions.
     pub(super) fn days(&self, min: f64, max: f64) -> ValueResult<Duration> {
         const DAY: f64 = 24.0 * 60.0 * 60.0;
         let days = self.amount(min, max, "days")?;
@@ -109,17 +111,17 @@ impl LocatedValue {
         }
     }
 
-    /// Days up to `max`; 0 is never.
+    /// Reads days up to `max`. 0 means never, and returns `None`.
     pub(super) fn days_or_never(&self, max: f64) -> ValueResult<Option<Duration>> {
         Ok(Some(self.days(0.0, max)?).filter(|days| !days.is_zero()))
     }
 
-    /// Whole hours from `min` to `max`.
+    /// Reads whole hours from `min` to `max`.
     pub(super) fn hours(&self, min: u64, max: u64) -> ValueResult<Duration> {
         Ok(Duration::from_secs(self.count(min, max)? * 3600))
     }
 
-    /// A share, from 0 to 1.
+    /// Reads a share from 0 to 1.
     pub(super) fn share(&self) -> ValueResult<f64> {
         let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
         match self.number(help)?.parse::<f64>() {
@@ -128,7 +130,7 @@ impl LocatedValue {
         }
     }
 
-    /// `"break-even"` as `None`, or the number that `read` accepts.
+    /// Reads `"break-even"` as `None`, or a number with `read`.
     pub(super) fn pays_or<T>(&self, read: impl FnOnce(&Self) -> ValueResult<T>) -> ValueResult<Option<T>> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text == "break-even" => Ok(None),
@@ -140,7 +142,7 @@ impl LocatedValue {
         }
     }
 
-    /// Prefixes of model names, each with a number of tokens from 1 to `max`.
+    /// Reads prefixes of model names, each with a number of tokens from 1 to `max`.
     pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let entries = self.table("models", "write { \"model-name\" = 131072 }")?;
         collect(entries.iter().map(|entry| {
@@ -152,7 +154,7 @@ impl LocatedValue {
         }))
     }
 
-    /// Digits without the underscores that TOML allows.
+    /// Returns the digits of a number, without the underscores that TOML allows.
     fn number(&self, help: &str) -> ValueResult<String> {
         match &self.raw {
             Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
@@ -160,7 +162,7 @@ impl LocatedValue {
         }
     }
 
-    /// One of a fixed set of words.
+    /// Reads one of a fixed set of words.
     pub(super) fn choice<T: Copy, const N: usize>(
         &self,
         all: [T; N],
@@ -178,7 +180,7 @@ impl LocatedValue {
         value_error(format!("{text:?} is not known here"), help)
     }
 
-    /// A path; `~/` expands to the home directory.
+    /// Reads a path. `~/` expands to the home directory.
     pub(super) fn path(&self, env: &Environment) -> ValueResult<PathBuf> {
         let text = self.text()?;
         match (text.strip_prefix("~/"), env.get("HOME")) {
@@ -187,7 +189,7 @@ impl LocatedValue {
         }
     }
 
-    /// A path to an existing file.
+    /// Reads the path of an existing file.
     pub(super) fn file(&self, env: &Environment) -> ValueResult<PathBuf> {
         let path = self.path(env)?;
         if path.is_file() {
@@ -199,7 +201,7 @@ impl LocatedValue {
         )
     }
 
-    /// The prefix of a store's keys.
+    /// Reads the prefix of the store's keys.
     pub(super) fn key_prefix(&self) -> ValueResult<String> {
         let prefix = self.text()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -212,7 +214,7 @@ impl LocatedValue {
         }
     }
 
-    /// Texts of at least `min` characters.
+    /// Reads strings of at least `min` characters.
     pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
         let items = self.list("texts", "write [\"one\", \"two\"]")?;
         collect(items.iter().map(|item| {
@@ -229,7 +231,7 @@ impl LocatedValue {
         }))
     }
 
-    /// Regular expressions.
+    /// Reads regular expressions, none of which may match the empty string.
     pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
         let items = self.list("texts", "write ['one', 'two']")?;
         collect(items.iter().map(|item| {
@@ -248,7 +250,7 @@ impl LocatedValue {
         }))
     }
 
-    /// The value, with unquoted text parsed as TOML: for lists and tables.
+    /// Returns the value, with an unquoted string parsed as TOML. Lists and tables in variables need this.
     pub(super) fn structured(&self) -> ValueResult<LocatedValue> {
         match &self.raw {
             Raw::Word(text) => read_value(text, &self.origin).or_else(|message| {
@@ -261,7 +263,7 @@ impl LocatedValue {
         }
     }
 
-    /// The items of a list. `what`: what they are.
+    /// Returns the items of a list. `what` names them in the error message.
     pub(super) fn list(&self, what: &str, help: &str) -> ValueResult<Vec<LocatedValue>> {
         match self.structured()?.raw {
             Raw::List(items) => Ok(items),
@@ -269,7 +271,7 @@ impl LocatedValue {
         }
     }
 
-    /// The entries of a table. `what`: what they are.
+    /// Returns the entries of a table. `what` names them in the error message.
     pub(super) fn table(&self, what: &str, help: &str) -> ValueResult<Vec<RawEntry>> {
         match self.structured()?.raw {
             Raw::Table(entries) => Ok(entries),
@@ -288,7 +290,7 @@ impl LocatedValue {
     }
 }
 
-/// All values, or all complaints with their positions.
+/// Collects all values, or all complaints with their positions.
 pub(super) fn collect<'a, T>(
     items: impl Iterator<Item = (&'a KeyOrigin, ValueResult<T>)>,
 ) -> ValueResult<Vec<T>> {

@@ -1,4 +1,4 @@
-//! Commands in the chat, drafts, and the search of what was cut.
+//! Keys for chat commands, drafts, and the search in removed history.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,58 +42,60 @@ pub(super) const RECALL: KeySection = KeySection {
     ],
 };
 
-/// Commands in the chat.
+/// Settings of chat commands.
 #[derive(Debug, Clone, Default)]
 pub struct ChatCommandPolicy {
-    /// The prefix of chat commands; empty: there are none.
+    /// Prefix of chat commands. If empty, chat commands are off.
     pub prefix: String,
 }
 
-/// How drafts are made: documents of a conversation that baton writes.
+/// Settings of drafts: documents about a conversation that baton writes.
 #[derive(Debug, Clone, Default)]
 pub struct DraftPolicy {
-    /// The repository whose state a draft describes.
+    /// Repository whose state a draft describes.
     pub git_dir: Option<PathBuf>,
-    /// Further words that make a sentence a constraint.
+    /// Additional words that make a sentence a constraint.
     pub markers: Vec<String>,
-    /// Tokens of a draft that is composed without a model, estimated.
+    /// Maximum size of a draft composed without a model, in estimated tokens.
     pub facts_tokens: usize,
-    /// Tokens of what a model is shown that writes one, estimated.
+    /// Maximum size of the excerpt shown to the model that writes a draft, in estimated tokens.
     pub bundle_tokens: usize,
-    /// How one is made unless a request says otherwise.
+    /// Method used unless a request chooses another.
     pub method: DraftMethod,
-    /// The model that writes one, of the same upstream; `None`: the conversation's own.
+    /// Model that writes drafts, from the same upstream. `None` uses the conversation's model.
     pub model: Option<String>,
-    /// Most tokens of output of the request for one.
+    /// Maximum output tokens of a draft request.
     pub max_tokens: u64,
-    /// Longest time to make one.
+    /// Maximum time to make a draft.
     pub timeout: Duration,
-    /// Directory with texts in place of the built-in prompts.
+    /// Directory with replacements for the built-in prompts.
     pub prompts_dir: Option<PathBuf>,
-    /// How long one waits for a user's approval.
+    /// How long a draft waits for the user's approval.
     pub expires: Duration,
-    /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
+    /// Patterns of files whose contents are never quoted, in addition to those recognized by name.
     pub secret_files: Vec<String>,
 }
 
 impl DraftPolicy {
-    /// What a draft costs.
+    /// Returns the cost model of a draft made with these settings.
     pub fn cost(&self) -> DraftCost {
         let selection = self.bundle_tokens as u64;
         match (self.method, &self.model) {
             (DraftMethod::Local, _) => DraftCost::Nothing,
+            // A bundle, or another model, cannot use the conversation's provider cache: it pays for the
+            // excerpt.
             (DraftMethod::Bundle, _) | (_, Some(_)) => DraftCost::Selection(selection),
             (DraftMethod::Oneshot, None) => DraftCost::Cheapest(selection),
         }
     }
 }
 
-/// The tool that searches what was cut.
+/// Settings of the tool that searches the removed history.
 #[derive(Debug, Clone, Default)]
 pub struct RecallPolicy {
-    /// Whether conversations get it at their next handoff.
+    /// Whether conversations get the tool at their next handoff.
     pub enabled: bool,
-    /// How many calls are answered in one agent request.
+    /// Maximum number of calls answered within one agent request.
     pub per_turn: u32,
 }
 

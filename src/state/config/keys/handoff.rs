@@ -1,4 +1,4 @@
-//! When and how handoffs happen, and documents of them.
+//! Keys for handoffs and their documents.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::nudge::{NudgeWording, Thresholds, Windows};
 use baton_core::plan::FreeCutPolicy;
 
-/// Most seal keys: a prompt under an unknown seal is hashed with each of them.
+/// Maximum number of seal keys: a prompt under an unknown seal is hashed with each of them.
 const MOST_KEYS: usize = 16;
 
 /// Minimum length of a seal key: the output size of HMAC-SHA256.
 const SEAL_KEY_CHARS: usize = 32;
 
-/// Minimum length of a preamble tag: one or two letters would match a user's own words.
+/// Minimum length of a preamble tag: one or two letters would match the user's own words.
 const TAG_CHARS: usize = 3;
 
-/// More tokens than any model takes.
+/// Upper bound for token counts, larger than any model's window.
 const TOKENS: u64 = 1 << 30;
 
 #[rustfmt::skip]
@@ -80,7 +80,7 @@ pub(super) const HANDOFF: KeySection = KeySection {
 };
 
 impl LocatedValue {
-    /// Routes after handoffs: a list of tables.
+    /// Reads the routes after handoffs: a list of tables.
     fn routes(&self) -> ValueResult<Vec<HandoffRoute>> {
         let help = "write [{ from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }]";
         let tables = self.list("routes", help)?;
@@ -116,65 +116,69 @@ impl LocatedValue {
     }
 }
 
-/// Handoff settings; `config/baton.toml` describes each key.
+/// Handoff settings. `config/baton.toml` describes each key.
 #[derive(Debug, Clone, Default)]
 pub struct HandoffPolicy {
     /// Whether the next leg continues the same response.
     pub mode: HandoffMode,
-    /// Whether the tool is offered.
+    /// Which requests are offered the tool.
     pub inject: InjectPolicy,
-    /// The text that is written into the agent's transcript.
+    /// How much of a handoff is written into the agent's transcript.
     pub transcript: TranscriptDetail,
-    /// Whether the harness's preamble is kept at a cut.
+    /// Whether a cut keeps the harness's preamble.
     pub preamble: PreambleMode,
     /// Opening tags that identify a preamble.
     pub preamble_tags: Vec<String>,
-    /// Replaces the built-in description of the tool.
+    /// Replacement for the tool's built-in description.
     pub description: Option<String>,
     /// Maximum number of legs for one agent request.
     pub max_chain: u32,
-    /// `seal_key`: the seal keys shared by replicas, the one that makes seals first; none: generated at first start in the
-    /// state directory.
+    /// Seal keys shared by replicas. The first one creates seals.
+    ///
+    /// If empty, a key is generated in the state directory at the first start.
     pub seal_keys: Vec<Secret>,
-    /// `seal_key_dir`: the directory with the files of the seal keys; `None`: the state directory.
+    /// Directory of the seal key files. `None` means the state directory.
     pub seal_key_dir: Option<PathBuf>,
-    /// Time without output after which a keep-alive is sent.
+    /// Time without output before a keep-alive is sent.
     pub keepalive: Duration,
-    /// Maximum retries of a later leg.
+    /// Maximum attempts to repeat a later leg.
     pub retries: u32,
     /// When the model is notified that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
-    /// Whether the model is notified where a usage limit of the provider's is near.
+    /// Whether the model is notified when one of the provider's usage limits is near.
     pub nudge_limit: bool,
-    /// Whether the notice of a long context says how long it is.
+    /// Whether the notice of a long context states its length.
     pub nudge_wording: NudgeWording,
-    /// Other thresholds for subagents.
+    /// Thresholds for subagents.
     pub subagents: SubagentThresholds,
-    /// Windows of models.
+    /// Context windows of models.
     pub windows: Windows,
-    /// The directory for the prompts of automatic handoffs.
+    /// Directory where prompts of automatic handoffs are saved.
     pub save_dir: Option<PathBuf>,
-    /// What is put behind a carry-over prompt where the prompt lacks it.
+    /// Which missing information is appended to a carry-over prompt.
     pub append_missing: CarryScope,
-    /// Tokens of it.
+    /// Maximum tokens appended to a carry-over prompt.
     pub append_tokens: usize,
-    /// Which drafts wait for a user's approval.
+    /// Which drafts wait for the user's approval.
     pub review: ReviewPolicy,
-    /// Whether a conversation is cut where that costs nothing.
+    /// Whether a conversation is cut when the cut costs nothing.
     pub when_cache_cold: FreeCutPolicy,
-    /// The models that requests go to after a handoff; the first that matches counts.
+    /// Models for requests after a handoff. The first matching route wins.
     pub routes: Vec<HandoffRoute>,
-    /// How long the provider's cache lives; `None`: as the provider's rules say.
+    /// Lifetime of the provider's cache. `None` uses the provider's documented rules.
     pub cache_lifetime: Option<Duration>,
 }
 
 impl HandoffPolicy {
-    /// Whether no request gets the tool. A chain of one leg is the first leg alone: a handoff would have none to continue in.
+    /// Whether handoffs are impossible, so that no request gets the tool.
+    ///
+    /// With `max_chain` below 2 only the first leg is allowed, and a handoff would have no leg to continue
+    /// in.
     pub fn is_off(&self) -> bool {
         self.inject == InjectPolicy::Never || self.max_chain < 2
     }
 
-    /// The thresholds of an agent, or of a subagent.
+    /// Returns the thresholds that apply to an agent or to a subagent.
     pub fn thresholds_of(&self, subagent: bool) -> Thresholds {
         if !subagent {
             return self.thresholds;
@@ -186,24 +190,25 @@ impl HandoffPolicy {
                 .nudge_tokens
                 .unwrap_or(self.thresholds.nudge_tokens),
             auto_at: self.subagents.auto_at.unwrap_or(self.thresholds.auto_at),
+            // A subagent's own `nudge_at` is a number, which replaces "break-even" as well.
             nudge_pays: self.thresholds.nudge_pays && self.subagents.nudge_at.is_none(),
         }
     }
 }
 
-/// `handoff.routes`: the model that requests go to after a handoff.
+/// Route to another model after a handoff, from `handoff.routes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HandoffRoute {
-    /// The requested model; with a `*` at its end, how its name begins.
+    /// Requested model. A trailing `*` matches any name with this prefix.
     pub from: String,
-    /// A word of the handoff's reason, case ignored; `None`: any reason, or none.
+    /// Word that the handoff's reason must contain, ignoring case. `None` matches any reason, or none.
     pub reason: Option<String>,
-    /// The model in its place: of the same wire.
+    /// Model that replaces it, of the same wire.
     pub to: String,
 }
 
 impl HandoffRoute {
-    /// Whether a handoff for this reason, from requests to this model, takes it.
+    /// Whether this route applies to a handoff with this reason in a conversation with this model.
     pub fn matches(&self, model: &str, reason: Option<&str>) -> bool {
         let is_from = match self.from.strip_suffix('*') {
             Some(beginning) => model.starts_with(beginning),
@@ -217,7 +222,7 @@ impl HandoffRoute {
     }
 }
 
-/// Thresholds of subagents, where they differ.
+/// Thresholds for subagents. `None` means the same threshold as for agents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SubagentThresholds {
     /// `handoff.subagent_nudge_at`
@@ -232,7 +237,7 @@ baton_core::named! {
     /// `handoff.mode`
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum HandoffMode {
-        /// The next leg's answer continues the same response.
+        /// The next leg's output continues the same response.
         #[default]
         Continue = "continue",
         /// The response ends after the sentinel.
@@ -244,14 +249,14 @@ baton_core::named! {
     /// `handoff.inject`
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum InjectPolicy {
-        /// Requests of agent loops get the tool, unless the agent has one that starts a new context.
+        /// Requests of agent loops get the tool, unless the agent has a tool that starts a new context.
         #[default]
         Auto = "auto",
-        /// Requests of agents that have such a tool get baton's, too.
+        /// Requests of agent loops get the tool even if the agent has such a tool.
         Always = "always",
-        /// No request gets it.
+        /// No request gets the tool.
         Never = "never",
-        /// Nothing is changed at all; what would have been done is noted.
+        /// Shadow mode: requests stay unchanged, and baton only records the changes that it would have made.
         Shadow = "shadow",
     }
 }
@@ -263,7 +268,7 @@ baton_core::named! {
         /// Opening line, prompt, and closing line with the seal.
         #[default]
         Full = "full",
-        /// The opening line and the line for people.
+        /// Opening line, and the line for users.
         Sentinel = "sentinel",
     }
 }
@@ -272,33 +277,34 @@ baton_core::named! {
     /// `handoff.preamble`
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum PreambleMode {
-        /// Kept in front of the prompt.
+        /// The preamble stays before the prompt.
         #[default]
         Keep = "keep",
-        /// Removed like the rest.
+        /// The preamble is removed with the rest of the history.
         Drop = "drop",
     }
 }
 
-/// Documents of handoffs.
+/// Settings of handoff documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentPolicy {
-    /// Whether any is written.
+    /// Whether documents are written.
     pub enabled: bool,
     /// Whether a session of `baton run` leaves a handoff when its agent exits.
     pub at_exit: bool,
-    /// The directory; `None`: `handoffs` in the state directory.
+    /// Directory of the documents. `None` means `handoffs` in the state directory.
     pub dir: Option<PathBuf>,
-    /// The repository of sessions that name no directory: a document states its branch, commit and uncommitted files.
+    /// Repository for sessions that name no directory. A document states its branch, commit and uncommitted
+    /// files.
     pub git_dir: Option<PathBuf>,
-    /// The topic of documents; `None`: the session.
+    /// Topic of documents. `None` uses the session.
     pub topic: Option<String>,
-    /// Patterns of files that hold a verification or a review.
+    /// Patterns of files that contain a verification or a review.
     pub verdict_paths: Vec<String>,
-    /// Age from which a superseded document is archived; `None`: never.
+    /// Age at which a superseded document is archived. `None` means never.
     pub archive_after: Option<Duration>,
-    /// Handoff files in a session's directory; the oldest beyond them are archived.
+    /// Maximum number of handoff files in a session's directory. The oldest ones beyond it are archived.
     pub keep_files: usize,
-    /// Words by which a sentence of the model's is an assumption.
+    /// Words that mark a model's sentence as an assumption.
     pub assumption_words: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What is copied of the traffic.
+//! Keys for the journal.
 
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ pub(super) const JOURNAL: KeySection = KeySection {
     ],
 };
 
-/// Journal settings; `config/baton.toml` describes each key.
+/// Journal settings. `config/baton.toml` describes each key.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    /// Whether the journal is kept.
+    /// Whether the journal records traffic.
     pub enabled: bool,
     /// Maximum bytes of the file and its write-ahead log.
     pub max_bytes: u64,
     /// How long an exchange is kept.
     pub max_age: Duration,
-    /// Regular expressions of texts to be redacted.
+    /// Regular expressions of strings to redact.
     pub redact: Vec<String>,
-    /// The proxy's own keys, tokens and header values from the rest of the config, also redacted.
+    /// The proxy's keys, tokens and header values from the rest of the config. They are redacted as well.
     pub secrets: Vec<Secret>,
     /// Maximum bytes waiting to be written.
     pub queue_bytes: usize,
-    /// Maximum bytes kept of one answer.
+    /// Maximum bytes recorded of one response.
     pub response_bytes: usize,
-    /// Maximum bytes of its caches. Not a key: its share of `limits.cache_bytes`.
+    /// Maximum bytes of the journal's caches. Not a key: a fixed share of `limits.cache_bytes`.
     pub cache_bytes: usize,
 }

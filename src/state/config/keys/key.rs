@@ -1,29 +1,31 @@
-//! A row of the table of keys: one key of the config.
+//! Config keys as rows of a table.
 
 use crate::config::Config;
 use crate::config::raw::{Environment, LocatedValue};
 use crate::config::value::ValueResult;
 
-/// A key of a `C`. Its default and its description are in `config/baton.toml`; its range is that of its reader.
+/// A key that sets part of a `C`.
+///
+/// Its default and its description are in `config/baton.toml`. The reader checks its range.
 pub(in crate::config) trait ConfigKey<C>: Sync {
     fn name(&self) -> &'static str;
-    /// Whether it has no default. Such keys are commented out in the documented default.
+    /// Whether the key has no default. Such keys are commented out in the documented default.
     fn is_optional(&self) -> bool {
         false
     }
-    /// Whether a change holds only after a restart.
+    /// Whether a change takes effect only after a restart.
     fn needs_restart(&self) -> bool {
         false
     }
     /// Checks a value and stores it in the config.
     fn read(&self, config: &mut C, value: &LocatedValue, env: &Environment) -> ValueResult<()>;
-    /// Takes the value over from the running config. Returns whether it differed.
+    /// Copies the running value into the new config. Returns whether the two differed.
     fn keep(&self, _running: &mut C, _new: &mut C) -> bool {
         false
     }
 }
 
-/// A section that occurs once.
+/// A section that occurs at most once.
 pub(in crate::config) struct KeySection {
     pub(in crate::config) name: &'static str,
     pub(in crate::config) keys: &'static [&'static dyn ConfigKey<Config>],
@@ -32,15 +34,15 @@ pub(in crate::config) struct KeySection {
 /// Minimum length of a client key: short enough to be typed, too long to be guessed over a network.
 pub(super) const TOKEN_CHARS: usize = 16;
 
-/// Shorter patterns would fit most files.
+/// Minimum length of a file pattern: shorter ones would match most files.
 pub(super) const PATTERN_CHARS: usize = 3;
 
-/// Shorter words would match most sentences.
+/// Minimum length of a marker word: shorter ones would match most sentences.
 pub(super) const MARKER_CHARS: usize = 3;
 
 type Reader<T> = fn(&LocatedValue, &Environment) -> ValueResult<T>;
 
-/// A key that is one field.
+/// A key that sets one field.
 pub(super) struct FieldKey<C, T> {
     name: &'static str,
     is_optional: bool,
@@ -49,7 +51,7 @@ pub(super) struct FieldKey<C, T> {
     read: Reader<T>,
 }
 
-/// A key of the config.
+/// Creates a key that sets one field of [`Config`].
 pub(super) const fn key<T>(
     name: &'static str,
     field: fn(&mut Config) -> &mut T,
@@ -58,7 +60,7 @@ pub(super) const fn key<T>(
     row(name, field, read)
 }
 
-/// A key of an upstream or of a client.
+/// Creates a key that sets one field of a `C`, such as an upstream or a client.
 pub(super) const fn row<C, T>(
     name: &'static str,
     field: fn(&mut C) -> &mut T,
@@ -74,13 +76,14 @@ pub(super) const fn row<C, T>(
 }
 
 impl<C, T> FieldKey<C, T> {
-    /// The key has no default.
+    /// Marks the key as having no default.
     pub(super) const fn optional(mut self) -> Self {
         self.is_optional = true;
         self
     }
 
-    /// The key belongs to what is opened, bound or started once.
+    /// Marks the key as read only at start, because it configures a file, listener or task that is opened
+    /// once.
     pub(super) const fn restart(mut self) -> Self {
         self.needs_restart = true;
         self
@@ -113,7 +116,7 @@ impl<C, T: Clone + PartialEq> ConfigKey<C> for FieldKey<C, T> {
     }
 }
 
-/// A key that concerns several fields.
+/// A key that sets several fields.
 pub(super) struct WideKey(&'static str, ReadInto);
 
 type ReadInto = fn(&mut Config, &LocatedValue) -> ValueResult<()>;

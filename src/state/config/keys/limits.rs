@@ -1,4 +1,4 @@
-//! Limits.
+//! Keys for limits.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ pub(super) const LIMITS: KeySection = KeySection {
     ],
 };
 
-/// Idle connections kept for each upstream: the usual number of agents working at the same time.
+/// Maximum idle connections kept for each upstream: the usual number of agents working at the same time.
 pub(super) const UPSTREAM_IDLE: usize = 64;
 
-/// Limits; `config/baton.toml` gives the reason of each.
+/// Limits. `config/baton.toml` gives the reason for each.
 #[derive(Debug, Clone, Default)]
 pub struct LimitConfig {
     /// Maximum bytes of a decompressed request body.
     pub body_bytes: usize,
-    /// Maximum bytes of all request bodies in memory (compressed and decompressed) and of answers that are buffered.
+    /// Maximum bytes of all request bodies in memory (compressed and decompressed) and of buffered responses.
     pub bodies_bytes: usize,
-    /// Minimum bytes per second of a request body; 0: any progress at all.
+    /// Minimum bytes per second of a request body. 0 accepts any progress.
     pub body_rate: usize,
     /// Maximum bytes of a header block.
     pub header_bytes: usize,
@@ -39,35 +39,46 @@ pub struct LimitConfig {
     pub frame_bytes: usize,
     /// Maximum bytes of a hidden call's arguments.
     pub tool_arguments_bytes: usize,
-    /// Maximum bytes of request bodies kept in memory while responses stream; more are spilled to disk.
+    /// Maximum bytes of request bodies kept in memory while responses stream. Further bodies are spilled to
+    /// disk.
     pub request_buffer_bytes: usize,
-    /// Maximum bytes cached in front of the databases: half of it prompts, a quarter conversations, a quarter the journal's hashes.
+    /// Maximum bytes cached for the databases.
+    ///
+    /// Half is for prompts, a quarter for conversations, and a quarter for the journal's hashes.
     pub cache_bytes: usize,
     /// Maximum concurrent exchanges.
     pub max_concurrent_requests: usize,
     /// Maximum concurrent connections of agents.
     pub max_connections: usize,
-    /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
+    /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered if file descriptors
+    /// are scarce.
     pub upstream_idle: usize,
-    /// Waits for agents that no key sets.
+    /// Timeouts toward agents, which no key sets.
     pub waits: AgentWaits,
 }
 
-/// How long the listener waits for agents.
+/// Timeouts toward agents.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentWaits {
-    /// Time in which a request gets a place among `max_concurrent_requests`. It is held for as long as agents wait for a slow provider: one that is
-    /// refused comes again at once.
+    /// Maximum wait for a concurrency slot under `max_concurrent_requests`.
+    ///
+    /// It is as long as agents wait for a slow provider, because a refused agent would retry at once.
     pub place: Duration,
-    /// Time in which a body gets room under `bodies_bytes`: agents wait for minutes, but one that is refused can say so.
+    /// Maximum wait for body memory under `bodies_bytes`.
+    ///
+    /// Agents would wait for minutes, but a refusal tells them the reason.
     pub room: Duration,
-    /// Time over which the rate of a body is measured, so that a short gap does not count.
+    /// Window over which a body's rate is measured, so that a short gap does not count.
     pub rate_window: Duration,
-    /// How long after an answer's end was handed to its connection the agent counts as having read it. Until then the same
-    /// request is a repeated one: agents retry within seconds. Zero: at once.
+    /// Time between handing a response's last bytes to the connection and treating the response as read.
+    ///
+    /// An identical request within this time counts as a repeat, since agents retry within seconds. Zero
+    /// treats every response as read at once.
     pub unread: Duration,
-    /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
-    /// ever. A user may have suspended it for a while.
+    /// Maximum time that an agent may read nothing of its response.
+    ///
+    /// Without it a stalled agent would hold its permit for ever. It is long because a user may have
+    /// suspended the agent for a while.
     pub stalled: Duration,
 }
 

@@ -1,10 +1,10 @@
-//! What is logged, traced and priced.
+//! Keys for logs, traces and prices.
 
 use std::path::PathBuf;
 
 use super::key::{KeySection, key};
 
-/// The levels of the log.
+/// Log levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[rustfmt::skip]
@@ -33,27 +33,27 @@ pub(super) const BILL: KeySection = KeySection {
     ],
 };
 
-/// Logging.
+/// Log settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The level, as it is written.
+    /// Log level as configured.
     pub level: &'static str,
-    /// Whether lines are JSON.
+    /// Whether log lines are JSON.
     pub json: bool,
     /// Whether rewritten requests are logged.
     pub requests: bool,
 }
 
-/// Traces.
+/// Trace settings.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
-    /// Base URL of an OTLP/HTTP collector; `None`: no traces.
+    /// Base URL of an OTLP/HTTP collector. `None` turns traces off.
     pub otlp_endpoint: Option<String>,
 }
 
 /// Settings of the bill.
 #[derive(Debug, Clone, Default)]
 pub struct Bill {
-    /// A price table in place of the embedded one.
+    /// File of a price table that replaces the embedded one.
     pub prices: Option<PathBuf>,
 }

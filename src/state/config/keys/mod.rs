@@ -1,5 +1,6 @@
-//! The table of config keys: a row for each, next to the struct whose field it sets. The file, the environment, the flags,
-//! a reload and the test of the documented default all use this table.
+//! The table of config keys: a row for each key, next to the struct whose field it sets.
+//!
+//! The file, the environment, the flags, a reload and the test of the documented default all use this table.
 
 mod draft;
 mod handoff;
@@ -47,7 +48,7 @@ pub(super) const SECTIONS: &[KeySection] = &[
     limits::LIMITS,
 ];
 
-/// Names of all sections.
+/// Returns the names of all sections.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
     SECTIONS
         .iter()
@@ -55,7 +56,7 @@ pub(super) fn sections() -> impl Iterator<Item = &'static str> {
         .chain([UPSTREAMS, CLIENTS])
 }
 
-/// The keys of the sections that occur once, each with its path.
+/// Returns the keys of the sections that occur once, each with its path.
 pub(super) fn single() -> impl Iterator<Item = (String, &'static dyn ConfigKey<Config>)> {
     SECTIONS.iter().flat_map(|section| {
         let keys = section.keys.iter();
@@ -63,7 +64,8 @@ pub(super) fn single() -> impl Iterator<Item = (String, &'static dyn ConfigKey<C
     })
 }
 
-/// Every key that exists as `section.key`, with whether it is optional; the variable part of a path is `*`.
+/// Returns every key as `section.key`, with whether it is optional. `*` stands for the variable part of a
+/// path.
 pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
     let single = single().map(|(path, key)| (path, key.is_optional()));
     let upstream = UPSTREAM
@@ -76,7 +78,9 @@ pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
 }
 
 impl Config {
-    /// Takes over from the running config what holds until a restart. Returns the keys in which the two differed.
+    /// Copies values that cannot change before a restart from the running config.
+    ///
+    /// Returns the keys whose values differed.
     pub fn keep_fixed(&mut self, running: &Self) -> Vec<String> {
         let mut running = running.clone();
         let fixed = single().filter(|(_, key)| key.needs_restart());
@@ -87,8 +91,9 @@ impl Config {
     }
 }
 
-/// The config that the built-in default is read into. The default sets every key that is not optional (a test checks it),
-/// so none of these values is ever used.
+/// Returns the empty config that the built-in default is read into.
+///
+/// The default sets every key that is not optional (a test checks it), so none of these values is ever used.
 pub(super) fn blank() -> Config {
     let mut config = Config::default();
     config.limits.upstream_idle = limits::UPSTREAM_IDLE;

@@ -1,4 +1,4 @@
-//! Where agents, people and the files are: the listeners and the state directory.
+//! Keys for the listeners and the state directory.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -37,19 +37,19 @@ pub(super) const STATE: KeySection = KeySection {
     ],
 };
 
-/// A free port of this machine.
+/// Asks the system for a free loopback port.
 const FREE_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// The data listener.
+/// Settings of the data listener.
 #[derive(Debug, Clone)]
 pub struct ListenerConfig {
-    /// Bind address; port 0 picks a free port.
+    /// Bind address. Port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Additional host names accepted in `Host`; lower case, without port.
+    /// Additional host names accepted in `Host`, in lower case and without port.
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
     pub origins: Vec<String>,
-    /// File of the certificate chain (PEM), and that of its key: both or neither.
+    /// PEM files of the certificate chain and its key. Either both are set or neither.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     /// How long open streams may continue after a stop signal.
@@ -57,7 +57,7 @@ pub struct ListenerConfig {
 }
 
 impl ListenerConfig {
-    /// The files of the certificate chain and the key; `None` for plain HTTP.
+    /// Returns the files of the certificate chain and the key, or `None` for plain HTTP.
     pub fn tls(&self) -> Option<(&Path, &Path)> {
         self.tls_cert.as_deref().zip(self.tls_key.as_deref())
     }
@@ -76,12 +76,12 @@ impl Default for ListenerConfig {
     }
 }
 
-/// The admin listener.
+/// Settings of the admin listener.
 #[derive(Debug, Clone)]
 pub struct Admin {
-    /// Bind address; port 0 picks a free port.
+    /// Bind address. Port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Bearer token; required unless the address is loopback.
+    /// Bearer token. Required unless the address is loopback.
     pub token: Option<Secret>,
 }
 

@@ -1,4 +1,4 @@
-//! Where records are kept.
+//! Keys for the store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,37 +27,39 @@ pub(super) const STORE: KeySection = KeySection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
     pub kind: StoreKind,
-    /// The server; always there with [`StoreKind::Redis`].
+    /// Address of the server. Always set for [`StoreKind::Redis`].
     pub address: Option<StoreAddress>,
-    /// The condition under which a write to a server counts as durable.
+    /// When a write to a server counts as durable.
     pub durability: ServerDurability,
-    /// In front of every key in a server.
+    /// Prefix of every key on a server.
     pub prefix: String,
-    /// How long a call to a server may take.
+    /// Timeout of one call to a server.
     pub timeout: Duration,
-    /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
+    /// CA certificates (PEM) for the server's certificate. `None` means Mozilla's roots.
     pub ca_file: Option<PathBuf>,
     /// How long records are kept.
     pub keep: StoreRetention,
 }
 
-/// How long records are kept that nothing uses. What something in use refers to stays.
+/// How long unused records are kept. Records that something in use refers to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreRetention<T = Duration> {
-    /// Conversations.
+    /// Retention of conversations.
     pub conversations: T,
-    /// Hidden pairs.
+    /// Retention of hidden pairs.
     pub pairs: T,
-    /// Cut points, and texts after turns.
+    /// Retention of cut points and of insertions after turns.
     pub places: T,
-    /// Response ids.
+    /// Retention of response ids.
     pub response_ids: T,
-    /// Handoffs, by when they were made: those whose conversation is gone, and that no conversation is at. `None`: for ever.
+    /// Retention of handoffs, counted from their creation. `None` keeps them for ever.
+    ///
+    /// Only handoffs that no conversation is at, and whose conversation is gone, are removed.
     pub handoffs: Option<T>,
 }
 
 impl<T: Copy> StoreRetention<T> {
-    /// One time for every kind of record but handoffs, which stay.
+    /// Applies one time to every kind of record except handoffs, which stay.
     pub fn before(time: T) -> Self {
         Self {
             conversations: time,
@@ -69,7 +71,7 @@ impl<T: Copy> StoreRetention<T> {
     }
 }
 
-/// As documented: people resume a session after weeks, rarely after months.
+/// The documented default of 90 days: users resume a session after weeks, rarely after months.
 impl Default for StoreRetention {
     fn default() -> Self {
         Self::before(Duration::from_secs(90 * 24 * 60 * 60))
@@ -82,7 +84,7 @@ impl Default for StoreConfig {
     }
 }
 
-/// A store of that kind; the kinds on this machine need no more.
+/// Creates the config of a store of this kind. Local kinds need no further settings.
 impl From<StoreKind> for StoreConfig {
     fn from(kind: StoreKind) -> Self {
         Self {
@@ -98,27 +100,27 @@ impl From<StoreKind> for StoreConfig {
 }
 
 baton_core::named! {
-    /// The store to use.
+    /// Kind of store.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum StoreKind {
-        /// In memory, lost at exit.
+        /// In memory; lost at exit.
         Memory = "memory",
         /// One SQLite file in the state directory.
         Sqlite = "sqlite",
-        /// A server that several processes share: Redis or Valkey.
+        /// A Redis or Valkey server that several processes share.
         Redis = "redis",
     }
 }
 
 baton_core::named! {
-    /// The condition under which a write to a server counts as durable.
+    /// When a write to a server counts as durable.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ServerDurability {
-        /// A replica has it.
+        /// A replica has acknowledged the write.
         Replicated = "replicated",
-        /// It is in the server's append-only file, flushed.
+        /// The server has flushed the write to its append-only file.
         Fsync = "fsync",
-        /// The server has it in memory.
+        /// The server has the write in memory.
         Memory = "memory",
     }
 }

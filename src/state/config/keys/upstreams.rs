@@ -1,4 +1,4 @@
-//! Providers, and the clients that may use the proxy.
+//! Keys for upstreams (providers) and for the clients that may use the proxy.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ pub(in crate::config) const CLIENT: &[&dyn ConfigKey<ClientKey>] = &[
     &row("key", |c: &mut ClientKey| &mut c.key, |v, e| v.secret(e, TOKEN_CHARS)).optional(),
 ];
 
-/// A provider.
+/// Settings of an upstream: one provider.
 #[derive(Debug, Clone)]
 pub struct UpstreamConfig {
-    /// Scheme, host and an optional path prefix; no trailing slash.
+    /// Scheme, host and an optional path prefix, without a trailing slash.
     pub base_url: String,
-    /// Its wire, where a request's path does not determine it.
+    /// Wire for requests whose path does not determine it.
     pub wire: Option<WireId>,
-    /// Headers set on every request to it.
+    /// Headers set on every request to this upstream.
     pub headers: Vec<(String, Secret)>,
-    /// The proxy's own API key, sent in the header that its wire uses.
+    /// The proxy's API key for this upstream, sent in the header that the wire uses.
     pub api_key: Option<Secret>,
     /// Connect timeout.
     pub connect: Duration,
@@ -40,7 +40,7 @@ pub struct UpstreamConfig {
 }
 
 impl UpstreamConfig {
-    /// The host of its URL, by which prices are found; empty where it has none.
+    /// Returns the host of the base URL, which selects the prices. Empty if the URL has none.
     pub fn host(&self) -> String {
         let url: Option<http::Uri> = self.base_url.parse().ok();
         url.as_ref()
@@ -71,8 +71,8 @@ impl Default for UpstreamConfig {
 /// A client of the proxy.
 #[derive(Debug, Clone)]
 pub struct ClientKey {
-    /// Its name: the principal.
+    /// Name of the client: the principal of its requests.
     pub name: String,
-    /// The key it presents.
+    /// Key that the client presents.
     pub key: Secret,
 }

@@ -1,4 +1,4 @@
-//! `config/baton.toml` says of each key what its row says.
+//! `config/baton.toml` describes each key in agreement with its row.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::config::{Config, DEFAULT_TEXT, UpstreamConfig};
 
 /// A key of the documented default.
 struct DocumentedKey {
-    /// `section.key`.
+    /// Path of the key, `section.key`.
     path: String,
     is_commented_out: bool,
-    /// The comment above it, or above the key before it.
+    /// Comment above the key, or above the key before it.
     comment: String,
     /// Whether no other key is between the comment and this one.
     is_first: bool,
-    /// The comment above its section.
+    /// Comment above the key's section.
     section_comment: String,
 }
 
@@ -31,7 +31,7 @@ impl DocumentedKey {
             .any(|comment| comment.ends_with("(restart)"))
     }
 
-    /// The numbers of `(A to B` in its comment.
+    /// Returns the numbers of `(A to B` in the key's comment.
     fn range(&self) -> Option<(f64, f64)> {
         if !self.is_first {
             return None;
@@ -45,7 +45,7 @@ impl DocumentedKey {
     }
 }
 
-/// `10`, `0.5`, `64 KiB`.
+/// Parses a number with an optional unit, such as `10`, `0.5` or `64 KiB`.
 fn number(text: &str) -> Option<f64> {
     let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
     let power = ["", "KiB", "MiB", "GiB", "TiB"]
@@ -127,7 +127,7 @@ fn read(path: &str, number: f64) -> ValueResult<()> {
         .read(&mut UpstreamConfig::default(), &value, &env)
 }
 
-/// Checks both ends of each range, and what is just beyond.
+/// Checks both ends of each range, and values just beyond.
 #[test]
 fn ranges_are_those_of_the_rows() {
     let documented = documented();

@@ -43,7 +43,7 @@ fn the_default_holds_with_its_optional_keys_too() {
     let text: String = DEFAULT_TEXT
         .lines()
         .map(|line| match line.strip_prefix("# ") {
-            // Those that want another key to be there, or not to be.
+            // Keys that require another key to be present, or to be absent.
             Some(bare) if apart.iter().any(|begins| bare.starts_with(begins)) => line,
             Some(bare) if is_key_line(bare) => bare,
             Some(bare) if bare == "[[clients]]" => bare,
@@ -258,7 +258,7 @@ fn secrets_come_from_the_environment_and_are_never_shown() {
     let found = problems(text);
     assert!(found[0].contains("TOK, which is not set"), "{found:?}");
     assert!(!found.join("").contains("hunter2"));
-    // The variable's name looks like a key's, but it is named by the file.
+    // The variable has the name of a key, but the file references it.
     let config = load(
         "admin.token = { env = \"BATON_ADMIN_TOKEN\" }",
         &[("BATON_ADMIN_TOKEN", "0123456789abcdef")],
@@ -404,7 +404,7 @@ const VALUES: [&str; 14] = [
     "2026-11-24",
 ];
 
-/// What a line of the default becomes.
+/// Returns a changed line of the default.
 fn changed_line(line: &str, change: usize) -> String {
     let key = line
         .strip_prefix("# ")
@@ -423,7 +423,7 @@ fn changed_line(line: &str, change: usize) -> String {
 }
 
 proptest::proptest! {
-    /// Any change of the default is taken or refused with its place: nothing panics.
+    /// Any change of the default is accepted, or rejected with its location. Nothing panics.
     #[test]
     fn a_changed_default_is_read_or_refused_with_its_place(
         changes in proptest::collection::vec((0..DEFAULT_TEXT.lines().count(), 0..VALUES.len() + 5), 1..6),
