@@ -1,4 +1,5 @@
-//! Handoffs on disk: the documents of each handoff, YAML files, prompts, and the Git state of the directory they belong to.
+//! Handoffs on disk: the documents of each handoff, YAML files, saved prompts, and the Git state of their
+//! directory.
 
 pub mod documents;
 pub mod repository;

@@ -1,4 +1,4 @@
-//! Directories in which `baton run` was started, by the ids of the runs.
+//! Directories where each `baton run` was started, by run id.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,16 +10,16 @@ use uuid::Uuid;
 
 use crate::disk;
 
-/// The directory of the runs' files, in the state directory. Runs empty it when none is left.
+/// Directory of the runs' files, within the state directory. The last run to end removes its contents.
 pub const STARTED: &str = "started-runs";
 
-/// Bytes of the longest path that is read.
+/// Maximum bytes of a path that is read.
 const MAX_PATH_BYTES: u64 = 64 * 1024;
 
-/// Notes where a run was started. The directory of the runs must exist.
+/// Records where a run was started. The directory of the runs must exist.
 ///
 /// # Errors
-/// It cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn note(state_dir: &Path, run: Uuid, dir: &Path) -> io::Result<()> {
     let file = disk::private_file()
         .create_new(true)
@@ -27,7 +27,7 @@ pub fn note(state_dir: &Path, run: Uuid, dir: &Path) -> io::Result<()> {
     file?.write_all(dir.as_os_str().as_bytes())
 }
 
-/// Where a run was started; `None` if that is unknown.
+/// Returns where a run was started, or `None` if that is unknown.
 pub fn directory(state_dir: &Path, run: &str) -> Option<PathBuf> {
     let run = Uuid::parse_str(run).ok()?;
     let file = disk::open_regular(&file_of(state_dir, run), fs::OpenOptions::new().read(true)).ok()?;

@@ -1,4 +1,4 @@
-//! Prompts of automatic handoffs as files (`handoff.save_dir`).
+//! Saves prompts of automatic handoffs as files (`handoff.save_dir`).
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use crate::disk::private_file;
 use baton_core::text::date::rfc3339;
 
-/// Maximum files of one second: more are an error.
+/// Maximum number of files in one second. More are an error.
 const MOST_ALIKE: u32 = 100;
 
-/// `handoff-2026-11-22T19-30-00`
+/// Returns the file name without extension, such as `handoff-2026-11-22T19-30-00`.
 fn stem(at_ms: u64) -> String {
     let date = rfc3339(at_ms / 1000);
     format!("handoff-{}", date.trim_end_matches('Z').replace(':', "-"))
 }
 
-/// Keeps a prompt as a file, and hands on its path. Nobody waits for it, and a file that cannot be written is only logged.
+/// Saves a prompt as a file in the background and passes the file's path to `kept`.
+///
+/// Nothing waits for the file. A failure is only logged.
 pub fn keep(
     (directory, at_ms): (PathBuf, u64),
     text: String,
@@ -34,11 +36,10 @@ pub fn keep(
     });
 }
 
-/// Writes a file of that name, or of the next free one, readable by its owner only.
+/// Writes a file that only its owner can read, under this name or the next free one.
 ///
 /// # Errors
-///
-/// What the file system says, or that all names of one second are taken.
+/// Returns the file system's error, or an error if all names of one second are taken.
 fn write_new(directory: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(directory)?;
     for n in 1..=MOST_ALIKE {
@@ -47,6 +48,7 @@ fn write_new(directory: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
             n => format!("{stem}-{n}.md"),
         };
         let path = directory.join(name);
+        // `create_new` claims the name atomically: two handoffs of one second cannot overwrite each other.
         match private_file().create_new(true).open(&path) {
             Ok(mut file) => {
                 file.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Reads a transcript, and makes the document.
+//! Reads a transcript and composes the document.
 
 use std::path::Path;
 
@@ -11,17 +11,20 @@ use baton_core::record::{Handoff, LOCAL};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
-/// Where the work of a session was.
+/// Where a session worked.
 #[derive(Default)]
 struct WorkPlace {
     directory: Option<String>,
-    /// Its repository as git has it.
+    /// State of the repository, as read by git.
     checkout: Option<Checkout>,
-    /// Whether there is more to be seen than was looked at.
+    /// Whether there is a repository or directory that baton did not read.
     is_unread: bool,
 }
 
-/// The directory that the agent states, else one that its calls name below the directory of its run, else the configured one.
+/// Finds where the session worked.
+///
+/// The directory that the agent states wins over one that its calls name below the run's directory. The
+/// configured one comes last.
 fn work_place(
     settings: &DocumentSettings,
     stored: &StoredHandoff,
@@ -38,7 +41,7 @@ fn work_place(
     };
     if let Some(directory) = &whereabouts.directory {
         let directory = Some(directory.clone()).filter(|_| whereabouts.is_stated);
-        // A client's directory is on the client's machine.
+        // A client's directory is on the client's machine, so its repository cannot be read here.
         if stored.handoff.principal != LOCAL {
             return WorkPlace {
                 directory,
@@ -65,14 +68,17 @@ fn work_place(
     };
     let place = read(configured);
     let is_other = place.checkout.as_ref().zip(seen.branch.as_ref());
-    // On another branch was another session.
+    // The configured repository is on another branch than the session was. Its state would describe other
+    // work.
     match is_other.is_some_and(|(checkout, branch)| *branch != checkout.branch) {
         true => WorkPlace::default(),
         false => place,
     }
 }
 
-/// What the last answer before a handoff took of its model's context. A journal that cannot be read has nothing of it.
+/// Returns how much of the model's context the last response before a handoff used.
+///
+/// Uses the journal if the count is unknown. A journal that cannot be read counts as empty.
 fn context(settings: &DocumentSettings, handoff: &Handoff, counted: Option<u64>) -> Option<ContextTokens> {
     let journaled = || {
         let journal = JournalReader::open(&settings.state_dir).ok()??;
@@ -86,7 +92,9 @@ fn context(settings: &DocumentSettings, handoff: &Handoff, counted: Option<u64>)
     Some(ContextTokens { used, window })
 }
 
-/// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
+/// Composes the document of a handoff.
+///
+/// If the transcript cannot be read, the document states only what the carry-over prompt contains.
 pub fn compose(settings: &DocumentSettings, mut stored: StoredHandoff) -> HandoffDocument {
     let body = std::mem::replace(&mut stored.transcript, Box::new(|| None))();
     let handoff = &stored.handoff;

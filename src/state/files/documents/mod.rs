@@ -1,12 +1,13 @@
-//! Documents as files: `handoff.json` and `handoff.md` in a directory for each handoff, and a row in the store.
+//! Documents as files: `handoff.json` and `handoff.md` in a directory for each handoff, and a row in the
+//! store.
 //!
 //! ```text
 //! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► document ─► row, superseding ─► files,
 //!                                                                                     and a handoff file in YAML
 //! ```
-//! One task does it after the handoff, which never waits for it and which no failure touches. A process that is killed
-//! before the row is written leaves a handoff without a document. One that is killed later leaves the row, and the next
-//! start writes the files that are missing or out of date.
+//! One task does this after the handoff. The handoff never waits for the task, and no failure of the task
+//! affects it. A process killed before the row is written leaves a handoff without a document. One killed
+//! later leaves the row, and the next start writes the files that are missing or outdated.
 //!
 //! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 

@@ -15,10 +15,11 @@ use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, LOCAL};
 
-/// Makes the document of a handoff, stores it, and writes its files. Returns its directory.
+/// Composes the document of a handoff, stores it, and writes its files. Returns the document's directory.
 ///
 /// # Errors
-/// The document cannot be stored or written. If it is stored, the next start writes the files.
+/// Returns an error if the document cannot be stored or written. Once it is stored, the next start writes the
+/// files.
 pub async fn write(
     settings: &Arc<DocumentSettings>,
     store: &SharedStore,
@@ -26,6 +27,7 @@ pub async fn write(
 ) -> Result<PathBuf, DocumentError> {
     let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
     let made = Arc::clone(settings);
+    // Reading a transcript and running git take seconds, which must not block the runtime's threads.
     let document = tokio::task::spawn_blocking(move || make::compose(&made, stored)).await;
     let document = document.map_err(|error| document_error("the document was not made", error))?;
     let directory = settings.dir.join(document.id.to_string());
@@ -43,7 +45,7 @@ pub async fn write(
     let superseded = store.put_document(&record).await;
     let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
     disk::reached("stored");
-    // Before the two files: while one of those is missing, the next start looks for this one too.
+    // Written before the two files: the next start repairs a document only while one of those is missing.
     write_yaml(record.clone(), settings.keep_files).await;
     write_files(record.clone()).await?;
     rewrite_files(store, &record.principal, &superseded).await;
@@ -51,15 +53,16 @@ pub async fn write(
     Ok(directory)
 }
 
-/// Writes the handoff file of a document into the directory of its session, once. A failure is logged: the document is
-/// there.
+/// Writes the handoff file of a document into its session's directory, once.
+///
+/// A failure is only logged, because the document itself is stored.
 pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
     let id = record.handoff;
     let written = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
             return Ok(());
         };
-        // Next to the document's own directory.
+        // Session directories are siblings of the document's directory.
         let dir = Path::new(&record.directory).parent().unwrap_or(Path::new("."));
         let directory = HandoffDirectory::new(dir)?.keeping(keep_files);
         let client = Some(record.principal.as_str()).filter(|name| *name != LOCAL);
@@ -73,11 +76,13 @@ pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
     tracing::warn!(target: "baton", handoff = %id, %error, "a document has no handoff file");
 }
 
-/// Sets the status of a handoff that has a document: in its own record, in the document's and in the files, and in
-/// those of the handoffs that it supersedes. `None` for an unknown id; else its status before, and which it superseded.
+/// Sets the status of a handoff that has a document, in the handoff, the document and the files.
+///
+/// Also rewrites the files of the handoffs that it supersedes. Returns the previous status and those
+/// handoffs, or `None` for an unknown id.
 ///
 /// # Errors
-/// The store cannot be read or written.
+/// Returns an error if the store cannot be read or written.
 pub async fn set_status(
     store: &SharedStore,
     principal: &str,
@@ -92,7 +97,7 @@ pub async fn set_status(
         .set_document_status(principal, id, status)
         .await
         .map_err(failed)?;
-    // The document's status first: `archive_old` reads it after it has set the mark.
+    // The document's status comes first: `archive_old` reads it after setting the handoff's archive flag.
     let archived = store.archive(principal, id, status == HandoffStatus::Archived);
     archived.await.map_err(failed)?;
     let superseded = superseded.unwrap_or_default();
@@ -104,18 +109,18 @@ pub async fn set_status(
     }))
 }
 
-/// The result of a change of status.
+/// The result of a status change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusChange {
     pub before: HandoffStatus,
-    /// The handoffs whose documents it superseded.
+    /// Handoffs whose documents this one superseded.
     pub superseded: Vec<HandoffId>,
 }
 
-/// The document of a handoff.
+/// Finds the document of a handoff.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Returns an error if the store cannot be read.
 pub async fn find(
     store: &SharedStore,
     principal: &str,
@@ -128,10 +133,12 @@ pub async fn find(
         .pop())
 }
 
-/// The documents of all handoffs.
+/// Returns the documents of all handoffs.
+///
+/// `without_documents` omits their JSON contents.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Returns an error if the store cannot be read.
 pub async fn by_handoff(
     store: &SharedStore,
     without_documents: bool,
@@ -144,11 +151,14 @@ pub async fn by_handoff(
     Ok(records.map(|record| (record.handoff, record)).collect())
 }
 
-/// Compares the document of a handoff with the repository of its directory where that is here, else with the configured one.
-/// Any other directory may be another project's. `None` where there is no document.
+/// Compares a handoff's document with the repository of its directory, or else with the configured
+/// repository.
+///
+/// The document's directory counts only if it is on this machine. Any other directory may belong to another
+/// project. Returns `None` if there is no document.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Returns an error if the store cannot be read.
 pub async fn compare_with_repository(
     store: &SharedStore,
     principal: &str,
@@ -164,7 +174,7 @@ pub async fn compare_with_repository(
     };
     let is_here = principal == LOCAL;
     let compared = tokio::task::spawn_blocking(move || {
-        // A client's directory is on the client's machine.
+        // A client's directory is on the client's machine, even if one of the same name exists here.
         let own = Some(PathBuf::from(&document.repository)).filter(|dir| is_here && dir.is_dir());
         let file = HandoffFile::of_whole_document(&document);
         gather::compared(&file, own.or(configured).as_deref(), limit)
@@ -175,14 +185,16 @@ pub async fn compare_with_repository(
         .map_err(|error| document_error("the document was not compared", error))
 }
 
-/// The document of a record, with the status that counts; `None` where a later version wrote it.
+/// Parses the document of a record and applies the record's status. Returns `None` if a later version wrote
+/// it.
 pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
     let document = HandoffDocument::read(&record.document).ok()?;
     Some(document.with_status(record.status))
 }
 
-/// Writes the files of these documents again, with their status, where they are in this machine's directories: a store may
-/// be shared. A failure is logged.
+/// Rewrites the files of these documents with their current status.
+///
+/// Skips documents whose directory is not on this machine, since a store may be shared. A failure is logged.
 async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
     for id in ids {
         let written = match find(store, principal, *id).await {
@@ -196,17 +208,18 @@ async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) 
     }
 }
 
-/// Archives the handoffs that were superseded and made before this time, with their documents and files. Returns how
-/// many.
+/// Archives handoffs that are superseded and older than `before_ms`, with their documents and files.
+///
+/// Returns the number of archived handoffs.
 ///
 /// # Errors
-/// The store cannot be read or written.
+/// Returns an error if the store cannot be read or written.
 pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, DocumentError> {
     let failed = |error| document_error("old handoffs were not archived", error);
     let archived = store.archive_documents(before_ms).await.map_err(failed)?;
     for (principal, id) in &archived {
         store.archive(principal, *id, true).await.map_err(failed)?;
-        // Somebody may have resumed it in between.
+        // The handoff may have been resumed in between: undo its archive flag.
         let record = find(store, principal, *id).await?;
         if record.is_some_and(|record| record.status != HandoffStatus::Archived) {
             store.archive(principal, *id, false).await.map_err(failed)?;
@@ -216,7 +229,7 @@ pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, D
     Ok(archived.len())
 }
 
-/// Writes a document's files.
+/// Writes the files of a document.
 pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
@@ -235,13 +248,15 @@ pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentEr
 /// Prefix and suffix of a temporary file's name.
 const TEMP: (&str, &str) = (".handoff.", ".tmp");
 
-/// The document as JSON.
+/// File name of the document as JSON.
 pub const JSON: &str = "handoff.json";
 
-/// The document as Markdown.
+/// File name of the document as Markdown.
 pub const MARKDOWN: &str = "handoff.md";
 
-/// Writes both files into a directory, which is made as needed: only its owner can read what the agent saw.
+/// Writes both files into a directory, which is created if needed.
+///
+/// Only the owner can read the files, because they contain what the agent saw.
 fn write_both(directory: &Path, document: &HandoffDocument) -> io::Result<()> {
     make_dir(directory).map_err(|error| io::Error::other(error.message))?;
     disk::sweep(directory, TEMP.0, TEMP.1);
@@ -250,14 +265,14 @@ fn write_both(directory: &Path, document: &HandoffDocument) -> io::Result<()> {
     directory.parent().map_or(Ok(()), disk::sync_dir)
 }
 
-/// Whether both files are there and say what the document says.
+/// Whether both files exist and match the document.
 pub(super) fn are_current(directory: &Path, document: &HandoffDocument) -> bool {
     let says =
         |name: &str, text: String| fs::read(directory.join(name)).is_ok_and(|found| found == text.as_bytes());
     says(JSON, document.json()) && says(MARKDOWN, document.markdown())
 }
 
-/// Writes a file under a name of its own, flushes it, and gives it its name.
+/// Replaces a file atomically.
 fn replace(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut named = tempfile::Builder::new();
     let named = named.prefix(TEMP.0).suffix(TEMP.1);

@@ -1,4 +1,4 @@
-//! The input and the settings of documents.
+//! Input and settings of documents.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,32 +13,34 @@ use baton_core::nudge::Windows;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
 
-/// Time for one document. Git has seconds for its queries, and another process may hold a directory's lock for 20.
+/// Time limit for one document. Git has seconds for its queries, and another process may hold a directory's
+/// lock for 20.
 const MAX_DOCUMENT_TIME: Duration = Duration::from_secs(45);
 
 /// Settings of documents.
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
     pub(super) dir: PathBuf,
-    /// The directory of the journal.
+    /// Directory of the journal.
     pub(super) state_dir: PathBuf,
     pub(super) windows: Windows,
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
     pub(super) archive_after: Option<Duration>,
     pub(super) keep_files: usize,
-    /// Time for one document, so that it cannot hold up the others.
+    /// Time limit for one document, so that one cannot delay the others.
     pub(super) limit: Duration,
     pub(super) reading: draft::DraftIndexSettings,
 }
 
 impl DocumentSettings {
-    /// The settings of a config; `None` where documents are off.
+    /// Returns the settings of a config, or `None` if documents are off.
     pub fn from_config(config: &Config) -> Option<Self> {
         config.documents.enabled.then(|| Self::even_if_off(config))
     }
 
-    /// The same where documents are off: handoff files say what documents do.
+    /// Returns the settings even if documents are off, because handoff files state the same facts as
+    /// documents.
     pub fn even_if_off(config: &Config) -> Self {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         Self {
@@ -55,28 +57,28 @@ impl DocumentSettings {
     }
 }
 
-/// Gives the request that the model was working on, as it went upstream; `None` where there is none to be read.
+/// Returns the request that the model was working on, as sent upstream, or `None` if it cannot be read.
 pub type TranscriptReader = Box<dyn FnOnce() -> Option<Bytes> + Send>;
 
-/// A handoff that is stored, with what its document is made of.
+/// A stored handoff, with the input of its document.
 pub struct StoredHandoff {
     pub handoff: Handoff,
-    /// The carry-over prompt that its transcript begins with.
+    /// Carry-over prompt that the handoff's transcript begins with.
     pub carry_over: Option<String>,
-    /// The exchange in which it fired.
+    /// Exchange that contains the handoff.
     pub exchange: Option<String>,
-    /// The `baton run` that started the agent.
+    /// Id of the `baton run` that started the agent.
     pub run: Option<String>,
-    /// The topic of its session, where one is named; else the configured one.
+    /// Topic of the session. `None` uses the configured one.
     pub topic: Option<String>,
-    /// Tokens of the model's context by the last answer before it; where they are unknown, the journal may have them.
+    /// Context tokens reported by the last response before the handoff. `None` looks them up in the journal.
     pub context_tokens: Option<u64>,
-    /// Bytes of the request before it and of the first one after it.
+    /// Bytes of the request before the handoff and of the first one after it.
     pub bytes: HandoffSize,
     pub transcript: TranscriptReader,
 }
 
-/// Why there is no document.
+/// The reason why there is no document.
 #[derive(Debug, Clone)]
 pub struct DocumentError {
     /// The failed operation and its error.

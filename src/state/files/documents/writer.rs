@@ -15,16 +15,16 @@ use crate::clock::ago_ms;
 use crate::store::{DocumentFilter, SharedStore};
 use baton_core::record::{HandoffId, HandoffStatus};
 
-/// Handoffs that may wait: each holds its request in memory. Handoffs are minutes apart.
+/// Maximum number of queued handoffs. Each holds its request in memory, and handoffs are minutes apart.
 const QUEUE_CAPACITY: usize = 16;
 
-/// Documents whose files are looked for at start, the newest ones.
+/// Number of newest documents whose files are checked at start.
 const REPAIRED_AT_START: usize = 200;
 
-/// How often documents are examined for their age.
+/// Interval between two checks for old documents.
 const ARCHIVE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Handoffs whose documents were written, those whose documents failed, and those that found the queue full.
+/// Counts of handoffs: document written, document failed, and dropped because the queue was full.
 #[derive(Debug, Default)]
 struct DocumentCounters {
     written: AtomicU64,
@@ -38,7 +38,7 @@ enum DocumentJob {
     Flush(oneshot::Sender<()>),
 }
 
-/// Queue of stored handoffs whose documents are to be written. Sending never waits.
+/// Queue of stored handoffs that await their documents. Sending never waits.
 #[derive(Clone, Default)]
 pub struct DocumentWriter(Option<DocumentQueue>);
 
@@ -49,12 +49,12 @@ struct DocumentQueue {
 }
 
 impl DocumentWriter {
-    /// Writes nothing.
+    /// Creates a writer that discards every handoff.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// Starts the task; without settings it writes nothing. Call it within the runtime.
+    /// Starts the task within the current runtime. Without settings the writer is off.
     pub fn start(settings: Option<DocumentSettings>, store: SharedStore) -> Self {
         let Some(settings) = settings else {
             return Self::off();
@@ -70,7 +70,7 @@ impl DocumentWriter {
         self.0.is_some()
     }
 
-    /// A handoff was stored.
+    /// Queues the document of a stored handoff. A full queue drops it and logs a warning.
     pub fn handoff(&self, stored: StoredHandoff) {
         let id = stored.handoff.id;
         if !self.enqueue(DocumentJob::Handoff(Box::new(stored)))
@@ -81,9 +81,9 @@ impl DocumentWriter {
         }
     }
 
-    /// A user resumed a handoff by its line: its document is active again.
+    /// Queues the document of a handoff that a user resumed by its line, to make it active again.
     pub fn resumed(&self, principal: &str, id: HandoffId) {
-        // Where the queue is full, only a status stays as it was.
+        // If the queue is full, only the status stays as it was.
         let _ = self.enqueue(DocumentJob::Resumed(principal.to_owned(), id));
     }
 
@@ -92,7 +92,7 @@ impl DocumentWriter {
         shared.is_some_and(|shared| shared.queue.try_send(message).is_ok())
     }
 
-    /// Waits until what was given is written, at most so long. Returns whether it is.
+    /// Waits at most `most` until everything queued so far is written. Returns whether it is.
     pub async fn flush(&self, most: Duration) -> bool {
         let Some(shared) = &self.0 else { return true };
         let (done, written) = oneshot::channel();
@@ -101,7 +101,7 @@ impl DocumentWriter {
         tokio::time::timeout(most, flushed).await.unwrap_or(false)
     }
 
-    /// How many documents were written, failed and dropped since the start.
+    /// Returns how many documents were written, failed and dropped since the start.
     pub fn counts(&self) -> [u64; 3] {
         let Some(shared) = &self.0 else { return [0; 3] };
         let DocumentCounters {
@@ -124,6 +124,7 @@ async fn run(
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
+            // Handoffs come before archiving, which may wait an hour without harm.
             biased;
             message = waiting.recv() => message,
             _ = due.tick(), if settings.archive_after.is_some() => {
@@ -149,7 +150,7 @@ async fn run(
     }
 }
 
-/// The result of writing a document, if it comes in time.
+/// Limits the time for writing a document.
 async fn within<T>(
     limit: Duration,
     written: impl Future<Output = Result<T, DocumentError>>,
@@ -165,7 +166,7 @@ async fn within<T>(
         .unwrap_or_else(|_| Err(late()))
 }
 
-/// Archives what was superseded long ago.
+/// Archives documents superseded long ago.
 async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     let Some(age) = settings.archive_after else { return };
     match archive_old(store, ago_ms(age)).await {
@@ -177,9 +178,10 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     }
 }
 
-/// Writes the files that are missing, or say something else, of documents that are stored: of a process that was
-/// killed, or a directory that was not writable then. Those in another directory are another process's, or of a state
-/// directory that was moved.
+/// Rewrites files of stored documents that are missing or outdated.
+///
+/// They are left by a process that was killed, or by a directory that was not writable then. Documents in
+/// another directory belong to another process, or to a state directory that was moved.
 async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
     let newest = DocumentFilter {
         limit: REPAIRED_AT_START,
@@ -190,7 +192,7 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
     };
     for record in documents {
         let directory = PathBuf::from(&record.directory);
-        // One of another version is left as it is.
+        // A document of another version stays as it is.
         let Some(document) = document_of(&record) else {
             continue;
         };
@@ -202,6 +204,7 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
             let is_there = directory.join(JSON).is_file() && directory.join(MARKDOWN).is_file();
             (is_there, is_there && steps::are_current(&directory, &document))
         });
+        // If the check itself failed, the files stay as they are.
         let (is_there, is_current) = state.await.unwrap_or((true, true));
         if is_current {
             continue;

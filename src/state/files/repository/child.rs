@@ -1,4 +1,4 @@
-//! Programs that are run in a directory: with a time limit, and with nothing of the proxy's environment that they do not need.
+//! Runs programs in a directory, with a time limit and only the environment variables that they need.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Pause between two looks at a child.
+/// Interval between two polls of a child.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Bytes of an output that are read.
+/// Maximum bytes read of a child's output.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
-/// Time for the output of a child that has ended. A process that it left behind may keep the pipe open.
+/// Time limit for reading the output after a child has ended. A process that it left running may keep the
+/// pipe open.
 const MAX_REST: Duration = Duration::from_secs(2);
 
-/// Variables that children get. All others stay here: keys of providers and clients are among them.
+/// Variables passed to children. All others are withheld, because they include keys of providers and clients.
 const PASSED: &[&str] = &["PATH", "HOME", "LANG"];
 
-/// A command with a cleared environment, in a process group of its own.
+/// Returns a command with a cleared environment, in its own process group.
 pub(crate) fn command(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(dir).env_clear().stdin(Stdio::null());
@@ -33,11 +34,12 @@ pub(crate) fn command(program: &str, dir: &Path) -> Command {
         };
         command.envs(value.map(|value| (*name, value)));
     }
+    // With its own group, everything that the program started can be killed with it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command
 }
 
-/// The output of a command, if it succeeds in time; a long output is truncated.
+/// Runs a command and returns its output if it succeeds in time. Long output is truncated.
 pub(crate) fn output(command: &mut Command, limit: Duration) -> Option<String> {
     let mut child = command
         .stdout(Stdio::piped())
@@ -46,11 +48,11 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> Option<String> {
         .ok()?;
     let mut stdout = child.stdout.take()?;
     let (sender, received) = mpsc::channel();
-    // A thread of its own, since a full pipe would stop the child; it ends with the pipe.
+    // A separate thread reads, since a full pipe would stop the child. The thread ends when the pipe closes.
     thread::spawn(move || {
         let mut text = Vec::new();
         let _ = stdout.by_ref().take(MAX_OUTPUT_BYTES).read_to_end(&mut text);
-        // A closed pipe would end the child with a failure.
+        // The rest is read and discarded: a closed pipe would make the child fail.
         let _ = std::io::copy(&mut stdout, &mut std::io::sink());
         let _ = sender.send(text);
     });
@@ -69,7 +71,8 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> Option<String> {
     Some(String::from_utf8_lossy(&text?).into_owned())
 }
 
-/// Ends a child with all that it started. The group outlives the child only if a process of it is left.
+/// Kills a child and everything that it started. The group outlives the child only if one of its processes is
+/// left.
 fn kill(child: &mut Child, is_running: bool) {
     if let Some(group) = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default()) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -80,7 +83,9 @@ fn kill(child: &mut Child, is_running: bool) {
     }
 }
 
-/// The search path without entries that depend on the directory in which a program is run.
+/// Returns the search path without relative entries.
+///
+/// A relative entry would let the directory supply the program that runs in it.
 fn absolute_paths() -> Option<OsString> {
     let path = std::env::var_os("PATH")?;
     let absolute = std::env::split_paths(&path).filter(|entry| entry.is_absolute());

@@ -1,8 +1,9 @@
 //! Reads a repository with git as if it had no configuration.
 //!
-//! A repository's own configuration, attributes and hooks can name programs that git runs, and directories elsewhere that
-//! git reads. Git therefore gets a private `GIT_DIR` that baton makes: with a configuration and a `HEAD` of baton's own, a
-//! copy of the index, and nothing else but the repository's objects. What does not fit into that is not looked at.
+//! A repository's configuration, attributes and hooks can name programs for git to run and directories
+//! elsewhere for git to read. Git therefore gets a private `GIT_DIR`, which baton creates. It contains a
+//! configuration and a `HEAD` written by baton, a copy of the index, and nothing else; only the objects are
+//! the repository's. A repository that does not fit this model is not read.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,25 +15,27 @@ use tempfile::TempDir;
 use super::child;
 use crate::disk;
 
-/// Bytes of `HEAD`, a ref, or a file that names a directory.
+/// Maximum bytes of `HEAD`, of a ref, and of a file that names a directory.
 const MAX_LINE_BYTES: u64 = 4 * 1024;
 
-/// Bytes of packed refs, the list of excluded names, and the boundary of a shallow clone.
+/// Maximum bytes of packed refs, of the exclude list, and of the boundary of a shallow clone.
 const MAX_LIST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Bytes of an index that are copied. A million files take about this.
+/// Maximum bytes of an index that is copied. A million files take about this much.
 const MAX_INDEX_BYTES: u64 = 128 * 1024 * 1024;
 
-/// Refs that may stand between `HEAD` and a commit.
+/// Maximum number of refs between `HEAD` and a commit.
 const MAX_REF_CHAIN: usize = 5;
 
-/// Files of the repository that git gets a copy of, next to the index: they hold names and hashes alone.
+/// Files copied for git in addition to the index. They contain only names and hashes.
 const COPIED: &[&str] = &["info/exclude", "shallow"];
 
-/// Settings of the repository that say how its file system differs from what git expects. Their values are booleans.
+/// Repository settings that describe how its file system differs from git's assumptions. Their values are
+/// booleans.
 const FILE_SYSTEM: &[&str] = &["filemode", "symlinks", "ignorecase", "precomposeunicode"];
 
-/// The empty tree, by the length of the hashes: attributes are read from it.
+/// The empty tree for each hash length: git reads attributes from it, so the repository's attributes have no
+/// effect.
 const EMPTY_TREES: [(usize, &str, &str); 2] = [
     (40, "sha1", "4b825dc642cb6eb9a060e54bf8d69288fbee4904"),
     (
@@ -42,17 +45,17 @@ const EMPTY_TREES: [(usize, &str, &str); 2] = [
     ),
 ];
 
-/// A repository is there that was not looked at.
+/// A repository exists but was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotLookedAt;
 
-/// A repository that can be read without running anything of its own.
+/// A repository that can be read without running any program it names.
 pub(crate) struct GuardedRepository {
-    /// The branch that is checked out; empty if none is.
+    /// Branch that is checked out. Empty if none is.
     pub(crate) branch: String,
-    /// The commit that is checked out; empty if there is none yet.
+    /// Commit that is checked out. Empty if there is none yet.
     pub(crate) head: String,
-    /// The directory that queries are about, in the work tree.
+    /// Directory that queries are about, within the work tree.
     dir: PathBuf,
     work_tree: PathBuf,
     objects: PathBuf,
@@ -64,17 +67,17 @@ pub(crate) struct GuardedRepository {
 /// Directories of a repository.
 struct Layout {
     work_tree: PathBuf,
-    /// With `HEAD` and the index.
+    /// Directory of `HEAD` and the index.
     git_dir: PathBuf,
-    /// With objects and refs: the same but in linked work trees.
+    /// Directory of objects and refs. Differs from `git_dir` only in linked work trees.
     common: PathBuf,
 }
 
 impl GuardedRepository {
-    /// The repository that a directory is in; `None` outside of one.
+    /// Opens the repository that contains a directory. Returns `None` outside of a repository.
     ///
     /// # Errors
-    /// It cannot be read without reading elsewhere, or in a form that baton does not know.
+    /// Returns an error if reading it would mean reading elsewhere, or if its format is unknown to baton.
     pub(crate) fn open(dir: &Path) -> Result<Option<Self>, NotLookedAt> {
         let Ok(dir) = fs::canonicalize(dir) else {
             return Ok(None);
@@ -90,7 +93,7 @@ impl GuardedRepository {
         let layout = Layout::from_work_tree(work_tree)?;
         let (branch, head) = head(&layout)?;
         let objects = layout.common.join("objects");
-        // Objects elsewhere, as alternates or by a link, are another repository's.
+        // Objects elsewhere, through alternates or links, belong to another repository.
         let is_elsewhere = |path: PathBuf| fs::symlink_metadata(path).is_ok();
         if is_elsewhere(objects.join("info/alternates"))
             || has_links(&objects)?
@@ -115,8 +118,9 @@ impl GuardedRepository {
         })
     }
 
-    /// What `git status -b` says of the branch.
+    /// Formats the branch line of `git status -b`.
     pub(super) fn branch_line(&self) -> String {
+        // Git cannot tell the branch itself: the private `HEAD` is detached.
         match (self.branch.as_str(), self.head.as_str()) {
             ("", _) => "## HEAD (no branch)\n".to_owned(),
             (branch, "") => format!("## No commits yet on {branch}\n"),
@@ -124,7 +128,7 @@ impl GuardedRepository {
         }
     }
 
-    /// The output of a git command, if it succeeds in time.
+    /// Runs a git command and returns its output if it succeeds in time.
     pub(crate) fn git(&self, arguments: &[&str], limit: Duration) -> Option<String> {
         let mut command = child::command("git", &self.dir);
         command
@@ -146,15 +150,16 @@ impl GuardedRepository {
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_PAGER", "cat")
-            // A name with a star or brackets in it is a name.
+            // File names containing `*` or brackets are not patterns.
             .env("GIT_LITERAL_PATHSPECS", "1");
         child::output(&mut command, limit)
     }
 }
 
 impl Layout {
-    /// The directories of a work tree, which has a `.git`. A directory that merely looks like a repository is not one: a
-    /// bare one may be among the files of a clone.
+    /// Finds the directories of a work tree that has a `.git`.
+    ///
+    /// Merely looking like a repository is not enough: a bare one may be among the files of a clone.
     fn from_work_tree(work_tree: &Path) -> Option<Self> {
         let named = work_tree.join(".git");
         let kind = fs::symlink_metadata(&named).ok()?;
@@ -167,7 +172,8 @@ impl Layout {
         }
         let line = first_line(&named)?;
         let git_dir = fs::canonicalize(work_tree.join(line.strip_prefix("gitdir:")?.trim())).ok()?;
-        // It must be part of the same tree (a submodule), or name this work tree in its turn (a linked one).
+        // The directory must belong to the same tree (a submodule), or must name this work tree in turn (a
+        // linked one). Otherwise a `.git` file could point git at any repository.
         let is_above = work_tree
             .ancestors()
             .any(|above| git_dir.starts_with(above.join(".git/modules")));
@@ -190,7 +196,7 @@ impl Layout {
     }
 }
 
-/// Branch and commit that are checked out; both may be empty.
+/// Returns the branch and the commit that are checked out. Either may be empty.
 fn head(layout: &Layout) -> Option<(String, String)> {
     let mut value = first_line(&layout.git_dir.join("HEAD"))?;
     let mut branch = String::new();
@@ -199,7 +205,8 @@ fn head(layout: &Layout) -> Option<(String, String)> {
             return is_hash(&value).then_some((branch, value));
         };
         let name = name.trim().to_owned();
-        // Refs in another form than files have a `HEAD` with the name `refs/heads/.invalid`.
+        // Repositories that store refs in another format than files have `refs/heads/.invalid` in their
+        // `HEAD`.
         if !is_ref(&name) {
             return None;
         }
@@ -215,7 +222,7 @@ fn head(layout: &Layout) -> Option<(String, String)> {
     None
 }
 
-/// Whether a directory or an entry of it is a link; `None` if there is no such directory.
+/// Whether a directory or one of its entries is a link. Returns `None` if the directory does not exist.
 fn has_links(dir: &Path) -> Option<bool> {
     if fs::symlink_metadata(dir).ok()?.is_symlink() {
         return Some(true);
@@ -228,7 +235,7 @@ fn has_links(dir: &Path) -> Option<bool> {
     }))
 }
 
-/// The value of a packed ref.
+/// Looks up a packed ref.
 fn packed(common: &Path, name: &str) -> Option<String> {
     let list = read(&common.join("packed-refs"), MAX_LIST_BYTES).ok()?;
     let list = String::from_utf8_lossy(&list);
@@ -242,7 +249,8 @@ fn is_hash(text: &str) -> bool {
     is_format && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a name is one of a ref (git-check-ref-format), and so of a file below the repository.
+/// Whether a name is a valid ref name (git-check-ref-format), which therefore stays inside the repository's
+/// directory.
 fn is_ref(name: &str) -> bool {
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.starts_with("refs/")
@@ -251,7 +259,7 @@ fn is_ref(name: &str) -> bool {
         && !name.contains(|c: char| c.is_control() || " ~^:?*[\\".contains(c))
 }
 
-/// Makes the private directory.
+/// Fills the private directory.
 fn fill(private: &Path, layout: &Layout, head: &str, format: &str) -> io::Result<()> {
     for dir in ["refs/heads", "objects", "info"] {
         fs::create_dir_all(private.join(dir))?;
@@ -264,12 +272,12 @@ fn fill(private: &Path, layout: &Layout, head: &str, format: &str) -> io::Result
     fs::write(private.join("config"), config(&layout.common, format))?;
     match read(&layout.git_dir.join("index"), MAX_INDEX_BYTES) {
         Ok(index) => fs::write(private.join("index"), index)?,
-        // Nothing was added yet.
+        // No index: nothing was added yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
     for name in COPIED {
-        // Without them git says the same, but for names that it need not have named.
+        // Without these files git only lists some more names, so a failure to copy one is harmless.
         if let Ok(list) = read(&layout.common.join(name), MAX_LIST_BYTES) {
             fs::write(private.join(name), list)?;
         }
@@ -277,7 +285,8 @@ fn fill(private: &Path, layout: &Layout, head: &str, format: &str) -> io::Result
     Ok(())
 }
 
-/// The private configuration. Of the repository's own it has what [`FILE_SYSTEM`] names, as `true` or `false`.
+/// Builds the private configuration. From the repository's configuration it takes only the booleans of
+/// [`FILE_SYSTEM`].
 fn config(common: &Path, format: &str) -> String {
     let mut text = format!(
         "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfsmonitor = false\n\tuntrackedCache = false\n\
@@ -307,10 +316,11 @@ fn first_line(path: &Path) -> Option<String> {
     text.lines().next().map(|line| line.trim_end().to_owned())
 }
 
-/// The contents of a regular file of at most so many bytes. Links are not followed.
+/// Reads a regular file of at most `most` bytes. Links are not followed.
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file: File = disk::open_regular(path, fs::OpenOptions::new().read(true))?;
     let mut contents = Vec::new();
+    // One byte more than allowed, to detect a larger file without trusting its reported size.
     file.take(most + 1).read_to_end(&mut contents)?;
     match u64::try_from(contents.len()).is_ok_and(|len| len <= most) {
         true => Ok(contents),

@@ -13,7 +13,9 @@ pub use self::guarded::NotLookedAt;
 use baton_core::handoffs::document::Checkout;
 use baton_core::handoffs::draft::Whereabouts;
 
-/// The queries to git: what a reader is shown, and what is run. Submodules have a configuration of their own.
+/// The queries to git: the command shown to the reader, and the arguments that run.
+///
+/// Submodules are ignored, because each has a configuration that git would read.
 const QUERIES: [(&str, &[&str]); 3] = [
     ("status -sb", &["status", "-s", "--ignore-submodules=all"]),
     (
@@ -29,14 +31,16 @@ const QUERIES: [(&str, &[&str]); 3] = [
     ("log -5 --oneline", &["log", "-5", "--oneline", "--no-decorate"]),
 ];
 
-/// In place of the state of a repository that cannot be read safely, or not in time.
+/// Replaces the state of a repository that cannot be read safely or in time.
 const NOT_LOOKED_AT: &str = "The repository was not looked at.";
 
-/// Time for each.
+/// Time limit for each query.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The directory of a session, if it may be looked at. It must lie below the one in which its `baton run` was started. If that
-/// is unknown, a known agent must have stated it.
+/// Returns a session's directory if baton may read it.
+///
+/// The directory must be below the one where `baton run` was started. If that is unknown, a known agent must
+/// have stated the directory.
 pub fn of_session(whereabouts: &Whereabouts, root: Option<&Path>) -> Option<PathBuf> {
     let directory = Path::new(whereabouts.directory.as_deref()?);
     let may_be_read = match root {
@@ -51,15 +55,17 @@ fn is_below(dir: &Path, root: &Path) -> bool {
     dir.is_ok_and(|dir| root.is_ok_and(|root| dir.starts_with(root)))
 }
 
-/// `git status -sb`, `git diff --stat` and `git log -5 --oneline` of a directory. Without git, outside of a repository and
-/// if git takes too long, there is nothing, and that is not an error.
+/// Returns the output of `git status -sb`, `git diff --stat` and `git log -5 --oneline` in a directory.
+///
+/// Empty outside of a repository. If git is missing or too slow, the output states that the repository was
+/// not read. Neither is an error.
 pub fn state(dir: &Path) -> String {
     let repository = match GuardedRepository::open(dir) {
         Ok(Some(repository)) => repository,
         Ok(None) => return String::new(),
         Err(NotLookedAt) => return NOT_LOOKED_AT.to_owned(),
     };
-    // A query that fails has no output; the first one always has.
+    // A failed query adds nothing. The first query always has output, at least the branch line.
     let outputs = QUERIES.iter().enumerate().filter_map(|(at, (shown, query))| {
         let output = repository.git(query, LIMIT)?;
         let first = if at == 0 {
@@ -77,7 +83,7 @@ pub fn state(dir: &Path) -> String {
     }
 }
 
-/// The same from within the runtime; nothing without a directory.
+/// Like [`state`], but async. Empty without a directory.
 pub async fn state_of(dir: Option<PathBuf>) -> String {
     match dir {
         Some(dir) => spawn_blocking(move || state(&dir)).await.unwrap_or_default(),
@@ -85,15 +91,15 @@ pub async fn state_of(dir: Option<PathBuf>) -> String {
     }
 }
 
-/// Branch, commit and uncommitted files of a directory; `None` outside of a repository.
+/// Returns the branch, commit and uncommitted files of a directory. Returns `None` outside of a repository.
 ///
 /// # Errors
-/// The repository cannot be read safely, or not in time.
+/// Returns an error if the repository cannot be read safely or in time.
 pub fn checkout(dir: &Path) -> Result<Option<Checkout>, NotLookedAt> {
     let Some(repository) = GuardedRepository::open(dir)? else {
         return Ok(None);
     };
-    // Objects are not compared by their contents, which may be missing.
+    // Without renames git need not read file contents from objects, which a partial clone may lack.
     let query = [
         "status",
         "--porcelain",
@@ -109,7 +115,8 @@ pub fn checkout(dir: &Path) -> Result<Option<Checkout>, NotLookedAt> {
     }))
 }
 
-/// The paths of `git status --porcelain -z` as they are: two letters, a space and the path, each ended by a NUL.
+/// Parses the paths of `git status --porcelain -z`: two letters, a space and the path, each entry ended by a
+/// NUL.
 fn changed_paths(status: &str) -> Vec<String> {
     let entries = status.split_terminator('\0').filter_map(|entry| entry.get(3..));
     entries.map(str::to_owned).collect()
@@ -146,7 +153,7 @@ mod tests {
         let known = checkout(dir).unwrap().unwrap();
         assert_eq!((known.branch.as_str(), known.head.as_str()), ("main", ""));
         assert_eq!(known.changed, ["new.txt"]);
-        // There is no commit yet, so that the log fails.
+        // Without a commit `git log` fails.
         assert!(!received.contains("git log"), "{received}");
     }
 
@@ -209,7 +216,7 @@ mod tests {
         let pid = std::fs::read_to_string(directory.path().join("pid")).unwrap();
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         let began = Instant::now();
-        // A zombie is left until somebody waits for it.
+        // A zombie process remains until its parent waits for it.
         let is_running = || {
             let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
             status.is_ok_and(|status| !status.contains(") Z "))

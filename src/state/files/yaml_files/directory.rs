@@ -10,13 +10,13 @@ use super::newest;
 use crate::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::names;
 
-/// Archived files, in the directory of their session.
+/// Directory of archived files, within the directory of their session.
 pub(super) const ARCHIVE: &str = ".archive";
 
-/// Files that a session's directory holds unless the config says otherwise.
+/// Default number of files in a session's directory.
 const KEPT: usize = 50;
 
-/// A directory of handoff files, one directory a session in it.
+/// A directory of handoff files, with one directory for each session.
 #[derive(Debug, Clone)]
 pub struct HandoffDirectory {
     dir: PathBuf,
@@ -24,10 +24,10 @@ pub struct HandoffDirectory {
 }
 
 impl HandoffDirectory {
-    /// The files in this directory, which need not be there yet.
+    /// Opens the handoff files in this directory, which need not exist yet.
     ///
     /// # Errors
-    /// The path is relative and the working directory is unknown.
+    /// Returns an error if the path is relative and the working directory is unknown.
     pub fn new(dir: &Path) -> Result<Self, FileError> {
         Ok(Self {
             dir: absolute(dir)?,
@@ -35,18 +35,19 @@ impl HandoffDirectory {
         })
     }
 
-    /// With this many files in each session's directory; the oldest beyond them are archived (`handoff.keep_files`).
+    /// Limits each session's directory to this many files (`handoff.keep_files`). The oldest ones beyond it
+    /// are archived.
     #[must_use]
     pub fn keeping(self, kept: usize) -> Self {
         Self { kept, ..self }
     }
 
-    /// The directory's path.
+    /// Returns the path of the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The directory of a session; empty for `general`.
+    /// Returns the directory of a session. An empty name means `general`.
     pub(super) fn session_dir(&self, session: &str) -> Result<PathBuf, FileError> {
         let name = names::session(session);
         let dir = self.dir.join(name);
@@ -59,19 +60,19 @@ impl HandoffDirectory {
         Ok(dir)
     }
 
-    /// The sessions that have files, by name.
+    /// Returns the sessions that have files, sorted by name.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn sessions(&self) -> Result<Vec<String>, FileError> {
         let mut sessions = self.directories(has_files)?;
         sessions.sort();
         Ok(sessions)
     }
 
-    /// The names of the sessions whose directory has something.
+    /// Returns the names of the sessions whose directory satisfies `has_some`.
     pub(super) fn directories(&self, has_some: impl Fn(&Path) -> bool) -> Result<Vec<String>, FileError> {
-        // Other programs may keep other things here.
+        // Other programs may keep other entries here.
         let directories = entries(&self.dir)?.into_iter().filter(|(name, kind)| {
             kind.is_dir() && names::is_session(name) && has_some(&self.dir.join(name))
         });
@@ -84,10 +85,10 @@ impl HandoffDirectory {
             .is_ok_and(|dir| no_links(&dir).is_ok() && has_files(&dir))
     }
 
-    /// How many files there are, of all sessions.
+    /// Counts the files of all sessions.
     ///
     /// # Errors
-    /// A directory cannot be read.
+    /// Returns an error if a directory cannot be read.
     pub fn count(&self) -> Result<u64, FileError> {
         let mut count = 0;
         for session in self.sessions()? {
@@ -96,24 +97,24 @@ impl HandoffDirectory {
         Ok(count)
     }
 
-    /// The files of a session, newest first.
+    /// Returns the files of a session, newest first.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn paths(&self, session: &str) -> Result<Vec<PathBuf>, FileError> {
         let dir = self.session_dir(session)?;
         let sorted = newest::sort(&dir, self.files(session)?);
         Ok(sorted.into_iter().map(|name| dir.join(name)).collect())
     }
 
-    /// The files of a session, in no order.
+    /// Returns the names of a session's files, unordered.
     pub(super) fn files(&self, session: &str) -> Result<Vec<String>, FileError> {
         let dir = self.session_dir(session)?;
         no_links(&dir)?;
         files_in(&dir)
     }
 
-    /// The ledger of a session, next to this directory.
+    /// Returns the path of a session's ledger, in a sibling of this directory.
     pub fn ledger(&self, session: &str) -> PathBuf {
         let beside = self.dir.parent().unwrap_or(&self.dir);
         let name = names::session(session);
@@ -121,7 +122,7 @@ impl HandoffDirectory {
     }
 }
 
-/// The files of ours in a directory.
+/// Returns the names of the handoff files in a directory.
 pub(super) fn files_in(dir: &Path) -> Result<Vec<String>, FileError> {
     let all = entries(dir)?.into_iter();
     let ours = all.filter(|(name, kind)| kind.is_file() && names::is_file(name));
@@ -135,7 +136,9 @@ fn has_files(dir: &Path) -> bool {
     entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(names::is_file)))
 }
 
-/// The entries of a directory with their kinds; none for a missing directory. Links are neither files nor directories here.
+/// Returns the entries of a directory with their kinds. A missing directory has none.
+///
+/// Links count as neither files nor directories.
 fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
     let read = match fs::read_dir(dir) {
         Ok(read) => read,
@@ -145,7 +148,7 @@ fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
     let mut all = Vec::new();
     for entry in read {
         let entry = entry.map_err(FileError::at(dir))?;
-        // A name that is not UTF-8 is none of ours.
+        // Handoff files have ASCII names, so a name that is not UTF-8 belongs to another program.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
@@ -156,16 +159,16 @@ fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
     Ok(all)
 }
 
-/// The lock's file, which is empty and stays.
+/// Name of the lock file, which is empty and never deleted.
 const LOCK: &str = ".lock";
 
-/// How long a process may wait for others, each of which needs milliseconds.
+/// How long a process may wait for others. Each of them needs milliseconds.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Pause between two tries.
+/// Interval between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Locked while a directory is changed.
+/// Guard held while a session's directory changes.
 pub(super) struct DirectoryLock {
     _file: File,
 }
@@ -185,10 +188,11 @@ impl DirectoryLock {
     }
 }
 
-/// Refuses a path with a symbolic link on the way: anybody who may write into a directory could lead a write anywhere.
+/// Refuses a path that contains a symbolic link: anybody who may write into a directory could redirect a
+/// write.
 ///
-/// A link directly below the root is followed, since only the system's administrator makes those (`/home` and `/var` on
-/// some systems, `/tmp` and `/etc` on macOS).
+/// A link directly below the root is allowed, since only the system's administrator makes those (`/home` and
+/// `/var` on some systems, `/tmp` and `/etc` on macOS).
 pub(super) fn no_links(path: &Path) -> Result<(), FileError> {
     let path = absolute(path)?;
     let mut so_far = PathBuf::new();
@@ -212,21 +216,21 @@ pub(super) fn no_links(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The path from the root on, without `.`.
+/// Returns the path as absolute, without `.` components.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, FileError> {
     std::path::absolute(path).map_err(FileError::at(path))
 }
 
-/// Makes a directory with those above it, readable for everybody who may reach it.
+/// Creates a directory and its parents, readable for everybody who may reach it.
 pub(super) fn make_dir(path: &Path) -> Result<(), FileError> {
     no_links(path)?;
     disk::make_dir(path, FileAccess::Everybody)
         .map_err(|error| FileError::Directory(path.to_owned(), error))?;
-    // Somebody may have been faster with something else.
+    // Checked again: somebody may have created a link in the meantime.
     no_links(path)
 }
 
-/// Whether there is a regular file, and no link to one.
+/// Whether the path is a regular file. A link to one does not count.
 pub(super) fn is_regular(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }

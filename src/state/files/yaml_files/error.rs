@@ -1,4 +1,4 @@
-//! The errors of YAML files.
+//! Errors of YAML files.
 
 use std::fmt;
 use std::io;
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::InvalidYaml;
 
-/// Why a file was not written, read or moved.
+/// The reason why a file was not written, read or moved.
 #[derive(Debug)]
 pub enum FileError {
-    /// The content breaks the format's rules.
+    /// The content breaks rules of the format.
     Invalid(Vec<FieldError>),
-    /// The file is no YAML mapping.
+    /// The file is not a YAML mapping.
     Malformed(PathBuf, InvalidYaml),
-    /// The path is not one that may be touched, and why.
+    /// The path may not be touched, for this reason.
     Refused(PathBuf, &'static str),
     /// The file does not exist.
     Missing(PathBuf),
     /// A directory cannot be created.
     Directory(PathBuf, io::Error),
-    /// Another process holds the directory.
+    /// Another process holds the directory's lock.
     Busy(PathBuf),
     /// Reading or writing failed.
     Io(PathBuf, io::Error),
 }
 
 impl FileError {
-    /// Turns an IO error into one of a path.
+    /// Converts an IO error to an error about a path.
     pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| match error.kind() {
             io::ErrorKind::NotFound => Self::Missing(path.to_owned()),

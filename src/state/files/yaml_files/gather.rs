@@ -1,5 +1,7 @@
-//! Queries git and beads about a directory. Each query has a time limit and all together have one; a tool that is missing,
-//! fails or takes too long adds nothing, which is not an error.
+//! Queries git and beads about a directory.
+//!
+//! Each query has a time limit, and so do all of them together. A tool that is missing, fails or is too slow
+//! adds nothing, which is not an error.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,47 +19,48 @@ use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{self, Drift, HandoffFile, names};
 
-/// Time for a query to git.
+/// Time limit for a query to git.
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for beads.
+/// Time limit for a query to beads.
 const BEADS: Duration = Duration::from_secs(10);
 
-/// Commits that a file names.
+/// Number of commits listed in a file.
 const COMMITS: &str = "-5";
 
-/// Files of a kind that git may add: `git status` shows the rest.
+/// Maximum number of files that git may add to each list. `git status` shows the rest.
 const FILES: usize = 50;
 
-/// Files that git is asked about by name: they are in its command line.
+/// Maximum number of files compared by name, since the names are part of git's command line.
 const COMPARED: usize = 1000;
 
 /// The Git state of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitState {
-    /// The branch that is checked out; empty where none is.
+    /// Branch that is checked out. Empty if none is.
     pub branch: String,
-    /// The last commits, newest first: short id and subject.
+    /// Last commits, newest first, each as short id and subject.
     pub commits: Vec<String>,
-    /// New files, in the index or not.
+    /// New files, whether or not in the index.
     pub created: Vec<String>,
     /// Changed files.
     pub modified: Vec<String>,
-    /// Files that are gone.
+    /// Deleted files.
     pub deleted: Vec<String>,
 }
 
-/// Queries programs until a deadline.
+/// Runs queries until a deadline.
 #[derive(Debug, Clone, Copy)]
 pub struct GitRunner<'d> {
-    /// The directory that they run in.
+    /// Directory of the queries.
     pub dir: &'d Path,
-    /// When all of it has to be done.
+    /// Deadline for all queries.
     pub until: Instant,
 }
 
 impl GitRunner<'_> {
-    /// The repository, and git in it until the deadline; `None` outside of one, and if it is not looked at.
+    /// Opens the repository for queries until the deadline. Returns `None` outside of one, or if it must not
+    /// be read.
     fn repository(&self) -> Option<RepositoryRunner> {
         let has_time = Instant::now() < self.until;
         let repository = has_time.then(|| GuardedRepository::open(self.dir).ok().flatten())??;
@@ -67,7 +70,7 @@ impl GitRunner<'_> {
         })
     }
 
-    /// Reads the Git state; `None` outside of a repository.
+    /// Reads the Git state. Returns `None` outside of a repository.
     pub fn git_state(&self) -> Option<GitState> {
         let git = self.repository()?;
         let mut state = GitState {
@@ -104,7 +107,7 @@ impl GitRunner<'_> {
         Some(state)
     }
 
-    /// Tasks of beads in progress, of one agent or of all.
+    /// Lists the beads tasks in progress, of one agent or of all.
     pub fn beads(&self, assignee: Option<&str>) -> Vec<String> {
         let mut arguments = vec!["list", "--status", "in_progress", "--format", "json"];
         if let Some(name) = assignee {
@@ -115,7 +118,7 @@ impl GitRunner<'_> {
         answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
     }
 
-    /// The drift of the repository since an earlier file was written.
+    /// Returns how the repository has drifted since an earlier file was written.
     pub fn since(&self, file: &HandoffFile) -> Drift {
         let git = self.repository();
         let branch = git.as_ref().map(|git| git.repository.branch.as_str());
@@ -124,6 +127,8 @@ impl GitRunner<'_> {
         let (Some(written), Some(git)) = (written, git) else {
             return drift;
         };
+        // Git includes commits of the given second, while a commit of the same second as the file precedes
+        // it.
         let since = format!("--since=@{}", written.seconds.saturating_add(1));
         let count = git.run(&["rev-list", "--count", &since, "HEAD"], GIT_TIMEOUT);
         drift.commits = count
@@ -135,7 +140,7 @@ impl GitRunner<'_> {
             .into_iter()
             .filter(|path| !deleted.contains(path))
             .collect();
-        // Git is asked about its own files alone: one outside would fail the whole query.
+        // Only paths inside the directory: a single one outside would fail git's whole query.
         let inside =
             |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
         let queried: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
@@ -145,7 +150,8 @@ impl GitRunner<'_> {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     drift.gone.push(path.to_owned())
                 }
-                // A commit alone does not change a file, and a fresh copy of the repository changes no content.
+                // A file counts as changed if both its time and git say so. A commit does not change the
+                // file, and a fresh clone changes every time but no content.
                 Ok(found) => {
                     let later = found
                         .modified()
@@ -161,7 +167,7 @@ impl GitRunner<'_> {
     }
 }
 
-/// A repository that git is asked about until a deadline.
+/// Runs git in a repository until a deadline.
 struct RepositoryRunner {
     repository: GuardedRepository,
     until: Instant,
@@ -173,7 +179,7 @@ impl RepositoryRunner {
         self.repository.git(arguments, limit)
     }
 
-    /// Of these files, those that were committed since, and those with uncommitted changes.
+    /// Returns which of these files were committed since then or have uncommitted changes.
     fn touched(&self, since: &str, paths: &[&str]) -> HashSet<String> {
         if paths.is_empty() {
             return HashSet::new();
@@ -209,7 +215,7 @@ impl RepositoryRunner {
 }
 
 impl GitState {
-    /// Adds to a file what git reports and it does not state yet.
+    /// Adds to a file the facts from git that the file does not state yet.
     pub fn add_to(&self, file: &mut HandoffFile) {
         let named: HashSet<String> = {
             let files = &file.files;
@@ -240,7 +246,7 @@ impl GitState {
     }
 }
 
-/// The drift of a file: compared with the repository in a directory, within a time.
+/// Returns the drift of a file relative to the repository in a directory, within a time limit.
 pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
     let until = Instant::now() + limit;
     dir.map_or_else(
@@ -250,11 +256,12 @@ pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drif
 }
 
 impl HandoffDirectory {
-    /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by
-    /// when the handoff was made. Each client's files are by themselves.
+    /// Writes the file of a document, unless the document already has one.
+    ///
+    /// The time of the handoff names the file. Files of different clients are kept in different sessions.
     ///
     /// # Errors
-    /// As [`HandoffDirectory::write`].
+    /// Fails like [`HandoffDirectory::write`].
     pub fn write_document(
         &self,
         document: &HandoffDocument,
@@ -268,6 +275,8 @@ impl HandoffDirectory {
         let stem = names::automatic(at);
         let dir = self.session_dir(&file.session)?;
         let id = document.id.to_string();
+        // Names have only seconds, so the finding `handoff` tells which of the files with this time belongs
+        // to the document.
         for name in newest::sort(&dir, self.files(&file.session)?) {
             if !name.starts_with(&stem) {
                 continue;

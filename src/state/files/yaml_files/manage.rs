@@ -1,4 +1,4 @@
-//! Archives files and deletes them. Only regular files of ours inside the directory are ever touched.
+//! Archives, restores and deletes files. Only regular handoff files inside the directory are ever touched.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -13,17 +13,17 @@ use baton_core::handoffs::yaml::names;
 
 /// A file that may be moved or deleted.
 struct ManagedFile {
-    /// The directory of its session.
+    /// Directory of the file's session.
     dir: PathBuf,
     name: String,
     archived: bool,
 }
 
 impl HandoffDirectory {
-    /// Puts a file into the archive of its session; returns where it is now.
+    /// Moves a file into its session's archive. Returns the new path.
     ///
     /// # Errors
-    /// It is not one of our files, is already in the archive, or cannot be moved.
+    /// Returns an error if it is not a handoff file, is already archived, or cannot be moved.
     pub fn archive(&self, path: &Path) -> Result<PathBuf, FileError> {
         let managed = self.managed(path)?;
         if managed.archived {
@@ -36,7 +36,8 @@ impl HandoffDirectory {
         archive_file(&managed.dir, &managed.name)
     }
 
-    /// The archived file that had this path before: a path, or `SESSION/NAME.yaml` in this directory.
+    /// Finds the archived file that had this path before. The path may be `SESSION/NAME.yaml` in this
+    /// directory.
     pub fn archived(&self, path: &Path) -> Option<PathBuf> {
         let inside = self.dir().join(path);
         let places = [absolute(path).ok()?, inside];
@@ -49,10 +50,10 @@ impl HandoffDirectory {
             .find(|place| is_regular(place))
     }
 
-    /// Takes a file out of the archive of its session; returns where it is now.
+    /// Moves a file out of its session's archive. Returns the new path.
     ///
     /// # Errors
-    /// It is not one of our files, is not in the archive, or cannot be moved.
+    /// Returns an error if it is not a handoff file, is not archived, or cannot be moved.
     pub fn restore(&self, path: &Path) -> Result<PathBuf, FileError> {
         let managed = self.managed(path)?;
         if !managed.archived {
@@ -65,7 +66,7 @@ impl HandoffDirectory {
     /// Deletes a file.
     ///
     /// # Errors
-    /// It is not one of our files, or cannot be deleted.
+    /// Returns an error if it is not a handoff file, or cannot be deleted.
     pub fn delete(&self, path: &Path) -> Result<(), FileError> {
         let managed = self.managed(path)?;
         let _lock = DirectoryLock::new(&managed.dir)?;
@@ -73,11 +74,13 @@ impl HandoffDirectory {
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
 
-    /// Deletes files from before a time, by the time in their names, with `archived` those in archives alone; returns them. The newest
-    /// file of a session stays, however old it is. With `dry_run` none is deleted.
+    /// Deletes files whose names state a time before `before`, and returns their paths.
+    ///
+    /// The newest file of a session stays, however old it is. With `archived` only files in archives are
+    /// deleted, and with `dry_run` none is.
     ///
     /// # Errors
-    /// A directory cannot be read or a file not be deleted.
+    /// Returns an error if a directory cannot be read or a file cannot be deleted.
     pub fn clean(&self, before: i64, archived: bool, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
         let mut deleted = Vec::new();
         for dir in self.session_dirs()? {
@@ -89,6 +92,8 @@ impl HandoffDirectory {
                     let named = newest::age(&dir, &name);
                     let at = named.minute + i64::from(named.second.unwrap_or_default());
                     let path = dir.join(name);
+                    // The session's directory comes before its archive, so the first file seen is the newest
+                    // of both.
                     let is_newest = newest.get_or_insert_with(|| path.clone()) == &path;
                     if at >= before || is_newest || (archived && !is_archive) {
                         continue;
@@ -104,7 +109,7 @@ impl HandoffDirectory {
         Ok(deleted)
     }
 
-    /// The directories of all sessions, also those that have files in the archive alone.
+    /// Returns the directories of all sessions, including those with archived files only.
     pub(super) fn session_dirs(&self) -> Result<Vec<PathBuf>, FileError> {
         no_links(self.dir())?;
         let some = |dir: &Path| files_in(dir).is_ok_and(|files| !files.is_empty());
@@ -112,7 +117,7 @@ impl HandoffDirectory {
         Ok(sessions.iter().map(|session| self.dir().join(session)).collect())
     }
 
-    /// The file at a path, if it is one of ours.
+    /// Resolves a path to a handoff file, or refuses it.
     fn managed(&self, path: &Path) -> Result<ManagedFile, FileError> {
         let refused = |why| Err(FileError::Refused(path.to_owned(), why));
         let whole = absolute(path)?;

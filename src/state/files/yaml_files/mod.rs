@@ -1,7 +1,7 @@
-//! Handoffs as YAML files on disk: `DIR/SESSION/NAME.yaml`. `baton_core::handoffs::yaml` parses and writes their
-//! content; this module has the directories, the lock, the clock, and the queried tools: git, beads.
+//! Handoffs as YAML files on disk: `DIR/SESSION/NAME.yaml`.
 //!
-//! Everything here is for people and agents; no exchange depends on it.
+//! `baton_core::handoffs::yaml` parses and writes their content. This module has the directories, the lock,
+//! the clock, and the queried tools git and beads. It serves users and agents; no exchange depends on it.
 
 mod directory;
 mod error;
@@ -21,7 +21,7 @@ pub use write::{FileNaming, WrittenFile, write_text, write_to};
 
 use baton_core::handoffs::yaml::time::Time;
 
-/// The time now.
+/// Returns the current time.
 pub fn now() -> Time {
     newest::time_of(std::time::SystemTime::now())
 }

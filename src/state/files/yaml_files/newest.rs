@@ -1,6 +1,7 @@
-//! The order of files by age: by the time in the name, not by the name, since an automatic file's name sorts after
-//! every manual one. Names of manual files have minutes alone, so files of one minute are ordered by when they were
-//! written.
+//! Orders files by age.
+//!
+//! The time in a file's name decides, not the name: an automatic file's name sorts after every manual one.
+//! Names of manual files state only the minute, so the file system's time orders the files of one minute.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +14,7 @@ use baton_core::handoffs::yaml::time::Time;
 const MINUTE: i64 = 60;
 const NANOS: u64 = 1_000_000_000;
 
-/// When a file was last written, by the file system.
+/// Returns when a file was last written, according to the file system.
 pub(super) fn written(path: &Path) -> Option<Time> {
     let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
     Some(time_of(modified))
@@ -29,7 +30,7 @@ pub(super) fn time_of(at: SystemTime) -> Time {
     }
 }
 
-/// The time in a file's name; of other names, when it was written.
+/// Returns the time in a file's name. For other names, returns when the file was written.
 pub(super) fn age(dir: &Path, name: &str) -> FileStamp {
     names::time(name).unwrap_or_else(|| {
         let at = written(&dir.join(name)).map_or(0, |at| at.seconds);
@@ -40,14 +41,14 @@ pub(super) fn age(dir: &Path, name: &str) -> FileStamp {
     })
 }
 
-/// Sorts files of a directory, newest first.
+/// Sorts the files of a directory, newest first.
 pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
     let mut aged: Vec<_> = files.into_iter().map(|name| (age(dir, &name), name)).collect();
     let mut of_minute: HashMap<i64, usize> = HashMap::new();
     for (named, _) in &aged {
         *of_minute.entry(named.minute).or_default() += 1;
     }
-    // The file system is asked only for those that the names leave open.
+    // Reads the file's time only if two names share a minute: a directory may have thousands of files.
     aged.sort_by_cached_key(|(named, name)| {
         let (within, written) = match of_minute[&named.minute] {
             1 => (0, None),
@@ -58,7 +59,7 @@ pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
     aged.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Nanoseconds into a file's minute, and when it was written.
+/// Returns the nanoseconds into the file's minute, and when the file was written.
 fn within_minute(dir: &Path, name: &str, named: FileStamp) -> (u64, Option<Time>) {
     let written = written(&dir.join(name));
     let second = |second: i64| u64::try_from(second).unwrap_or_default() * NANOS;
@@ -66,13 +67,14 @@ fn within_minute(dir: &Path, name: &str, named: FileStamp) -> (u64, Option<Time>
         Some(at) if at.seconds - at.seconds.rem_euclid(MINUTE) == named.minute => {
             second(at.seconds.rem_euclid(MINUTE)) + u64::from(at.nanos)
         }
-        // It was copied since, or its name has the time of another zone.
+        // The file was copied since, or its name has another zone's time: the time on disk does not tell its
+        // order.
         _ => second(i64::from(named.second.unwrap_or_default())),
     };
     (within, written)
 }
 
-/// The number of a name that was taken: `…-2.yaml`.
+/// Returns the number that distinguishes equal names, as in `…-2.yaml`. 1 without such a number.
 fn copy(name: &str) -> usize {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
     let number = stem.rsplit_once('-').and_then(|(_, number)| number.parse().ok());

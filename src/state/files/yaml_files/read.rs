@@ -18,46 +18,46 @@ use baton_core::handoffs::yaml::{
 /// A file that was found and read.
 #[derive(Debug)]
 pub struct HandoffYaml {
-    /// The file's path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The parsed content.
+    /// Parsed content.
     pub file: HandoffFile,
     /// Violations of the format's rules.
     pub errors: Vec<FieldError>,
 }
 
-/// The result of a search.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub struct FileSearch<T> {
-    /// The files that were found.
+    /// Files that were found.
     pub found: T,
-    /// Files that could not be read, and were passed over.
+    /// Files that could not be read and were skipped.
     pub warnings: Vec<FileError>,
 }
 
-/// One file of a list. The names are API.
+/// A file in a list. The field names are part of the JSON interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileSummary {
-    /// The file's path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its session.
+    /// Session of the file.
     pub session: String,
-    /// When it was created, as in RFC 3339.
+    /// Creation time as RFC 3339.
     pub date: String,
-    /// Its status.
+    /// Status as the file states it.
     pub status: String,
-    /// Its goal.
+    /// Goal as the file states it.
     pub goal: String,
-    /// Whether it was written without a user.
+    /// Whether the file was written automatically.
     pub is_auto: bool,
-    /// Whether it is in the archive of its session.
+    /// Whether the file is in its session's archive.
     pub archived: bool,
 }
 
-/// Reads a file. What breaks a rule is reported and does not stop the reading.
+/// Reads a file. Violations of the format's rules are reported in the result and are not an error.
 ///
 /// # Errors
-/// The file is missing, no regular file, too large, not UTF-8, or no YAML mapping.
+/// Returns an error if the file is missing, not regular, too large, not UTF-8, or not a YAML mapping.
 pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;
@@ -69,7 +69,7 @@ pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
     })
 }
 
-/// The text of a file.
+/// Reads the contents of a file.
 fn text_of(path: &Path) -> Result<String, FileError> {
     let found = fs::symlink_metadata(path).map_err(FileError::at(path))?;
     if !found.is_file() {
@@ -84,10 +84,10 @@ fn text_of(path: &Path) -> Result<String, FileError> {
 }
 
 impl HandoffDirectory {
-    /// The newest file of a session that can be read, or of all sessions: there the one that was created last.
+    /// Returns the newest readable file of a session, or the one created last among all sessions.
     ///
     /// # Errors
-    /// The directory cannot be read. That there is no file is none.
+    /// Returns an error if the directory cannot be read. A missing file is not an error.
     pub fn latest(&self, session: Option<&str>) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
         match session {
             Some(session) => self.latest_of(session),
@@ -117,7 +117,7 @@ impl HandoffDirectory {
             let of_session = self.latest_of(&session)?;
             listing.warnings.extend(of_session.warnings);
             let Some(found) = of_session.found else { continue };
-            // For equal seconds, the file that was written last.
+            // If two files were created in the same second, the one written last wins.
             let at = (
                 created(&found.file.created_at, &found.path),
                 newest::written(&found.path),
@@ -130,11 +130,13 @@ impl HandoffDirectory {
         Ok(listing)
     }
 
-    /// Goal and next step of a session's newest file, or of the newest of all; `None` where there is none. Read in part: prompts
-    /// ask every second.
+    /// Returns the goal and next step of a session's newest file, or of the newest file of all.
+    ///
+    /// Returns `None` if there is none. Files are parsed only in part, because shell prompts call this every
+    /// second.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn line(&self, session: Option<&str>) -> Result<Option<GoalAndNow>, FileError> {
         let sessions = match session {
             Some(session) => vec![session.to_owned()],
@@ -144,7 +146,7 @@ impl HandoffDirectory {
         for session in sessions {
             let dir = self.session_dir(&session)?;
             let sorted = newest::sort(&dir, self.files(&session)?).into_iter();
-            // What cannot be read, or states nothing, is passed over.
+            // Files that cannot be read, or that state neither, are skipped.
             let mut stated = sorted.filter_map(|name| goal_of(&dir.join(name)));
             if let Some(found) = stated.next()
                 && newest.as_ref().is_none_or(|(at, _)| found.0 > *at)
@@ -155,10 +157,12 @@ impl HandoffDirectory {
         Ok(newest.map(|(_, goal)| goal))
     }
 
-    /// The files of a session, or of all, newest first; with `archived` also those in archives. A limit of 0 is none.
+    /// Lists the files of a session, or of all sessions, newest first.
+    ///
+    /// `archived` includes the files in archives. A limit of 0 means no limit.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn list(
         &self,
         session: Option<&str>,
@@ -180,13 +184,13 @@ impl HandoffDirectory {
         for (session, dir) in dirs {
             no_links(&dir)?;
             let sorted = newest::sort(&dir, files_in(&dir)?);
-            // No more files of a session can be among the first.
+            // Files beyond the limit within one session cannot be among the first of all.
             let most = if limit == 0 { sorted.len() } else { limit };
             for name in sorted.into_iter().take(most) {
                 all.push((newest::age(&dir, &name), session.clone(), dir.join(name)));
             }
         }
-        // The order within a session is kept, since the sort is stable.
+        // The sort is stable, so it keeps the order within a session.
         all.sort_by_key(|(age, ..)| std::cmp::Reverse(age.minute));
         if limit > 0 {
             all.truncate(limit);
@@ -201,7 +205,7 @@ impl HandoffDirectory {
         Ok(listing)
     }
 
-    /// The file that a user names: a path, or `SESSION/NAME.yaml` in this directory.
+    /// Resolves the path that a user gives: a path, or `SESSION/NAME.yaml` in this directory.
     pub fn named(&self, name: &Path) -> PathBuf {
         let inside = self.dir().join(name);
         if !is_regular(name) && is_regular(&inside) {
@@ -211,7 +215,7 @@ impl HandoffDirectory {
     }
 }
 
-/// What a file states, and when it was created and written.
+/// Returns the goal of a file, with the times of its creation and last write.
 fn goal_of(path: &Path) -> Option<((Time, Option<Time>), GoalAndNow)> {
     let text = text_of(path).ok()?;
     let at = (
@@ -221,7 +225,7 @@ fn goal_of(path: &Path) -> Option<((Time, Option<Time>), GoalAndNow)> {
     Some((at, goal_and_now(&text))).filter(|(_, goal)| !goal.is_empty())
 }
 
-/// When a file was created: as it says, else as the file system does.
+/// Returns when a file was created: as the file states it, or else according to the file system.
 fn created(created_at: &str, path: &Path) -> Time {
     Time::parse(created_at)
         .or_else(|| newest::written(path))

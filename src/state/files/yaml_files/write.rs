@@ -1,5 +1,6 @@
-//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed. If a session's directory is full, its oldest files of the
-//! same kind go into the archive.
+//! Writes files atomically: under a temporary name in the same directory, flushed, and then renamed.
+//!
+//! If a session's directory is full, its oldest files of the same kind are moved to the archive.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -17,7 +18,7 @@ use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 /// Prefix and suffix of a temporary file's name.
 const TEMP: (&str, &str) = (".handoff-", ".tmp");
 
-/// Files of one name that are looked through.
+/// Maximum number of files with the same name and different numbers.
 const COPIES: usize = 100_000;
 
 /// How a file is named.
@@ -32,18 +33,21 @@ pub enum FileNaming {
 /// A file that was written.
 #[derive(Debug)]
 pub struct WrittenFile {
-    /// The file's path.
+    /// Path of the file.
     pub path: PathBuf,
     /// Failures that do not affect the file: rotation, ledger.
     pub warnings: Vec<FileError>,
 }
 
 impl HandoffDirectory {
-    /// Writes a file into the directory of its session, makes room for it first, and appends to the ledger. `updated_at`
-    /// is renewed; what is empty gets its default.
+    /// Writes a file into its session's directory and appends to the ledger.
+    ///
+    /// Archives old files first if the directory is full. Sets `updated_at` and fills empty fields with their
+    /// defaults.
     ///
     /// # Errors
-    /// The file breaks a rule of the format, the directory may not be written, or writing failed. Nothing is left then.
+    /// Returns an error if the file breaks a rule of the format, the directory may not be written, or writing
+    /// failed. Then no file remains.
     pub fn write(
         &self,
         file: &mut HandoffFile,
@@ -70,7 +74,7 @@ impl HandoffDirectory {
         Ok(WrittenFile { path, warnings })
     }
 
-    /// Appends to the ledger of the file's session, whose directory the caller has locked.
+    /// Appends an entry to the session's ledger. The caller has locked the session's directory.
     fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> Result<(), FileError> {
         let ledger = self.ledger(&file.session);
         if let Some(dir) = ledger.parent() {
@@ -83,17 +87,17 @@ impl HandoffDirectory {
         options.append(true).create(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
         let mut ledger_file = options.open(&ledger).map_err(FileError::at(&ledger))?;
-        // One write, so that two entries never mix.
+        // A single write, so that entries of two processes never mix.
         ledger_file
             .write_all(entry.as_bytes())
             .map_err(FileError::at(&ledger))
     }
 }
 
-/// Writes a file to any path, in place of what is there. Neither rotation nor ledger.
+/// Writes a file to any path, replacing an existing one. Neither rotates files nor appends to a ledger.
 ///
 /// # Errors
-/// As [`HandoffDirectory::write`].
+/// Fails like [`HandoffDirectory::write`].
 pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), FileError> {
     let text = ready(file, now)?;
     put(path, &text)
@@ -102,7 +106,7 @@ pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), Fi
 /// Writes a rendering of a file to any path, if the file is valid.
 ///
 /// # Errors
-/// As [`HandoffDirectory::write`].
+/// Fails like [`HandoffDirectory::write`].
 pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), FileError> {
     match file.errors() {
         errors if errors.is_empty() => put(path, text),
@@ -110,7 +114,7 @@ pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), Fil
     }
 }
 
-/// Replaces the text at a path atomically.
+/// Replaces the file at a path atomically.
 fn put(path: &Path, text: &str) -> Result<(), FileError> {
     let path = absolute(path)?;
     no_links(&path)?;
@@ -120,7 +124,7 @@ fn put(path: &Path, text: &str) -> Result<(), FileError> {
     disk::put(temp, &path).map_err(FileError::at(&path))
 }
 
-/// The text of a valid file.
+/// Completes a file and renders it as YAML, if it is valid.
 fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
     file.prepare(now);
     match file.errors() {
@@ -129,14 +133,14 @@ fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
     }
 }
 
-/// A temporary file that is complete and flushed.
+/// Creates a temporary file that is complete and flushed.
 fn filled(dir: &Path, text: &str) -> Result<NamedTempFile, FileError> {
     let mut named = tempfile::Builder::new();
     let named = named.prefix(TEMP.0).suffix(TEMP.1);
     disk::fill(named, dir, text.as_bytes(), FileAccess::Everybody).map_err(FileError::at(dir))
 }
 
-/// Gives a text the first free name: neither the directory nor its archive has a file of it.
+/// Writes a file under the first name that is free in both the directory and its archive.
 fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
     let mut temp = filled(dir, text)?;
     let archive = dir.join(ARCHIVE);
@@ -146,11 +150,11 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
         if fs::symlink_metadata(&path).is_ok() || fs::symlink_metadata(archive.join(&name)).is_ok() {
             continue;
         }
-        // Other programs write here too, and do not know our lock.
+        // Other programs write here as well and do not take the lock, so the name is claimed atomically.
         match disk::name_new(temp, &path).map_err(FileError::at(&path))? {
             Some(unnamed) => temp = unnamed,
             None => {
-                // Systems that cannot flush a directory are left alone.
+                // Some systems cannot flush a directory. The file is complete either way.
                 let _ = disk::sync_dir(dir);
                 return Ok(path);
             }
@@ -159,8 +163,9 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
 }
 
-/// Archives the oldest automatic files of a directory, or the oldest that a user wrote, until one more fits among `kept`: automatic
-/// files never displace a user's. The caller holds the directory's lock.
+/// Archives the oldest files of the same kind until another one fits within `kept`.
+///
+/// Automatic files never displace a user's files. The caller holds the directory's lock.
 fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> {
     let mut files = files_in(dir)?;
     files.retain(|name| names::is_automatic(name) == automatic);
@@ -176,15 +181,16 @@ fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> 
     Ok(old.len())
 }
 
-/// Moves a file into the archive of its directory, under its name or, where that is taken, with a number.
+/// Moves a file into its directory's archive, with a number appended if the name exists.
 pub(super) fn archive_file(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
     let archive = dir.join(ARCHIVE);
     make_dir(&archive)?;
     move_file(&dir.join(name), &archive, name)
 }
 
-/// Moves a file into another directory, under this name or, where that is taken, with a number. The caller holds the lock
-/// of its session.
+/// Moves a file into another directory, with a number appended if the name exists.
+///
+/// The caller holds the lock of its session, so no other file can take the name in between.
 pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
     let place = (1..)

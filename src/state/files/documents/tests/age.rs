@@ -8,7 +8,7 @@ use baton_core::record::HandoffStatus;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What was superseded is archived by its age, in the store and in its files; what is active is not, however old.
+/// A superseded document is archived by its age, in the store and in its files. An active one never is.
 #[tokio::test]
 async fn a_superseded_document_is_archived_after_its_days() {
     let dir = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ async fn a_superseded_document_is_archived_after_its_days() {
         is(HandoffStatus::Superseded),
         is(HandoffStatus::Archived),
     );
-    // Without an age nothing is archived.
+    // Without a configured age nothing is archived.
     let off = DocumentWriter::start(Some(settings.clone()), store.clone());
     assert!(off.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [superseded, superseded, superseded, active]);
@@ -60,7 +60,7 @@ async fn a_superseded_document_is_archived_after_its_days() {
     }
     assert!(writer.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [archived, archived, superseded, active]);
-    // The handoff and its document are in one archive, and leave it together.
+    // A handoff and its document are archived together, and leave the archive together.
     let in_archive = async || {
         let mut all = Vec::new();
         for n in 1..=4 {

@@ -1,4 +1,4 @@
-//! One document that hangs does not hold up the others.
+//! A document that hangs does not delay the others.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn a_document_that_hangs_is_given_up_and_the_next_is_written() {
     drop(go);
 }
 
-/// A FIFO in place of a directory's lock, which opening would wait for.
+/// A FIFO in place of a directory's lock. Opening it would wait for a writer.
 #[tokio::test]
 async fn a_fifo_as_a_lock_holds_up_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A process that is killed by SIGKILL at every step of writing a document that supersedes another one.
+//! A process is killed by SIGKILL at every step of writing a document that supersedes another one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,10 +16,10 @@ use baton_core::record::HandoffStatus;
 const DIR: &str = "BATON_TEST_DOCUMENT_DIR";
 const STEP: &str = "BATON_TEST_DOCUMENT_STEP";
 
-/// Row, seven for the handoff file, four for each of four files, end.
+/// One step for the row, seven for the handoff file, four for each of four files, and one at the end.
 const STEPS: usize = 25;
 
-/// Kills this process as nothing can be caught.
+/// Kills this process with a signal that it cannot catch.
 fn kill() {
     let _ = Command::new("sh").args(["-c", "kill -KILL $PPID"]).status();
     std::thread::sleep(Duration::from_secs(60));
@@ -44,7 +44,7 @@ async fn child_that_is_killed() {
     write(&settings, &store, stored(2, 2_000_000)).await.unwrap();
 }
 
-/// Each file of a document is as it was before the step or as it is after it: of one status, and whole.
+/// Asserts that each file is complete and has one status: either that before the step or that after it.
 fn is_whole(directory: &Path) {
     let (json, markdown) = (directory.join(JSON), directory.join(MARKDOWN));
     let content = std::fs::read_to_string(&json).ok().map(|text| {
@@ -86,7 +86,7 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
         for n in 1..=2 {
             is_whole(&documents.join(id(n).to_string()));
         }
-        // The row is there at each of these steps, and what it superseded is superseded.
+        // After each of these steps the row exists, and the superseded document has its new status.
         let store = store(dir);
         let writer = DocumentWriter::start(Some(settings(dir)), store.clone());
         assert!(writer.flush(Duration::from_secs(20)).await);
@@ -107,7 +107,7 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
     }
 }
 
-/// How many handoff files there are of a document.
+/// Counts the handoff files of a document.
 fn handoff_files(documents: &Path, n: u128) -> usize {
     let directory = HandoffDirectory::new(documents).unwrap();
     let listed = directory.list(None, 0, false).unwrap().found;
@@ -116,7 +116,7 @@ fn handoff_files(documents: &Path, n: u128) -> usize {
         .count()
 }
 
-/// What a killed process left goes when its document is written again, once it is old.
+/// Files left by a killed process are deleted once they are old, when the document is written again.
 #[tokio::test]
 async fn what_a_killed_process_left_is_deleted_when_it_is_old() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Where the work of a document was: its directory, its branch, its repository as git has it.
+//! Where a document's work took place: directory, branch, and the repository's state.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::files::documents::{document_of, find, write};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::record::HandoffStatus;
 
-/// A repository on this branch, with a file that is not committed. Without commits where `commits` is false.
+/// Creates a repository on this branch with an uncommitted file. It has no commits if `commits` is false.
 fn repository(dir: &Path, branch: &str, commits: bool) {
     std::fs::create_dir_all(dir).unwrap();
     let git = |arguments: &[&str]| {
@@ -29,7 +29,7 @@ fn repository(dir: &Path, branch: &str, commits: bool) {
     std::fs::write(dir.join(format!("{}.txt", branch.replace('/', "-"))), "x").unwrap();
 }
 
-/// A session of Claude Code's that says where it works, and committed on a branch.
+/// Returns a Claude Code session that states its directory and commits on a branch.
 fn session(says: &str, commands: &[(&str, &str)]) -> Value {
     let mut messages = vec![json!({"role": "user", "content": [
         {"type": "text", "text": format!("<system-reminder>\n# Environment\n{says}\n</system-reminder>")},
@@ -94,7 +94,7 @@ async fn the_directory_comes_from_the_request_then_from_its_calls_then_from_the_
             "feature/x",
             "feature-x.txt",
         ),
-        // A model may be led anywhere.
+        // A model may be directed anywhere by text that it reads.
         (
             "named by its calls",
             session("", &[(&in_own, "ok")]),
@@ -148,7 +148,7 @@ async fn the_directory_comes_from_the_request_then_from_its_calls_then_from_the_
     }
 }
 
-/// Sessions on one branch supersede each other where they have one topic, and only there.
+/// Sessions on one branch supersede each other only if they have the same topic.
 #[tokio::test]
 async fn two_sessions_of_one_topic_supersede_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ async fn two_sessions_of_one_topic_supersede_each_other() {
     assert_eq!(active, [false, true, true, false, true, true]);
 }
 
-/// The configured repository is on another branch than the one that the session committed on.
+/// The configured repository is on another branch than the session's commits.
 #[tokio::test]
 async fn a_configured_repository_on_another_branch_is_not_the_sessions() {
     let dir = tempfile::tempdir().unwrap();

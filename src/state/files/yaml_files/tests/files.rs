@@ -61,7 +61,7 @@ fn a_taken_name_gets_a_number() {
             "2026-11-22_18-05_same.yaml"
         ]
     );
-    // Neither does one of the archive's.
+    // An archived file's name counts as taken as well.
     directory
         .archive(&dir.join("2026-11-22_18-05_same.yaml"))
         .unwrap();
@@ -99,7 +99,7 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     directory
         .write(&mut automatic, &FileNaming::Automatic, at(0))
         .unwrap();
-    // By name, the automatic one would be the newest for ever.
+    // Sorted by name, the automatic file would be the newest for ever.
     write(&directory, "api", "manual", at(120));
     let latest = |session| {
         directory
@@ -114,7 +114,7 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
         .write(&mut later, &FileNaming::Automatic, at(240))
         .unwrap();
     assert_eq!(latest(Some("api")).as_deref(), Some("later"));
-    // Of one minute, the one that was written last.
+    // If two files have the same minute, the one written last is newer.
     write(&directory, "api", "b first", at(600));
     std::thread::sleep(Duration::from_millis(20));
     write(&directory, "api", "a second", at(601));
@@ -152,7 +152,7 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
     let listing = directory.latest(Some("api")).unwrap();
     assert_eq!(listing.found.unwrap().file.goal, "good");
     assert_eq!(listing.warnings.len(), 3);
-    // Invalid, but readable.
+    // Invalid but readable.
     fs::write(
         api.join("2026-11-23_00-05_invalid.yaml"),
         "goal: half\nstatus: done",
@@ -160,7 +160,7 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
     .unwrap();
     let found = directory.latest(Some("api")).unwrap().found.unwrap();
     assert_eq!((found.file.goal.as_str(), found.errors.len()), ("half", 2));
-    // Neither directories with a dot nor those of other programs are sessions.
+    // Neither directories with a leading dot nor those of other programs are sessions.
     fs::create_dir(dir.path().join("handoffs/.x")).unwrap();
     fs::write(dir.path().join("handoffs/.x/a.yaml"), "goal: x").unwrap();
     fs::create_dir(dir.path().join("handoffs/empty")).unwrap();
@@ -190,7 +190,7 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     let archived = names(&api.join(".archive"));
     assert_eq!(archived.len(), 10);
     assert!(archived.iter().any(|name| name.ends_with("_n9.yaml")) && names(&api)[0].ends_with("_n10.yaml"));
-    // Automatic files displace each other, and none that a user wrote.
+    // Automatic files displace each other, but never a user's files.
     for n in 1..=60 {
         let written = directory.write(&mut automatic, &FileNaming::Automatic, at(n * 60));
         written.unwrap();
@@ -241,7 +241,7 @@ fn links_are_refused() {
             .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
             .is_err()
     );
-    // A ledger that leads elsewhere is not appended to, and the file is still written.
+    // A ledger that leads elsewhere is not written to. The file is still written.
     fs::create_dir(dir.path().join("ledgers")).unwrap();
     let target = elsewhere.path().join("target");
     fs::write(&target, "").unwrap();
@@ -289,7 +289,7 @@ fn archive_delete_and_clean_touch_our_files_alone() {
     assert!(outside.exists());
     directory.delete(&second).unwrap();
     assert!(!second.exists());
-    // By the time in the name.
+    // The time in the name counts.
     write(&directory, "api", "old", at(-40 * 86_400));
     write(&directory, "api", "new", at(0));
     let month_ago = at(-30 * 86_400).seconds;
@@ -298,7 +298,7 @@ fn archive_delete_and_clean_touch_our_files_alone() {
     assert!(would[0].exists());
     assert_eq!(directory.clean(month_ago, false, false).unwrap(), would);
     assert!(!would[0].exists());
-    // Include archived ones, and nothing else; the newest file stays.
+    // Archived files are included and other files are not. The newest file stays.
     assert_eq!(
         directory.clean(at(3540).seconds, false, false).unwrap(),
         [archived]
@@ -333,12 +333,12 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
     }
     let month_ago = at(-30 * 86_400).seconds;
     assert_eq!(directory.clean(month_ago, true, false).unwrap().len(), 1);
-    // The archived file of `web` is the only one that the session has.
+    // The archived file of `web` is the only file of that session.
     assert_eq!(
         (names_of("api"), names_of("web")),
         (vec!["b".into(), "c".into()], vec!["d".to_owned()])
     );
-    // A session that rested keeps its newest file.
+    // An inactive session keeps its newest file.
     assert_eq!(directory.clean(month_ago, false, false).unwrap().len(), 1);
     assert_eq!(
         (names_of("api"), names_of("web")),
@@ -358,7 +358,7 @@ fn the_line_is_of_the_newest_file_that_states_something() {
     assert_eq!(goal(None), "two");
     fs::write(&later, "outcome: FAILED\n").unwrap();
     assert_eq!(goal(None), "one");
-    // Of several sessions the newest, by when it says that it was created.
+    // Of several sessions, the file with the latest stated creation time.
     write(&directory, "other", "older", at(-60));
     let text = format!("goal: five\nnow: x\ncreated_at: {}\n", at(0).rfc3339());
     fs::write(&path, text).unwrap();

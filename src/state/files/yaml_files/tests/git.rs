@@ -64,7 +64,7 @@ fn git_lists_changed_new_and_deleted_files_once() {
     assert_eq!(written.files.deleted, ["gone.rs"]);
     assert_eq!(written.findings["git_branch"], "given");
     assert!(written.findings["recent_commits"].ends_with(" the first one"));
-    // Without time nothing is queried.
+    // Without remaining time nothing is queried.
     let late = GitRunner {
         dir,
         until: Instant::now(),
@@ -94,7 +94,7 @@ fn drift_is_what_changed_since_and_a_commit_alone_is_none() {
             .unwrap();
     }
     written.prepare(earlier);
-    // The change was there when the file was written, and is committed since.
+    // The change existed when the file was written, and was committed since.
     git(dir, &["commit", "-q", "-a", "-m", "second"]);
     let drift = |written: &_| asker(dir).since(written);
     let same = drift(&written);
@@ -108,7 +108,7 @@ fn drift_is_what_changed_since_and_a_commit_alone_is_none() {
     assert_eq!(moved.changed, ["changed.rs"]);
     assert_eq!(moved.gone, ["gone.rs"]);
     assert_eq!(moved.branch, Some(("main".to_owned(), "next".to_owned())));
-    // Touched without a change, as in a fresh copy of the repository.
+    // Touched without a change, as in a fresh clone.
     let mut fresh = written.clone();
     fresh.files.modified = vec!["kept.rs".to_owned()];
     fresh.findings.clear();

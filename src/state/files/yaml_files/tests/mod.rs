@@ -8,7 +8,7 @@ use super::{FileNaming, HandoffDirectory, WrittenFile};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::handoffs::yaml::time::Time;
 
-/// A fixed moment: 2026-11-22T18:05:48Z.
+/// A fixed time: 2026-11-22T18:05:48Z.
 pub(super) const NOW: i64 = 1_795_370_748;
 
 pub(super) fn at(seconds: i64) -> Time {

@@ -8,7 +8,7 @@ use super::{at, directory, file, names, write};
 use crate::disk::AT_STAGES;
 use crate::files::yaml_files::directory::ARCHIVE;
 
-/// Configures a child: where to write, which one it is, and at which step it is killed.
+/// Variables for a child: its directory, its number, and the step at which it is killed.
 const DIR: &str = "BATON_TEST_HANDOFF_DIR";
 const WHICH: &str = "BATON_TEST_HANDOFF_CHILD";
 const STEP: &str = "BATON_TEST_HANDOFF_STEP";
@@ -62,7 +62,7 @@ fn long() {
     lose_nothing(250);
 }
 
-/// Eight processes write so many files each.
+/// Eight processes write this many files each.
 fn lose_nothing(each: usize) {
     let dir = tempfile::tempdir().unwrap();
     let children: Vec<_> = (0..CHILDREN)
@@ -138,7 +138,7 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
             );
         }
         assert_eq!(all.len(), 50 + usize::from(is_there), "{step:?}");
-        // What it left is no file, and the next one continues.
+        // The killed process left nothing that counts as a file, and the next process continues.
         let next = write(&directory, "api", "next", at(7000));
         assert!(next.warnings.is_empty(), "{step:?}");
         assert_eq!(
