@@ -1,7 +1,7 @@
-//! Answers calls of baton's tools whose result is a text.
+//! Answers calls of baton's tools whose result is text.
 //!
-//! Knows the current request, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
-//! answer gets back to the model.
+//! Knows the part of the current request that the model no longer sees. Must not know: who asks (`exchange`),
+//! how a result gets back to the model.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,40 +9,41 @@ use baton_core::handoffs::recall::{CutPart, Question, RecallIndex, RecallIndexSe
 use baton_core::record::HiddenResult;
 use baton_core::tools::RECALL_NAME;
 
-/// A call that is to be answered with a text.
+/// A tool call to answer with text.
 #[derive(Clone, Copy)]
 pub struct RecallCall<'a> {
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// The arguments' JSON text.
+    /// Arguments as JSON.
     pub arguments: &'a str,
-    /// The part of the request that was cut from the model's view.
+    /// Part of the request that was cut from the model's view.
     pub cut: CutPart<'a>,
 }
 
 baton_core::named! {
-    /// The outcome of a tool call that is answered with a text; the names are those of logs and metrics.
+    /// Outcome of a tool call that is answered with text. The names occur in logs and metrics.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum AnswerOutcome {
         /// Something was found.
         Found = "found",
-        /// Nothing was.
+        /// Nothing was found.
         Nothing = "nothing",
-        /// The arguments ask for nothing.
+        /// The arguments do not contain a question.
         BadArguments = "bad_arguments",
-        /// The limit of calls was exceeded.
+        /// The call exceeded the limit.
         TooOften = "too_often",
     }
 }
 
-/// Answers calls. A long history may take some time, so it runs on a blocking thread.
+/// Answers tool calls. A long history takes time, so calls run on a blocking thread.
 pub trait CallAnswerer: Send + Sync {
-    /// The answer to one call, and its outcome. It is stored, and the model sees it again in every later request.
+    /// Returns the result of one call, and its outcome. The result is stored and sent to the model in every
+    /// later request.
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
 }
 
-/// Answers the tools of the table that are answered with a text.
+/// Answers the calls of all tools whose result is text.
 pub struct Recaller {
     pub settings: RecallIndexSettings,
 }
@@ -56,7 +57,7 @@ impl CallAnswerer for Recaller {
     }
 }
 
-/// A question is rare, so each one reads what was cut anew.
+/// Searches the history. Calls are rare, so each one indexes the history anew.
 fn recall(settings: &RecallIndexSettings, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
     let Some(question) = Question::read(call.arguments) else {
         return (

@@ -1,4 +1,5 @@
-//! A draft that is being written, owned by its writer. However that ends, the conversation is free for another one.
+//! A draft being written, owned by its writer. However it ends, the conversation becomes free for another
+//! draft.
 
 use std::sync::Arc;
 
@@ -9,32 +10,32 @@ use super::{DraftOrder, DraftQueue, DraftResult, DraftState};
 use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftMethod};
 use baton_core::record::HandoffId;
 
-/// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
+/// A draft being written. Dropping it before reporting an end cancels the draft: the agent has disconnected.
 #[derive(Debug)]
 pub struct DraftJob {
     pub(super) drafting: Arc<DraftQueue>,
-    /// The draft's id.
+    /// Id of the draft.
     pub id: Uuid,
-    /// The request for it.
+    /// Order that requested the draft.
     pub wanted: DraftOrder,
-    /// The document, where it is written already and a user accepted it.
+    /// The document, if it already exists and a user accepted it.
     pub accepted: Option<AcceptedDraft>,
     pub(super) cancelled: watch::Receiver<bool>,
     pub(super) over: bool,
 }
 
 impl DraftJob {
-    /// Marks the draft as written: it is stored under its id and waits for a user.
+    /// Marks the draft as written. It is stored under its id and awaits the user's approval.
     pub fn review(self, document: AcceptedDraft) {
         let id = self.id;
         self.made(DraftState::Review, document, id);
     }
 
-    /// Is done when the draft is cancelled.
+    /// Resolves when the draft is cancelled.
     pub async fn cancelled(&self) {
         let mut cancelled = self.cancelled.clone();
         if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
-            // No sender is left that could cancel it.
+            // Without a sender nothing can cancel the draft anymore.
             std::future::pending::<()>().await;
         }
     }
@@ -86,6 +87,7 @@ impl Drop for DraftJob {
             return;
         }
         let mut made = DraftResult::default();
+        // A panic drops the job while unwinding. It is baton's fault, not the agent's.
         let (state, why) = match std::thread::panicking() {
             true => {
                 made.failure = Some(DraftEnd::Internal.outcome());

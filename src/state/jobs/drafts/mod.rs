@@ -1,7 +1,7 @@
-//! The drafts of all conversations: requested, in progress, ended. At most one draft of a conversation is open.
+//! The drafts of all conversations: requested, in progress, ended. A conversation has at most one open draft.
 //!
-//! Knows who requested what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
-//! shows it.
+//! Knows who requested a draft, its state, and how to stop it. Must not know: how a draft is written
+//! (`exchange`), who shows it.
 
 mod job;
 mod record;
@@ -27,23 +27,23 @@ use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
 use baton_core::plan;
 use baton_core::record::{HandoffId, Position};
 
-/// Ended drafts that are remembered, so that the requester can be notified.
+/// Number of ended drafts kept in memory, so that their requesters can be notified.
 const ENDED: usize = 256;
 
-/// Why a draft cannot be begun: another one of the conversation is open.
+/// The reason why a draft cannot begin: another draft of the conversation is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenDraft {
     pub id: Uuid,
-    /// How far it is.
+    /// State of the open draft.
     pub state: DraftState,
 }
 
-/// Why a draft cannot be cancelled.
+/// The reason why a draft cannot be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelRefusal {
     /// There is no such draft.
     Unknown,
-    /// It has ended.
+    /// The draft has ended.
     Ended,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for OpenDraft {
 #[derive(Debug)]
 pub struct DraftQueue {
     all: Mutex<DraftTable>,
-    /// How long one waits for a user.
+    /// How long a draft waits for the user.
     expires: Duration,
 }
 
@@ -73,14 +73,14 @@ struct DraftTable {
 #[derive(Debug)]
 struct DraftEntry {
     draft: DraftRecord,
-    /// Signals its writer to stop.
+    /// Signals the draft's writer to stop.
     cancel: watch::Sender<bool>,
-    /// Whether a user was notified that it waits.
+    /// Whether the user was notified that the draft awaits approval.
     notified: bool,
 }
 
 impl DraftQueue {
-    /// None yet. One that waits for a user for so long is expired.
+    /// Creates an empty queue. Drafts that await approval for longer than `expires` expire.
     pub fn expiring_after(expires: Duration) -> Self {
         Self {
             all: Mutex::default(),
@@ -93,11 +93,12 @@ impl DraftQueue {
         self.lock().requested(conversation, key).is_some()
     }
 
-    /// Asks for a draft, to be made with the conversation's next request. The same `key` again asks for nothing new: the
-    /// first one's draft is returned.
+    /// Requests a draft, to be made with the conversation's next request.
+    ///
+    /// Repeating a request with the same `key` returns the first request's draft.
     ///
     /// # Errors
-    /// Another one is open.
+    /// Returns an error if another draft of the conversation is open.
     pub fn request(
         &self,
         conversation: &str,
@@ -115,10 +116,10 @@ impl DraftQueue {
         Ok(draft)
     }
 
-    /// Begins a draft at once; `document`: one that is written already.
+    /// Begins a draft immediately. `document` is the draft's text if it already exists.
     ///
     /// # Errors
-    /// Another one is open.
+    /// Returns an error if another draft of the conversation is open.
     pub fn begin(
         self: &Arc<Self>,
         conversation: &str,
@@ -138,7 +139,7 @@ impl DraftQueue {
         })
     }
 
-    /// Takes the draft that waits for the conversation's next request: it is being written now.
+    /// Takes the draft that waits for the conversation's next request, and marks it as being written.
     pub fn take(self: &Arc<Self>, conversation: &str) -> Option<DraftJob> {
         let mut all = self.lock();
         let id = *all.open.get(conversation)?;
@@ -164,14 +165,15 @@ impl DraftQueue {
         })
     }
 
-    /// A draft by id.
+    /// Returns a draft by id.
     pub fn get(&self, id: Uuid) -> Option<DraftRecord> {
         self.lock().drafts.get(&id).map(|entry| entry.draft.clone())
     }
 
-    /// The open draft of a conversation.
+    /// Returns the open draft of a conversation.
     pub fn open_in(&self, conversation: &str) -> Option<DraftRecord> {
         let mut all = self.lock();
+        // Every request asks this, and most processes have no draft at all.
         if all.open.is_empty() {
             return None;
         }
@@ -180,7 +182,8 @@ impl DraftQueue {
         all.drafts.get(id).map(|entry| entry.draft.clone())
     }
 
-    /// The open draft of a conversation as plans know it: whether it waits for a request.
+    /// Returns the open draft of a conversation in the form that request planning needs: whether it waits for
+    /// a request.
     pub fn planned_in(&self, conversation: &str) -> Option<plan::OpenDraft> {
         Some(match self.open_in(conversation)?.state.waits() {
             true => plan::OpenDraft::Waits,
@@ -188,7 +191,7 @@ impl DraftQueue {
         })
     }
 
-    /// The draft to report for a conversation: the open one, else the newest if it failed.
+    /// Returns the draft to report for a conversation: the open one, or else the newest one if it failed.
     pub fn newest_in(&self, conversation: &str) -> Option<DraftRecord> {
         if let Some(open) = self.open_in(conversation) {
             return Some(open);
@@ -201,14 +204,14 @@ impl DraftQueue {
         matches!(newest.state, DraftState::Failed | DraftState::Empty).then(|| newest.clone())
     }
 
-    /// The file that a draft's document was written to.
+    /// Records the file that a draft's document was written to.
     pub fn saved(&self, id: Uuid, path: PathBuf) {
         if let Some(entry) = self.lock().drafts.get_mut(&id) {
             entry.draft.saved_path = Some(path);
         }
     }
 
-    /// All that are open, oldest first.
+    /// Returns all open drafts, oldest first.
     pub fn all_open(&self) -> Vec<DraftRecord> {
         let mut all = self.lock();
         self.expire(&mut all);
@@ -222,10 +225,10 @@ impl DraftQueue {
         open
     }
 
-    /// Cancels an open draft. One that is being written ends as soon as its writer hears of it.
+    /// Cancels an open draft. A draft being written ends once its writer receives the signal.
     ///
     /// # Errors
-    /// There is no such draft, or it has ended.
+    /// Returns an error if there is no such draft, or if it has ended.
     pub fn cancel(&self, id: Uuid) -> Result<(), CancelRefusal> {
         let mut all = self.lock();
         let entry = all.drafts.get_mut(&id).ok_or(CancelRefusal::Unknown)?;
@@ -242,15 +245,17 @@ impl DraftQueue {
         }
     }
 
-    /// A user accepts a draft, with another document in place of its own where there is one. It takes effect with the
-    /// conversation's next request.
+    /// Accepts a draft for the user. `edited` replaces its document.
+    ///
+    /// It takes effect with the conversation's next request.
     ///
     /// # Errors
-    /// There is no such draft, or it is not in review.
+    /// Returns an error if there is no such draft, or if it does not await approval.
     pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<DraftRecord, CancelRefusal> {
         self.decide(id, |draft| {
             draft.state = DraftState::Accepted;
-            // The user has seen what it says.
+            // The user has read the document, so it takes effect even if it does not make the request
+            // smaller.
             draft.wanted.ask.force = true;
             if let Some(edited) = edited {
                 draft.document = Some(edited);
@@ -258,18 +263,19 @@ impl DraftQueue {
         })
     }
 
-    /// A user accepts the draft that waits in this conversation, as [`accept`](Self::accept), and it is being written now.
-    /// `None`: none waits.
+    /// Accepts the conversation's pending draft, like [`accept`](Self::accept), and begins to write it.
+    ///
+    /// Returns `None` if no draft awaits approval.
     pub fn approve(self: &Arc<Self>, conversation: &str, edited: Option<String>) -> Option<DraftJob> {
         let open = self.open_in(conversation)?;
         self.accept(open.id, edited).ok()?;
         self.take(conversation)
     }
 
-    /// A user rejects a draft.
+    /// Rejects a draft for the user.
     ///
     /// # Errors
-    /// There is no such draft, or it is not in review.
+    /// Returns an error if there is no such draft, or if it does not await approval.
     pub fn reject(&self, id: Uuid) -> Result<DraftRecord, CancelRefusal> {
         let rejected = self.decide(id, |draft| draft.state = DraftState::Rejected)?;
         self.end(&mut self.lock(), id, DraftState::Rejected, None);
@@ -288,16 +294,16 @@ impl DraftQueue {
         Ok(entry.draft.clone())
     }
 
-    /// Takes in a draft that waited for a user when the process ended: its handoff is in the store.
+    /// Restores a draft that awaited approval when the process ended. Its handoff is in the store.
     ///
     /// # Errors
-    /// Another one of the conversation is open.
+    /// Returns an error if another draft of the conversation is open.
     pub fn restore(&self, mut draft: DraftRecord) -> Result<(), OpenDraft> {
         draft.state = DraftState::Review;
         self.insert(&mut self.lock(), draft).map(drop)
     }
 
-    /// The draft that waits for a user in this conversation, on the first call only.
+    /// Returns the draft that awaits approval in this conversation, on the first call only.
     pub fn pending_once(&self, conversation: &str) -> Option<Uuid> {
         let mut all = self.lock();
         self.expire(&mut all);
@@ -307,7 +313,7 @@ impl DraftQueue {
         first.then_some(id)
     }
 
-    /// Ends drafts whose review has taken too long.
+    /// Ends drafts that have awaited approval for too long.
     fn expire(&self, all: &mut DraftTable) {
         let since = ago_ms(self.expires);
         let is_old =
@@ -326,7 +332,8 @@ impl DraftQueue {
         }
     }
 
-    /// A handoff has taken effect in the conversation: a pending draft was about the old task, and is dropped.
+    /// Drops the pending draft of a conversation in which a handoff took effect: it was about the previous
+    /// task.
     pub fn handed_over(&self, conversation: &str) {
         let mut all = self.lock();
         let waits = |id: &Uuid| {
@@ -365,7 +372,7 @@ impl DraftQueue {
         Ok(cancelled)
     }
 
-    /// The job of a draft is over.
+    /// Records the result of a job and ends its draft.
     fn finish(&self, id: Uuid, state: DraftState, why: Option<String>, made: DraftResult) {
         let mut all = self.lock();
         if let Some(entry) = all.drafts.get_mut(&id) {
@@ -407,14 +414,14 @@ struct DraftResult {
 }
 
 impl DraftTable {
-    /// The draft of a conversation that was requested with this key.
+    /// Finds the draft of a conversation that was requested with this key.
     fn requested(&self, conversation: &str, key: Option<&str>) -> Option<&DraftRecord> {
         let mut drafts = self.drafts.values().map(|entry| &entry.draft);
         drafts
             .find(|draft| key.is_some() && draft.key.as_deref() == key && draft.conversation == conversation)
     }
 
-    /// Makes room among the ended ones: ids sort by time.
+    /// Removes the oldest ended drafts to make room for another. Ids sort by time.
     fn forget_oldest(&mut self) {
         let ended = |(id, entry): (&Uuid, &DraftEntry)| (!entry.draft.state.is_open()).then_some(*id);
         let mut ended: Vec<Uuid> = self.drafts.iter().filter_map(ended).collect();

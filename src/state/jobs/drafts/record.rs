@@ -11,9 +11,9 @@ use baton_core::record::{Handoff, HandoffId, HandoffOrigin, Position};
 /// The prompt and options of a requested draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftOrder {
-    /// The request for it.
+    /// Options of the draft.
     pub ask: DraftRequest,
-    /// The carry-over prompt, if the caller supplies it: then no draft is written.
+    /// Carry-over prompt, if the caller supplies one. Then no draft is written.
     pub prompt: Option<String>,
 }
 
@@ -24,36 +24,36 @@ impl From<DraftRequest> for DraftOrder {
 }
 
 baton_core::named! {
-    /// How far a draft is; the names are API.
+    /// State of a draft. The names are part of the API.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum DraftState {
-        /// It waits for the conversation's next request.
+        /// The draft waits for the conversation's next request.
         Requested = "asked",
-        /// It is being written.
+        /// The draft is being written.
         Writing = "writing",
-        /// It is written, and waits for a user's approval.
+        /// The draft is written and awaits the user's approval.
         Review = "review",
-        /// A user accepted it: it takes effect with the conversation's next request.
+        /// A user accepted the draft. It takes effect with the conversation's next request.
         Accepted = "accepted",
         /// The draft became a handoff.
         Done = "done",
         /// The model wrote nothing.
         Empty = "empty",
-        /// The agent left, or the draft was cancelled.
+        /// The agent disconnected, or the draft was cancelled.
         Cancelled = "cancelled",
-        /// It failed.
+        /// The draft failed.
         Failed = "failed",
-        /// A user rejected it.
+        /// A user rejected the draft.
         Rejected = "rejected",
-        /// No user answered in time.
+        /// No user decided in time.
         Expired = "expired",
-        /// Another handoff took effect before.
+        /// Another handoff took effect first.
         Dropped = "dropped",
     }
 }
 
 impl DraftState {
-    /// Whether another draft of the conversation has to wait.
+    /// Whether the draft blocks another one of the same conversation.
     pub fn is_open(self) -> bool {
         matches!(
             self,
@@ -61,7 +61,7 @@ impl DraftState {
         )
     }
 
-    /// How far an open draft is, for a user.
+    /// Describes the state of an open draft to the user.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Requested => "A handoff was requested; it is made with the next request",
@@ -71,7 +71,7 @@ impl DraftState {
         }
     }
 
-    /// Whether it is made with the conversation's next request.
+    /// Whether the conversation's next request makes the draft.
     pub fn waits(self) -> bool {
         matches!(self, Self::Requested | Self::Accepted)
     }
@@ -80,40 +80,43 @@ impl DraftState {
 /// A draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRecord {
-    /// A UUIDv7.
+    /// Id of the draft, a version 7 UUID.
     pub id: Uuid,
     /// Key of the conversation.
     pub conversation: String,
-    /// Whose that is.
+    /// Principal that the conversation belongs to.
     pub principal: String,
-    /// The request for it.
+    /// Order that requested the draft.
     pub wanted: DraftOrder,
-    /// How far it is.
+    /// State of the draft.
     pub state: DraftState,
-    /// How it was made, once it is.
+    /// Method that made the draft, once it is made.
     pub method: Option<DraftMethod>,
-    /// The document, once it is written.
+    /// Document, once it is written.
     pub document: Option<String>,
-    /// Where in the transcript it was made, once it waits for a user.
+    /// Position in the transcript where the draft was made, once it awaits approval.
     pub made_at: Option<Position>,
-    /// The handoff that it became; in review the stored one, which has the draft's id and is active nowhere.
+    /// Handoff that the draft became.
+    ///
+    /// In review this is the stored handoff, which has the draft's id and is not active in any conversation.
     pub handoff: Option<HandoffId>,
-    /// The failure's name.
+    /// Name of the failure.
     pub failure: Option<&'static str>,
-    /// Why it ended as it did.
+    /// Reason for the draft's end, in words.
     pub why: Option<String>,
-    /// The file that it was saved as.
+    /// File that the document was saved to.
     pub saved_path: Option<PathBuf>,
-    /// The key by which a repeated call of the API is recognised.
+    /// Idempotency key, which identifies a repeated call of the API.
     pub key: Option<String>,
-    /// Milliseconds since the Unix epoch.
+    /// Creation time in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// Milliseconds since the Unix epoch.
+    /// Time of the last change, in milliseconds since the Unix epoch.
     pub updated_ms: u64,
 }
 
 impl DraftRecord {
-    /// A draft whose handoff is stored and waits for a user's approval; `None` where the model made the handoff itself.
+    /// Rebuilds the draft of a stored handoff that awaits approval. Returns `None` if the model made the
+    /// handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
             HandoffOrigin::Model => return None,

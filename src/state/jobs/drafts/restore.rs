@@ -1,4 +1,5 @@
-//! Drafts that wait for a user, as the store has them: an earlier process wrote them, or another replica.
+//! Drafts awaiting approval that only the store has, because an earlier process or another replica wrote
+//! them.
 
 use uuid::Uuid;
 
@@ -8,14 +9,15 @@ use crate::store::records::Lookup;
 use crate::store::{HandoffFilter, SharedStore, StoreError, StoreResult};
 use baton_core::record::{CutPoint, Handoff, HandoffOrigin};
 
-/// Bits of a UUIDv7 that are not its time.
+/// Bits of a version 7 UUID below its timestamp.
 const RANDOM_BITS: u32 = 80;
 
 impl DraftQueue {
-    /// The open draft of a conversation; where none is known here, the one that waits for a user by the store.
+    /// Returns the open draft of a conversation. If there is none in memory, restores one that awaits
+    /// approval.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn restored_in(
         &self,
         store: &SharedStore,
@@ -27,30 +29,31 @@ impl DraftQueue {
         let Some(handoff) = self.waiting(store, conversation).await? else {
             return Ok(None);
         };
-        // A draft that was decided here a moment ago is recorded as such, and not restored.
+        // A draft decided in this process a moment ago keeps its decision: the store may not have it yet.
         if self.get(handoff.id).is_none()
             && let Some(draft) = DraftRecord::stored(&handoff)
         {
-            // Another one that was begun meanwhile is the open one.
+            // If another draft was begun meanwhile, that one stays the open draft.
             let _ = self.restore(draft);
         }
         Ok(self.open_in(conversation))
     }
 
-    /// Rejects a draft that waits for a user, and archives its handoff.
+    /// Rejects a draft that awaits approval, and archives its handoff.
     ///
     /// # Errors
-    /// It does not wait for a user, or the store cannot be written.
+    /// Returns an error if the draft does not await approval, or the store cannot be written.
     pub async fn reject_in(&self, store: &SharedStore, id: Uuid) -> Result<DraftRecord, DecisionFailure> {
         let draft = self.reject(id)?;
         store.archive(&draft.principal, id, true).await?;
         Ok(draft)
     }
 
-    /// Cancels an open draft. One that waits for a user is in the store, and would be restored: it is archived.
+    /// Cancels an open draft. If it awaits approval, its stored handoff is archived, or else it would be
+    /// restored.
     ///
     /// # Errors
-    /// It has ended, or the store cannot be written.
+    /// Returns an error if the draft has ended, or the store cannot be written.
     pub async fn cancel_in(&self, store: &SharedStore, id: Uuid) -> Result<(), DecisionFailure> {
         let waiting = self.get(id).filter(DraftRecord::is_for_review);
         self.cancel(id)?;
@@ -60,8 +63,9 @@ impl DraftQueue {
         Ok(())
     }
 
-    /// The newest handoff of a conversation, where it was stored for a user's approval and has taken effect nowhere. An older one was
-    /// dropped when a later one took effect.
+    /// Returns a conversation's newest handoff if it awaits approval and has not taken effect.
+    ///
+    /// Only the newest counts: an older one was dropped when a later one took effect.
     async fn waiting(&self, store: &SharedStore, conversation: &str) -> StoreResult<Option<Handoff>> {
         let filter = HandoffFilter {
             conversation: Some(conversation.to_owned()),
@@ -74,21 +78,22 @@ impl DraftQueue {
         if newest.origin == HandoffOrigin::Model {
             return Ok(None);
         }
+        // A cut point is written when a handoff takes effect, so an accepted draft has one.
         let points: Vec<CutPoint> = store.placed(&newest.principal, Lookup::Ids(&[newest.id])).await?;
         Ok(points.is_empty().then_some(newest))
     }
 
-    /// The least id of a draft that has not expired.
+    /// Returns the smallest id that a draft can have without being expired.
     fn oldest(&self) -> Uuid {
         let since = u128::from(ago_ms(self.expires));
         Uuid::from_u128(since << RANDOM_BITS)
     }
 }
 
-/// Why a decision on a draft was not carried out.
+/// The reason why a decision on a draft failed.
 #[derive(Debug)]
 pub enum DecisionFailure {
-    /// The draft is not one that may be decided on.
+    /// The draft is not in a state that allows the decision.
     Refused(CancelRefusal),
     /// The store cannot be written.
     Store(StoreError),
@@ -106,14 +111,13 @@ impl From<StoreError> for DecisionFailure {
     }
 }
 
-/// Whether a stored handoff was made in its conversation, and not by a command of the CLI, whose drafts are not
-/// reviewed.
+/// Whether a handoff was made within its conversation. Drafts of CLI commands are not reviewed.
 fn is_of_the_chat(handoff: &Handoff) -> bool {
     handoff.spelled_out.is_some()
 }
 
 impl DraftRecord {
-    /// Whether a user can decide on it.
+    /// Whether the user can still decide on the draft.
     pub fn is_for_review(&self) -> bool {
         matches!(self.state, DraftState::Review | DraftState::Accepted)
     }
