@@ -1,5 +1,5 @@
-//! A summary of an answer, as lists show it: its calls with their main argument, its first words, or the error in the
-//! provider's own words. Pure.
+//! Summarizes a response for lists: its calls with their main argument, its first words, or the provider's
+//! error message. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::{Deserialize, Serialize};
@@ -10,39 +10,39 @@ use baton_core::agents::tools::{self, ToolKind};
 use baton_core::text::json;
 use baton_core::transcript::{AnswerContent, AnswerPartKind, ToolCall};
 
-/// Calls that are listed.
+/// Maximum number of calls listed.
 const MOST_CALLS: usize = 8;
 
-/// Characters of a text that are examined.
+/// Maximum number of characters examined in one string.
 const LOOKED_AT: usize = 4096;
 
-/// Members that hold the words of an error, in order.
+/// Members that may hold an error message, in order of preference.
 const ERROR_WORDS: [&str; 5] = ["message", "detail", "error", "error_description", "title"];
 
-/// A summary of an answer. The names are API.
+/// Summary of a response. The field names are part of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnswerSummary {
-    /// Its first words.
+    /// First line of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Its calls, in order.
+    /// First calls, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallSummary>,
-    /// How many more calls there are.
+    /// Number of further calls.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_calls: usize,
-    /// The error, in the words of the server that answered.
+    /// Error message, in the words of the server that responded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A summary of a call.
+/// Summary of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallSummary {
     pub name: String,
-    /// The argument that distinguishes this call: a command, a path, a query.
+    /// Argument that distinguishes this call, such as a command, a path or a query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument: Option<String>,
 }
@@ -53,7 +53,9 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl AnswerSummary {
-    /// Summarises a body; `None` where it says nothing. Every text is redacted before it is cut.
+    /// Summarizes a body. Returns `None` if there is nothing to show.
+    ///
+    /// Strings are redacted before they are truncated, because half a secret would no longer be recognized.
     pub(super) fn from_body(body: &[u8], failed: bool, redact: impl Fn(&str) -> String) -> Option<Self> {
         let content = AnswerContent::from_body(body);
         let first = |kind| content.parts.iter().find(|part| part.kind == kind);
@@ -91,7 +93,7 @@ impl AnswerSummary {
 }
 
 impl CallSummary {
-    /// `line`: the line of a text that is shown.
+    /// Summarizes a call. `line` picks and cleans the line of a string to show.
     fn new(name: String, arguments: &str, line: impl Fn(&str) -> Option<String>) -> Self {
         let (name, arguments) = tools::called(name, arguments);
         Self {
@@ -100,7 +102,7 @@ impl CallSummary {
         }
     }
 
-    /// Summarises a call of a stored message, which is redacted already.
+    /// Summarizes a call in a stored message, which is already redacted.
     pub(super) fn of_call(call: &ToolCall<'_>) -> Self {
         Self::new(call.named(), &call.given(), |text| {
             Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))
@@ -108,7 +110,7 @@ impl CallSummary {
     }
 }
 
-/// The argument that distinguishes a call of the same tool.
+/// Returns the argument that best distinguishes calls of the same tool.
 fn main_argument(name: &str, arguments: &Value) -> Option<String> {
     if let Some(text) = arguments.as_str() {
         return Some(text.to_owned());
@@ -132,9 +134,9 @@ fn main_argument(name: &str, arguments: &Value) -> Option<String> {
         .or_else(any)
 }
 
-/// The words of an error: its message, at whatever depth, or the text itself.
+/// Extracts the message of an error from nested JSON, or returns the string itself.
 fn error_words(text: &str) -> String {
-    /// Deeper no provider hides its message.
+    /// Maximum depth of the message. No known provider nests it deeper.
     const DEEPEST: usize = 4;
     fn dig(value: &Value, depth: usize) -> Option<String> {
         match value {

@@ -1,8 +1,8 @@
-//! The file that the notes are written to, and its transactions. The journal's thread owns it; none of it runs on the
-//! async runtime.
+//! The journal's database file and its transactions. Owned by the journal's thread, outside the async
+//! runtime.
 //!
-//! Each note goes straight into the rows of its exchange (`archive_notes`): what is known of an open exchange is in the
-//! file.
+//! Each note goes directly into the rows of its exchange (`archive_notes`), so the file shows an exchange
+//! while it is open.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use super::note::JournalNote;
 use super::queue::MOST_LOST_ENDS;
 use baton_core::redact::Redactor;
 
-/// Exchanges that are remembered as partial. The proxy never has so many open: more of them mean that ends were lost.
+/// Maximum number of exchanges remembered as partial.
+///
+/// The proxy never has this many open exchanges: more of them mean that their ends were lost.
 const MOST_PARTIAL: usize = 8192;
 
 /// Writes notes to the file.
@@ -23,17 +25,18 @@ pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) chunk_store: ChunkStore,
     pub(super) models: HeaderModels,
-    /// How texts of a harness begin.
+    /// Opening tags of text that a harness adds.
     pub(super) tags: Vec<String>,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
-    /// The exchanges of this transaction's notes, each with whether the note is its end.
+    /// Exchanges with notes in this transaction, and whether the note was the end.
     pub(super) touched: Vec<(Arc<str>, bool)>,
-    /// Exchanges that have ended and whose row is still marked as open.
+    /// Ended exchanges whose row is still marked as open.
     pub(super) unended: HashSet<Arc<str>>,
-    /// Exchanges of which a note was lost, each with whether that was its beginning: rows are marked as partial when they end.
+    /// Exchanges with a lost note, and whether it was the beginning. Their rows are marked as partial at
+    /// their end.
     pub(super) partial: HashMap<Arc<str>, bool>,
-    /// Conversations whose title is of a call on the side.
+    /// Conversations titled by a side call.
     pub(super) side_titles: HashSet<String>,
 }
 
@@ -44,7 +47,7 @@ impl Archive {
         tags: Vec<String>,
         cache_bytes: usize,
     ) -> rusqlite::Result<Self> {
-        // Exchanges that a killed process left open never get an end.
+        // A killed process left these exchanges open, and their end will never come.
         conn.execute(
             "UPDATE exchanges SET ended = seq, partial = 1 WHERE ended IS NULL",
             [],
@@ -64,6 +67,8 @@ impl Archive {
 
     /// Begins a transaction.
     pub(super) fn begin_writing(&mut self) -> rusqlite::Result<()> {
+        // Takes the write lock at once: upgrading a read lock later could fail with `SQLITE_BUSY` despite the
+        // timeout.
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.last = self
             .conn
@@ -74,18 +79,21 @@ impl Archive {
         Ok(())
     }
 
-    /// Ends the row of this exchange in the next transaction, and lets retention delete it before: no end will come. They are
-    /// bounded, since the next transaction may be far off; a row beyond the bound stays open until the next start.
+    /// Marks an exchange whose end was lost, to end its row in the next transaction. Until then retention may
+    /// delete the row.
+    ///
+    /// The set is bounded, since the next transaction may be far off. A row beyond the bound stays open until
+    /// the next start.
     pub(super) fn lose_end(&mut self, id: Arc<str>) {
         if self.unended.len() < MOST_LOST_ENDS {
             self.unended.insert(id);
         }
     }
 
-    /// Skips a note: there is no room for it, or its transaction has failed already.
+    /// Skips a note, because there is no room for it or its transaction has failed.
     pub(super) fn skip(&mut self, note: &JournalNote) {
         match note {
-            // Applied in any case: without it a secret would be written.
+            // Applied even now: without it the new secrets would be written in clear text.
             JournalNote::Redact(redactor) => self.chunk_store.redactor = (**redactor).clone(),
             JournalNote::Begin(begun) => self.note_partial(begun.id.as_str().into(), true),
             note => self.lost(note.exchange(), matches!(note, JournalNote::End { .. })),
@@ -99,7 +107,9 @@ impl Archive {
         *self.partial.entry(id).or_default() |= is_beginning;
     }
 
-    /// A note of this exchange panicked, was skipped or was rolled back. One whose beginning was skipped has no row to end.
+    /// Records that a note of this exchange panicked, was skipped or was rolled back.
+    ///
+    /// If the beginning was lost as well, there is no row to end.
     pub(super) fn lost(&mut self, id: Option<Arc<str>>, is_end: bool) {
         let Some(id) = id else { return };
         if !is_end {
@@ -109,7 +119,8 @@ impl Archive {
         }
     }
 
-    /// Ends the rows whose end was lost, and commits the transaction. What has no row yet is tried again in the next one.
+    /// Ends the rows whose end was lost, and commits. Exchanges without a row yet are retried in the next
+    /// transaction.
     pub(super) fn settle(&mut self) -> rusqlite::Result<()> {
         let mut end = self
             .conn
@@ -131,7 +142,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The transaction was rolled back: caches may name rows that are not there, and its exchanges are partial.
+    /// Handles a rollback: caches may refer to rows that do not exist, and the exchanges are partial.
     pub(super) fn rolled_back(&mut self) {
         self.chunk_store.forget();
         self.models.forget();
@@ -140,7 +151,7 @@ impl Archive {
         }
     }
 
-    /// Forgets deleted rows.
+    /// Removes deleted rows from the caches.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
         if !(nodes.is_empty() && chunks.is_empty()) {
             self.chunk_store.collected(nodes, chunks);

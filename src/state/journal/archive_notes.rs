@@ -19,10 +19,10 @@ use baton_core::record::WireId;
 use baton_core::text::splice;
 use baton_core::wire::{self, Operation, StopReason, Usage};
 
-/// Conversations whose title may be replaced. It comes seconds before the request that has the better one.
+/// Maximum number of conversations whose title may be replaced. The better title comes within seconds.
 const MAX_SIDE_TITLES: usize = 1024;
 
-/// What the file has of an exchange that has not ended.
+/// Stored state of an exchange that has not ended.
 struct OpenExchange {
     seq: i64,
     wire: WireId,
@@ -32,7 +32,7 @@ struct OpenExchange {
 }
 
 impl OpenExchange {
-    /// The origin of new chunks of this exchange.
+    /// Returns the origin for new chunks of this exchange.
     fn seen(&self, side: &'static str) -> FirstSeen {
         let exchange = self.seq;
         FirstSeen { exchange, side }
@@ -40,7 +40,7 @@ impl OpenExchange {
 }
 
 impl Archive {
-    /// Applies one note. Call it inside a transaction.
+    /// Applies one note. The caller has begun a transaction.
     pub(super) fn write(&mut self, note: JournalNote) -> rusqlite::Result<()> {
         let is_end = matches!(note, JournalNote::End { .. });
         self.touched.extend(note.exchange().map(|id| (id, is_end)));
@@ -100,8 +100,10 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes the title of a conversation that has none, from this request. The first request with tools replaces the title
-    /// that a side call gave (Claude Code first asks for a title).
+    /// Writes the title of a conversation that has none, taken from this request.
+    ///
+    /// The first request with tools replaces a title from a side call: Claude Code first sends a request that
+    /// asks for a title.
     fn title(&mut self, begun: &ReceivedRequest, conversation: &str) -> rusqlite::Result<()> {
         let mut ask = self
             .conn
@@ -133,7 +135,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The exchange, where it has begun and has not ended.
+    /// Returns the exchange if it has begun and not ended.
     fn open(&self, id: &str) -> rusqlite::Result<Option<OpenExchange>> {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, wire, call, model, answer IS NOT NULL FROM exchanges WHERE id = ?1 AND ended IS NULL",
@@ -252,7 +254,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The summary of an answer with this status, as JSON.
+    /// Summarizes a response with this status as JSON.
     fn summary(&self, body: &[u8], status: Option<u16>) -> Option<String> {
         let failed = status.is_some_and(|status| status >= 400);
         let redactor = &self.chunk_store.redactor;
@@ -260,7 +262,7 @@ impl Archive {
             .map(|summary| json(&summary))
     }
 
-    /// The status of the exchange's last leg.
+    /// Returns the status of the exchange's last leg.
     fn last_status(&self, seq: i64) -> rusqlite::Result<Option<u16>> {
         let mut ask = self
             .conn
@@ -284,7 +286,7 @@ impl Archive {
         let coded = headers
             .get("content-encoding")
             .is_some_and(|coding| coding != b"identity");
-        // A compressed body cannot be redacted, so it is not stored. Only relayed errors come compressed.
+        // A compressed body cannot be redacted, so it is not stored. Only relayed errors are compressed.
         let text = if coded {
             Bytes::new()
         } else {
@@ -335,7 +337,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The input that was not sent, in tokens.
+    /// Returns the input that was not sent, in tokens.
     fn saved(&self, open: &OpenExchange, event: &ExchangeEvent) -> rusqlite::Result<Option<i64>> {
         if open.operation != Operation::Generate {
             return Ok(None);
@@ -354,7 +356,7 @@ impl Archive {
         )))
     }
 
-    /// A row for an exchange whose beginning was lost.
+    /// Inserts a row for an exchange whose beginning was lost.
     fn unbegun(&mut self, event: &ExchangeEvent) -> rusqlite::Result<i64> {
         self.last.0 += 1;
         self.conn
@@ -380,7 +382,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// When the exchange began: its id is a UUIDv7 and says so.
+/// Returns when the exchange began, according to its version 7 UUID.
 fn began_ms(event: &ExchangeEvent) -> u64 {
     let from_id = event
         .id

@@ -1,7 +1,7 @@
-//! The bill over the journal: each exchange with its cost, and with what it would have cost without baton.
+//! The bill over the journal: each exchange with its cost, and its estimated cost without baton.
 //!
-//! A conversation is read from its first exchange on, whatever part of it is wanted: what an exchange would have cost depends
-//! on what came before it.
+//! A conversation is always read from its first exchange, even if only a part is requested: the cost without
+//! baton depends on everything before.
 
 use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
@@ -16,48 +16,48 @@ use baton_core::bill::{
 };
 use baton_core::nudge::{ShadowMoment, WindowQuery, Windows, compaction_point};
 
-/// Which exchanges are billed.
+/// Selects the exchanges to bill.
 #[derive(Debug, Clone, Default)]
 pub struct BillFilter {
-    /// Only this conversation's.
+    /// Conversation to bill. `None` bills all.
     pub conversation: Option<String>,
-    /// Only those that began at this time or later, in milliseconds since the Unix epoch.
+    /// Earliest beginning, in milliseconds since the Unix epoch.
     pub since_ms: u64,
 }
 
-/// One exchange's line of the bill. The names are API.
+/// Line of the bill for one exchange. The field names are part of the API.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct BillEntry {
     /// Id of the exchange.
     pub id: String,
     /// Key of its conversation.
     pub conversation: Option<String>,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// When the exchange began, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The model that answered; the requested one where upstream names none.
+    /// Model that responded. The requested model if upstream does not name one.
     pub model: Option<String>,
-    /// The client, or `local`.
+    /// Name of the client, or `local`.
     pub client: Option<String>,
-    /// The agent's name and version.
+    /// Name and version of the agent.
     pub agent: Option<String>,
-    /// The handoff at which its history was cut, or that fired in it.
+    /// Handoff that fired in the exchange, or that cut its history.
     pub handoff: Option<String>,
-    /// Whether a subscription paid for it, so that its tokens have no price.
+    /// Whether a subscription paid for the exchange, so its tokens have no price.
     pub subscription: bool,
-    /// The provider's counts of all its requests.
+    /// Token counts reported by the provider, over all requests of the exchange.
     pub tokens: TokenCounts,
-    /// The cost in dollars; none where a price is unknown.
+    /// Cost in dollars. `None` if a price is unknown.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub cost: Option<f64>,
-    /// The part of the cost that is for input.
+    /// Part of the cost that is for input.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub input_cost: Option<f64>,
-    /// Estimated counts without baton.
+    /// Estimated token counts without baton.
     pub without_tokens: Option<TokenCounts>,
-    /// The estimated cost without baton.
+    /// Estimated cost without baton, in dollars.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub without_cost: Option<f64>,
-    /// `without_cost - cost`: negative where baton cost more than it saved.
+    /// Savings, `without_cost - cost`. Negative if baton cost more than it saved.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved: Option<f64>,
     /// Expected error of `saved`, in dollars.
@@ -65,12 +65,12 @@ pub struct BillEntry {
     pub saved_error: Option<f64>,
     /// Whether the agent would have had to compact its history first.
     pub compacted: bool,
-    /// What would have been sent here in its shadow.
+    /// Change that shadow mode would have made here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowMoment>,
 }
 
-/// The columns of an exchange, in the order of the query.
+/// Columns of an exchange, in query order.
 pub(super) struct BilledRow {
     seq: i64,
     head: i64,
@@ -80,15 +80,18 @@ pub(super) struct BilledRow {
 }
 
 impl JournalReader {
-    /// The bill, oldest exchange first; exchanges of one conversation follow each other.
+    /// Returns the bill, oldest exchange first within each conversation. Exchanges of one conversation are
+    /// adjacent.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn bill(&self, filter: &BillFilter, prices: &PriceTable) -> Result<Vec<BillEntry>, JournalError> {
         let mut bill = Vec::new();
         let mut running: (Option<String>, ConversationBill) = Default::default();
         self.each_billed(filter.conversation.as_deref(), prices, |row, exchange| {
             let (key, conversation) = &mut running;
+            // An exchange without a conversation has no history to compare with, so each one starts a new
+            // bill.
             if row.entry.conversation.is_none() || *key != row.entry.conversation {
                 (*key, *conversation) = (row.entry.conversation.clone(), ConversationBill::default());
             }
@@ -100,7 +103,8 @@ impl JournalReader {
         Ok(bill)
     }
 
-    /// Every exchange that is billed, of one conversation or of all, oldest first.
+    /// Calls `each` for every billed exchange, of one conversation or of all, oldest first within a
+    /// conversation.
     pub(super) fn each_billed(
         &self,
         conversation: Option<&str>,
@@ -211,7 +215,7 @@ impl BilledRow {
     }
 }
 
-/// The host of a URL, without its port.
+/// Returns the host of a URL, without its port.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);

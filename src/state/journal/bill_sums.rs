@@ -1,4 +1,5 @@
-//! Sums of the bill, and the report that the CLI and the API show: over everything, and by day, model, conversation, handoff or client. Pure.
+//! Sums of the bill, and the report for the CLI and the API: in total, and by day, model, conversation,
+//! handoff or client. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,62 +12,63 @@ use baton_core::text::date;
 use baton_core::trial::ArmSum;
 
 baton_core::named! {
-    /// The key by which exchanges are grouped.
+    /// The key for grouping exchanges.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum BillGroup {
-        /// Days in UTC.
+        /// Day in UTC.
         Day = "day",
-        /// Models that answered.
+        /// Model that responded.
         Model = "model",
-        /// Conversations.
+        /// Conversation.
         Conversation = "conversation",
-        /// Handoffs, and what is before the first one.
+        /// Handoff. Exchanges before the first handoff form a group.
         Handoff = "handoff",
-        /// Clients of the proxy.
+        /// Client of the proxy.
         Client = "client",
     }
 }
 
-/// A sum of exchanges. Costs are in dollars, of the exchanges that have a price. The names are API.
+/// Sum over exchanges. Costs are in dollars and cover exchanges with a price. The field names are part of the
+/// API.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BillSum {
-    /// The group's key; empty for the total.
+    /// Key of the group. Empty for the total.
     pub key: String,
-    /// How many there are.
+    /// Number of exchanges.
     pub exchanges: u64,
-    /// Exchanges without a price: an unknown model.
+    /// Number of exchanges whose model has no known price.
     pub unpriced: u64,
-    /// Exchanges that a subscription paid for.
+    /// Number of exchanges that a subscription paid for.
     pub subscription: u64,
-    /// The provider's counts.
+    /// Token counts reported by the provider.
     pub tokens: TokenCounts,
-    /// Estimated counts without baton.
+    /// Estimated token counts without baton.
     pub without_tokens: TokenCounts,
-    /// The cost in dollars.
+    /// Cost in dollars.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub cost: f64,
-    /// The estimated cost without baton.
+    /// Estimated cost without baton.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub without_cost: f64,
-    /// The difference: negative where baton cost more than it saved.
+    /// Savings. Negative if baton cost more than it saved.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved: f64,
-    /// Expected error of the difference.
+    /// Expected error of the savings.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved_error: f64,
-    /// Exchanges before which the agent would have had to compact its history.
+    /// Number of exchanges before which the agent would have had to compact its history.
     pub compacted: u64,
 }
 
 impl BillSum {
-    /// The sum of all entries.
+    /// Sums all entries.
     pub fn from_entries(entries: &[BillEntry]) -> Self {
         let mut sum = Self::default();
         entries.iter().for_each(|entry| sum.add(entry));
         sum
     }
 
-    /// Sums by group: days in their order, others by cost, the highest first.
+    /// Sums entries by group. Days are in order; other groups are sorted by cost, the highest first.
     pub fn by(group: BillGroup, entries: &[BillEntry]) -> Vec<Self> {
         let mut sums = BTreeMap::<String, Self>::new();
         for entry in entries {
@@ -90,15 +92,16 @@ impl BillSum {
             return;
         };
         self.cost += cost;
-        // An exchange of our own alone (a draft) would not have been without baton.
+        // A request of baton's (a draft) would not exist without baton, so its whole cost counts against the
+        // savings.
         self.without_cost += entry.without_cost.unwrap_or(0.0);
         self.saved += entry.saved.unwrap_or(-cost);
-        // Errors of one estimate go the same way, so they add up.
+        // Errors of one estimate have the same sign, so they add up instead of cancelling.
         self.saved_error += entry.saved_error.unwrap_or(0.0);
     }
 }
 
-/// Key of the entries that belong to no group.
+/// Key of entries that belong to no group.
 pub const NO_GROUP: &str = "-";
 
 impl BillGroup {
@@ -114,32 +117,34 @@ impl BillGroup {
     }
 }
 
-/// The bill's total and its groups. The names are API.
+/// The bill's total and its groups. The field names are part of the API.
 #[derive(Debug, Serialize)]
 pub struct SavingsReport {
-    /// The source and the date of the prices.
+    /// Source and date of the prices.
     pub prices: PriceSource,
     /// Models without a price.
     pub unpriced_models: Vec<String>,
-    /// The sum of all exchanges.
+    /// Sum over all exchanges.
     pub total: BillSum,
-    /// The sums by group.
+    /// Sums by group.
     pub groups: Vec<BillSum>,
-    /// What the rules for a cut would have saved in these conversations; `model`: handoffs at the moments of a shadow.
+    /// Estimated savings of each rule for cutting in these conversations.
+    ///
+    /// The rule `model` hands off at the moments that shadow mode recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<ArmSum>,
-    /// The moments of a shadow.
+    /// Moments that shadow mode recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<BillEntry>,
-    /// What `baton try` had said.
+    /// Estimate that `baton try` saved earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promised: Option<KeptVerdict>,
 }
 
-/// Where prices are from. The names are API.
+/// Where prices come from. The field names are part of the API.
 #[derive(Debug, Serialize)]
 pub struct PriceSource {
-    /// The source's name.
+    /// Name of the source.
     pub source: String,
     pub date: String,
 }

@@ -1,6 +1,7 @@
-//! A body in pieces, as the file keeps them: what is before its messages, these, and what is after them. Pure.
+//! Splits a body for storage: the text before its messages, the messages, and the text after them.
 //!
-//! Of a body that is sent, nearly all messages came with the request: only what is between them is read.
+//! Nearly all messages of a sent body came with the agent's request. Only the bytes between them are parsed
+//! again. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::ops::Range;
@@ -20,15 +21,15 @@ pub(super) struct BodyPieces {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MessagePiece {
-    /// What is between it and the one before.
+    /// Bytes between this message and the previous one.
     pub(super) gap: Bytes,
     pub(super) text: Bytes,
     pub(super) role: Role,
 }
 
-/// Messages that stand in a sent body as they stand in the request, one after the other. The first one is read again.
+/// A run of messages that the sent body shares with the request. Only the first one is parsed again.
 struct MessageRun {
-    /// Where the first one is in the text that is read.
+    /// Offset of the first message in the shortened text.
     at: usize,
     others: Range<usize>,
 }
@@ -44,7 +45,7 @@ impl BodyPieces {
         }
     }
 
-    /// A body that is sent, in slices of the request's and texts of its own. `read` locates the messages of a text.
+    /// Splits a sent body, given as slices of the request and new strings. `read` locates messages in a body.
     pub(super) fn sent(
         rope: Vec<Bytes>,
         request: &LocatedBody,
@@ -53,7 +54,7 @@ impl BodyPieces {
         Self::shortened(&rope, request, &read).unwrap_or_else(|| Self::from_body(&read(&splice::flat(rope))))
     }
 
-    /// Reads the body without the messages that follow another one as in the request, and puts them back.
+    /// Parses the body without the shared messages that directly follow another one, then adds those back.
     fn shortened(
         rope: &[Bytes],
         request: &LocatedBody,
@@ -97,7 +98,8 @@ impl BodyPieces {
                 messages.extend(known[run.others].iter().map(|found| message(text, *found)));
             }
         }
-        // Where a message of the request's is none of what is sent, all of it is read.
+        // A shared slice turned out not to hold messages here, for example inside a string: parse the whole
+        // body instead.
         runs.peek().is_none().then(|| Self {
             head: slice(&short.text, regions.head),
             messages,
@@ -106,8 +108,9 @@ impl BodyPieces {
     }
 }
 
-/// Where a slice of a text begins in it; `None` where it is one of another text.
+/// Returns the offset of a slice within its text, or `None` if it belongs to another text.
 fn offset_in(text: &Bytes, piece: &Bytes) -> Option<usize> {
+    // By address: equal bytes from elsewhere must not count as a part of the request.
     let at = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     (at + piece.len() <= text.len()).then_some(at)
 }
@@ -172,7 +175,7 @@ mod tests {
         assert!(bytes.get() < 200, "{} bytes are read", bytes.get());
     }
 
-    /// What a text has of a request may stand in another place than the request's messages.
+    /// A slice of the request may be used elsewhere than in the message list.
     #[test]
     fn a_message_in_a_string_is_none() {
         let request = request(3, ",");
@@ -197,7 +200,7 @@ mod tests {
         ) {
             const TEXTS: [&str; 6] = ["", ",", "x", r#"{"role":"user","content":"n"}"#, r#",{"role":"user","content":"n"}"#, "]"];
             let request = request(messages, gap);
-            // At the boundaries of messages as a rule, and anywhere.
+            // Mostly at the boundaries of messages, and sometimes anywhere.
             let spans = request.turns.iter().flat_map(|turn| [turn.span.start, turn.span.end]);
             let places: Vec<usize> = spans.chain([0, 5, 40, 61, request.text.len() - 2]).collect();
             let place = |index: &Index| places[index.index(places.len())].min(request.text.len());

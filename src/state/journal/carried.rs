@@ -1,7 +1,7 @@
 //! The cost of carrying: which tool results of a conversation were sent again, how often, and at what cost.
 //!
-//! The input cost of an exchange is distributed over the bytes of its requests, so a result has the share of its bytes.
-//! The first time that a result is sent is not counted as carrying; every further time is.
+//! The input cost of an exchange is distributed over the bytes of its requests, and each result pays for its
+//! bytes. Sending a result for the first time does not count as carrying. Every further time does.
 
 use std::collections::HashMap;
 
@@ -17,53 +17,53 @@ use super::summary::role_named;
 use baton_core::bill::PriceTable;
 use baton_core::transcript::{TranscriptPartKind, TranscriptTurn};
 
-/// Results that are listed by themselves.
+/// Maximum number of results listed individually.
 const MOST_RESULTS: usize = 20;
 
-/// What a conversation carried. Costs are in dollars. The names are API.
+/// Cost of carrying in one conversation. Costs are in dollars. The field names are part of the API.
 #[derive(Debug, Default, Serialize)]
 pub struct CarriedReport {
-    /// The cost of all input of the conversation; none where a price is unknown.
+    /// Cost of all input of the conversation. `None` if a price is unknown.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub input_cost: Option<f64>,
-    /// The part of it that paid for results that had been sent before.
+    /// Part of the input cost that paid for results sent before.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub carried_cost: Option<f64>,
-    /// Bytes of all requests upstream.
+    /// Bytes of all upstream requests.
     pub sent_bytes: u64,
-    /// The part of them that are results that had been sent before.
+    /// Part of these bytes that consists of results sent before.
     pub carried_bytes: u64,
-    /// The tools, by the bytes that were carried.
+    /// Tools, sorted by carried bytes.
     pub tools: Vec<CarriedGroup>,
-    /// The results that were carried most: of calls with the same main argument together.
+    /// Most carried results. Calls with the same main argument are combined.
     pub results: Vec<CarriedGroup>,
 }
 
-/// Results of one tool, or of one tool with one argument. The names are API.
+/// Results of one tool, or of one tool with one argument. The field names are part of the API.
 #[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct CarriedGroup {
     pub tool: String,
-    /// The call's main argument, where the group is of one.
+    /// Main argument of the calls, if the group is for one argument.
     pub argument: Option<String>,
-    /// How many results there are.
+    /// Number of results.
     pub results: u64,
-    /// Bytes of these.
+    /// Bytes of the results.
     pub bytes: u64,
-    /// How often one of them was sent after the first time.
+    /// How often a result was sent after its first time.
     pub again: u64,
-    /// Bytes of that.
+    /// Bytes of these repetitions.
     pub again_bytes: u64,
-    /// The cost of that; none where a price is unknown.
+    /// Cost of these repetitions. `None` if a price is unknown.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub again_cost: Option<f64>,
 }
 
-/// How often a node was sent, and at what price for a byte in all.
+/// How often a node was sent, and the sum of its prices per byte.
 #[derive(Debug, Default, Clone, Copy)]
 struct SendCount {
     times: u64,
     price: f64,
-    /// Number and price of the first request that has it.
+    /// Number of the first request with this node, and its price per byte.
     first: Option<(usize, f64)>,
 }
 
@@ -86,10 +86,10 @@ struct StoredMessage {
 }
 
 impl JournalReader {
-    /// What a conversation carried.
+    /// Returns the cost of carrying in a conversation.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn carried(&self, conversation: &str, prices: &PriceTable) -> Result<CarriedReport, JournalError> {
         let filter = BillFilter {
             conversation: Some(conversation.to_owned()),
@@ -103,7 +103,8 @@ impl JournalReader {
         let priced = !bill.is_empty() && bill.iter().all(|entry| entry.input_cost.is_some());
         let (mut counts, sent_bytes) = self.sends(conversation, &costs)?;
         let mut by_chunk = HashMap::<i64, SendCount>::new();
-        // A node is written after its parent, so children come first.
+        // Children first: a node is written after its parent and has a larger id. Each message passes its
+        // count to the message before it.
         for message in self.stored_messages(conversation)? {
             let count = counts.get(&message.node).copied().unwrap_or_default();
             counts.entry(message.parent).or_default().add(count);
@@ -118,7 +119,8 @@ impl JournalReader {
         Ok(report)
     }
 
-    /// The last message of each request, with the request's price for a byte; and the bytes of all requests.
+    /// Returns the last message of each request with the request's price per byte, and the bytes of all
+    /// requests.
     fn sends(
         &self,
         conversation: &str,
@@ -147,7 +149,7 @@ impl JournalReader {
         Ok((counts, sent))
     }
 
-    /// The messages of all requests of a conversation, each once, the ones written last first.
+    /// Returns the distinct messages of all requests of a conversation, newest first.
     fn stored_messages(&self, conversation: &str) -> Result<Vec<StoredMessage>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE sent (id) AS (
@@ -191,7 +193,7 @@ impl JournalReader {
                 }
             }
         }
-        // A message that was edited at a cut is stored after the results of its calls: they are joined at the end.
+        // Joined only at the end: a message edited at a cut is stored after the results of its calls.
         let mut by_tool = HashMap::<String, CarriedGroup>::new();
         let mut by_argument = HashMap::<(String, Option<String>), CarriedGroup>::new();
         for result in results {
@@ -209,11 +211,11 @@ impl JournalReader {
     }
 }
 
-/// A result of a tool among the messages that were sent.
+/// A tool result among the sent messages.
 struct SentResult {
-    /// The id of its call.
+    /// Id of the call.
     call: Option<String>,
-    /// The tool, where the result names it.
+    /// Tool, if the result names it.
     tool: Option<String>,
     group: CarriedGroup,
 }
@@ -273,7 +275,7 @@ impl CarriedGroup {
         self.again_cost = Some(self.again_cost.unwrap_or(0.0) + other.again_cost.unwrap_or(0.0));
     }
 
-    /// Those with the most carried bytes first; equal ones by name.
+    /// Sorts groups by carried bytes, the most first, and equal ones by name.
     fn sorted(groups: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut all: Vec<_> = groups.collect();
         all.sort_by(|a, b| (b.again_bytes, &a.tool, &a.argument).cmp(&(a.again_bytes, &b.tool, &b.argument)));

@@ -1,5 +1,7 @@
-//! Stores bodies as chains of chunks. The next request of a conversation repeats nearly all of the one before, so nearly all
-//! of its messages are found by their hashes.
+//! Stores bodies as chains of chunks.
+//!
+//! The next request of a conversation repeats nearly everything of the previous one, so most messages are
+//! found by hash.
 
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -11,7 +13,7 @@ use super::chunks;
 use super::summary::summary;
 use baton_core::text::Span;
 
-/// The last node of each of a body's three rows; 0 is an empty row.
+/// The last nodes of a body's three chains. 0 means an empty chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct BodyNodes {
     pub(super) head: i64,
@@ -62,7 +64,7 @@ impl ChunkStore {
         Ok(last)
     }
 
-    /// Stores messages; returns the node of the last one.
+    /// Stores messages. Returns the node of the last one.
     fn messages(
         &mut self,
         conn: &Connection,

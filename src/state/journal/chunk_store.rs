@@ -1,4 +1,6 @@
-//! Stores chunks of bodies, each once. Known chunks are found by hash; new ones are redacted, compressed and written.
+//! Stores each distinct chunk of a body once.
+//!
+//! Known chunks are found by hash. New ones are redacted, compressed and written.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -14,37 +16,41 @@ use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
 use baton_core::text::json;
 
-/// Bytes of an entry in each of the two caches, at most: an entry, its place in the table, and room that a growing table leaves.
+/// Upper bound for the bytes of an entry in each of the two caches, including the unused room of a growing
+/// table.
 const CACHED: usize = 128;
 
-/// Bytes that a chunk takes besides its text, about: its row, its index entry, its node.
+/// Approximate bytes of a chunk in addition to its text: its row, its index entry, its node.
 const ENTRY: usize = 300;
 
-/// The place where a chunk was first seen, for the search.
+/// Where a chunk was first seen, for the search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstSeen {
     pub(super) exchange: i64,
     pub(super) side: &'static str,
 }
 
-/// The kind of a chunk's text, which decides how it is redacted.
+/// Framing of a chunk, which decides how it is redacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
-    /// JSON, or a part of it.
+    /// JSON, or a part of a JSON document.
     Json,
-    /// Pieces of JSON: server-sent events, lines, or an array whose elements come one by one.
+    /// Pieces of JSON: server-sent events, lines, or an array whose elements arrive one by one.
     Stream,
-    /// Anything else, such as a page of HTML, or pieces of JSON in an unknown framing.
+    /// Anything else, such as an HTML page, or pieces of JSON in an unknown framing.
     Unknown,
 }
 
-/// The byte order mark that may precede a text.
+/// UTF-8 byte order mark, which may precede a body.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 impl TextKind {
-    /// The kind of a response, by its framing: one whole object is an answer in one piece, and all other JSON is framed
-    /// as pieces. So is an object that breaks off, which may be the first of several. A stream of one whole object has no
-    /// second piece that a credential could continue in. What begins otherwise is searched in both ways.
+    /// Returns the framing of a response.
+    ///
+    /// One complete object is a response in one piece. All other JSON counts as pieces, including an object
+    /// that breaks off, because it may be the first of several. A stream of a single complete object is
+    /// harmless: no second piece exists in which a credential could continue. Other content is searched in
+    /// both ways.
     pub(super) fn from_bytes(text: &[u8]) -> Self {
         let text = text.strip_prefix(BOM).unwrap_or(text);
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
@@ -61,9 +67,9 @@ impl TextKind {
 /// Finds and writes chunks.
 pub(super) struct ChunkStore {
     pub(super) redactor: Redactor,
-    /// Chunk by the hash of its text before redaction.
+    /// Chunk ids by the hash of the text before redaction.
     chunks: Cache<KeyedHash, i64>,
-    /// Node by its parent, its chunk, and the hash of its gap.
+    /// Node ids by parent, chunk, and hash of the gap.
     nodes: Cache<(i64, i64, KeyedHash), i64>,
     pub(super) references: References,
     packer: Packer,
@@ -84,7 +90,7 @@ impl ChunkStore {
         }
     }
 
-    /// Bytes of text that were written since the last call.
+    /// Returns the bytes written since the last call.
     pub(super) fn take_fresh(&mut self) -> usize {
         std::mem::take(&mut self.fresh)
     }
@@ -94,14 +100,14 @@ impl ChunkStore {
         self.references.add(CountedRow::Chunk(chunk));
     }
 
-    /// A transaction was rolled back: cached rows may not exist.
+    /// Clears the caches after a rollback, because cached rows may not exist.
     pub(super) fn forget(&mut self) {
         self.chunks.clear();
         self.nodes.clear();
         self.references.clear();
     }
 
-    /// These rows were deleted. SQLite may give their ids to others.
+    /// Removes deleted rows from the caches. SQLite may reuse their ids.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
         if !chunks.is_empty() {
             let chunks: HashSet<_> = chunks.iter().collect();
@@ -113,12 +119,12 @@ impl ChunkStore {
         }
     }
 
-    /// Writes the reference counts. Call it at the end of a transaction.
+    /// Writes the reference counts. Called at the end of a transaction.
     pub(super) fn settle(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         self.references.write(conn)
     }
 
-    /// Stores a text as one chunk and adds one reference to it; 0 where it is empty.
+    /// Stores a body as one chunk and adds one reference to it. Returns 0 if the body is empty.
     pub(super) fn blob(
         &mut self,
         conn: &Connection,
@@ -142,6 +148,7 @@ impl ChunkStore {
         seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
+        // Looked up before redaction, which is the expensive part, so a repeated message costs one hash.
         let raw = keyed_hash::hash(text);
         if let Some(id) = self.chunks.get(&raw) {
             return Ok(*id);
@@ -170,6 +177,7 @@ impl ChunkStore {
         seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
+        // The cache does not outlive the process, and two chunks may be equal once redacted.
         let hash = content_hash(clean);
         let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;
         if let Some(id) = find.query_row([&hash], |row| row.get(0)).optional()? {
@@ -231,18 +239,18 @@ impl ChunkStore {
     }
 }
 
-/// Bytes of a chunk's hash: 128 bits of SHA-256, so that two chunks never meet by chance.
+/// Bytes of a chunk's hash: 128 bits of SHA-256, enough that two chunks never collide by chance.
 const HASH: usize = 16;
 
-/// Texts below this size are not worth compressing.
+/// Minimum size for compression. Smaller chunks gain nothing.
 const PACKED_FROM: usize = 96;
 
-/// zstd's own default: a tenth of the time of what would save another few percent.
+/// zstd's default level. Higher ones take ten times as long for another few percent.
 const LEVEL: i32 = 3;
 
 pub(super) type ChunkHash = [u8; HASH];
 
-/// Compresses one text after the other.
+/// Compresses chunks, reusing one compression context.
 pub(super) struct Packer(Option<zstd::bulk::Compressor<'static>>);
 
 impl Packer {
@@ -250,21 +258,21 @@ impl Packer {
         Self(zstd::bulk::Compressor::new(LEVEL).ok())
     }
 
-    /// The text compressed; `None` where it is too short to try, or cannot be.
+    /// Compresses a chunk. Returns `None` if it is too short to try, or if compression fails.
     pub(super) fn pack(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let packer = self.0.as_mut().filter(|_| text.len() >= PACKED_FROM)?;
         packer.compress(text).ok()
     }
 }
 
-/// The hash by which equal texts are found in the file.
+/// Returns the hash that identifies equal chunks in the file.
 pub(super) fn content_hash(text: &[u8]) -> ChunkHash {
     let mut short = [0; HASH];
     short.copy_from_slice(&Sha256::digest(text)[..HASH]);
     short
 }
 
-/// The text of a stored chunk.
+/// Returns the text of a stored chunk.
 pub(super) fn unpack(body: Vec<u8>, packed: bool, size: usize) -> Vec<u8> {
     match packed {
         true => zstd::bulk::decompress(&body, size).unwrap_or_default(),
@@ -286,14 +294,15 @@ pub(super) struct References(HashMap<CountedRow, i64, RandomState>);
 impl References {
     /// Adds a reference.
     pub(super) fn add(&mut self, to: CountedRow) {
-        // Node 0 is the empty chain.
+        // Node 0 is the empty chain and has no row.
         if to != CountedRow::Node(0) {
             *self.0.entry(to).or_default() += 1;
         }
     }
 
-    /// The row was inserted with one reference, which is still to be added.
+    /// Records a row that was inserted with one reference, which is still to be added.
     pub(super) fn made(&mut self, target: CountedRow) {
+        // The first `add` cancels this, so a row with a single reference, the usual case, needs no update.
         self.0.insert(target, -1);
     }
 
@@ -361,7 +370,7 @@ mod tests {
                 == 1
         }
 
-        /// As retention does.
+        /// Deletes rows like retention does.
         fn delete(&mut self, nodes: &[i64], chunks: &[i64]) {
             for (table, ids) in [("nodes", nodes), ("pieces", chunks)] {
                 for id in ids {
@@ -391,7 +400,7 @@ mod tests {
         }
     }
 
-    /// A body that is stored, as the journal would for a response.
+    /// Stores a body as the journal stores a response, and returns the result.
     fn stored(body: &str) -> String {
         let mut fixture = Fixture::new();
         let body = Bytes::copy_from_slice(body.as_bytes());
@@ -425,7 +434,7 @@ mod tests {
             ["\u{1e}", "", "\n\u{1e}", "\n"],
         ] {
             let body = [front, before, &pieces.join(between), after].concat();
-            // Whole, and broken off in the middle of the last piece.
+            // Complete, and broken off in the middle of the last piece.
             for end in [body.len(), body.len() - after.len() - 4] {
                 let clean = stored(&body[..end]);
                 let left = clean.split(between).filter_map(|piece| {

@@ -1,17 +1,19 @@
-//! Cuts a request body into chunks, at boundaries that two similar bodies share. Pure.
+//! Splits a request body into chunks, at boundaries that similar bodies share. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use baton_core::text::{Span, json};
 use baton_core::wire::{LocatedBody, Turn};
 
-/// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
+/// Minimum size of a separate chunk in the envelope. A chunk costs about a hundred bytes, so smaller members
+/// share one.
 const WORTH: usize = 512;
 
-/// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
+/// Maximum number of elements of an array that is split. Longer arrays are one chunk: lists of tools rarely
+/// change.
 const FEW: usize = 16;
 
-/// A body in three regions: what is before the messages, these with the gaps between them, and what is after
-/// it.
+/// A body in three regions: before the messages, the messages with the gaps between them, and after the
+/// messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BodyRegions<'a> {
     /// Text before the first message.
@@ -22,7 +24,7 @@ pub(super) struct BodyRegions<'a> {
 }
 
 impl<'a> BodyRegions<'a> {
-    /// Cuts at the boundaries of messages; a body whose messages are unknown is one region.
+    /// Splits a body at the boundaries of its messages. If the messages are unknown, the body is one region.
     pub(super) fn from_body(body: &'a LocatedBody) -> Self {
         let LocatedBody { text, list, turns } = body;
         if !follow_each_other(text, *list, turns) {
@@ -41,7 +43,7 @@ impl<'a> BodyRegions<'a> {
         }
     }
 
-    /// The messages, each with the text between it and the one before.
+    /// Returns the messages, each with the gap before it.
     pub(super) fn messages(&self) -> impl Iterator<Item = (Span, Turn)> {
         let mut end = self.head.end;
         self.turns.iter().map(move |turn| {
@@ -52,7 +54,7 @@ impl<'a> BodyRegions<'a> {
     }
 }
 
-/// Whether the messages follow each other in the list, with nothing but separators between them.
+/// Whether the messages follow each other in the list, with only separators between them.
 fn follow_each_other(body: &[u8], list: Span, turns: &[Turn]) -> bool {
     let mut at = list.start + 1;
     at < list.end
@@ -64,25 +66,26 @@ fn follow_each_other(body: &[u8], list: Span, turns: &[Turn]) -> bool {
         })
 }
 
-/// Whether nothing but a comma and blanks is between two messages.
+/// Whether a gap consists of commas and whitespace only.
 fn separates(gap: &[u8]) -> bool {
     gap.iter()
         .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'))
 }
 
-/// The chunks of what is before the messages: cut at the envelope's large members.
+/// Returns the chunks of the region before the messages, split at the large members of the envelope.
 pub(super) fn head(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &large(text, json::blank(text, 0)))
 }
 
-/// The chunks of what is after them.
+/// Returns the chunks of the region after the messages.
 pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     let bracket = json::blank(text, 0);
     let comma = json::blank(text, bracket + 1);
     if text.get(bracket) != Some(&b']') || text.get(comma) != Some(&b',') {
         return runs(text.len(), &[]);
     }
-    // The rest of an object is walked as an object; the brace replaces the comma.
+    // The region starts in the middle of an object. A brace in place of the comma makes it an object of its
+    // own.
     let object = [b"{", &text[comma + 1..]].concat();
     let shifted = large(&object, 0)
         .into_iter()
@@ -90,8 +93,8 @@ pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &shifted.collect::<Vec<_>>())
 }
 
-/// Values of the object at `at` that are worth a chunk, in order. Where the text ends before the object does, those
-/// of its beginning.
+/// Returns the values of the object at `at` that deserve a chunk, in order. If the object breaks off, only
+/// the complete ones.
 fn large(text: &[u8], at: usize) -> Vec<Span> {
     let mut values = Vec::new();
     let _ = json::object(text, at, |_, at| {
@@ -108,7 +111,7 @@ fn large(text: &[u8], at: usize) -> Vec<Span> {
     split.filter(|span| span.len() >= WORTH).collect()
 }
 
-/// A region as chunks: each of `marks`, and what is between them.
+/// Splits a region into chunks: each of `marks`, and the text between them.
 fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -192,7 +195,7 @@ mod tests {
         spans.iter().map(turn).collect()
     }
 
-    /// Turns that are in a body otherwise than one after the other make one region of it.
+    /// Turns that do not follow each other in the list make the body one region.
     #[test]
     fn a_body_is_cut_where_its_messages_follow_each_other() {
         let is_cut = |spans: &[(usize, usize)]| {

@@ -1,4 +1,4 @@
-//! What happened to each message between the agent's request and a leg's. Pure.
+//! Compares the messages of the agent's request with those of a leg's request. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;
@@ -11,32 +11,33 @@ use baton_core::rewrite::ChangeReason;
 use baton_core::tools::is_ours;
 use baton_core::transcript::{JsonText, TranscriptPartKind, TranscriptTurn};
 
-/// A message as far as a comparison cares.
+/// A message, reduced to the fields that a comparison needs.
 #[derive(Debug, Clone)]
 pub(super) struct ComparedMessage {
     pub(super) chunk: i64,
     pub(super) role: String,
 }
 
-/// The state of a message on the two sides.
+/// State of a message on the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageState {
     /// The same bytes on both sides.
     Kept,
-    /// Received and not sent.
+    /// Received but not sent.
     Cut,
-    /// Sent and not received.
+    /// Sent but not received.
     New,
-    /// On both sides, edited.
+    /// On both sides, but edited.
     Changed,
 }
 
-/// A message's fate and its reason; kept ones have none.
+/// State of a message and the reason for it. Kept messages have no reason.
 pub(super) type MessageFate = (MessageState, Option<ChangeReason>);
 
-/// Compares two lists of messages, the fates of the received ones first. `text` is called for the few that need a
-/// closer look.
+/// Compares two lists of messages. Returns the fates of the received ones, then of the sent ones.
+///
+/// `text` is called only for the few messages that need a closer look.
 pub(super) fn compare(
     received: &[ComparedMessage],
     sent: &[ComparedMessage],
@@ -49,7 +50,8 @@ pub(super) fn compare(
     let mut uncut = whys.contains(&ChangeReason::Cut);
     let ends = [(received.len(), sent.len())];
     for (r, s) in matches(received, sent).into_iter().chain(ends) {
-        // Texts that a cut inserts are before everything that it keeps, and are the user's.
+        // A cut inserts user messages, and inserts them before everything that it keeps. The first gap with
+        // one is the cut.
         let cut = uncut && r > from.0 && sent[from.1..s].iter().any(|item| item.role == "user");
         uncut &= !cut;
         let gap = MessageGap {
@@ -66,7 +68,7 @@ pub(super) fn compare(
     fates
 }
 
-/// Pairs of equal messages, in order on both sides.
+/// Pairs equal messages, in the same order on both sides.
 fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize, usize)> {
     let same = |(r, s): &(&ComparedMessage, &ComparedMessage)| r.chunk == s.chunk;
     let prefix = received.iter().zip(sent).take_while(same).count();
@@ -79,6 +81,8 @@ fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize
         .count();
     let (r_end, s_end) = (received.len() - suffix, sent.len() - suffix);
     let mut out: Vec<_> = (0..prefix).map(|i| (i, i)).collect();
+    // One pass with an index instead of a longest common subsequence, which would be quadratic in the number
+    // of messages.
     let mut places: HashMap<i64, Vec<usize>> = HashMap::new();
     for (i, item) in received.iter().enumerate().take(r_end).skip(prefix) {
         places.entry(item.chunk).or_default().push(i);
@@ -97,15 +101,16 @@ fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize
     out
 }
 
-/// Messages among which the edited form of one is looked for: edits stay in their place, and little is inserted next to them.
+/// Number of messages searched for the edited form of another. Edits stay in place, and few messages are
+/// inserted nearby.
 const NEAR: usize = 16;
 
-/// How the answers to calls of our tool begin.
+/// First words of the results of baton's handoff tool.
 const ANSWERS: [&str; 2] = ["Handoff queued", "Handoff refused"];
 
-/// The messages between two that both sides have.
+/// The messages between two that both sides share.
 struct MessageGap<'a> {
-    /// Whether this is where the transcript was cut.
+    /// Whether the transcript was cut here.
     cut: bool,
     received: &'a [ComparedMessage],
     sent: &'a [ComparedMessage],
@@ -124,7 +129,7 @@ impl MessageGap<'_> {
         let mut left = r.clone();
         for j in s.clone() {
             let partner = match self.cut {
-                // What is kept of a cut is the end of the message with the sentinel.
+                // A cut keeps only the end of the message with the sentinel.
                 true => (!left.is_empty() && j + 1 == s.end && j > s.start)
                     .then(|| r.end - 1)
                     .filter(|&i| self.related(i, j)),
@@ -148,7 +153,8 @@ impl MessageGap<'_> {
         }
     }
 
-    /// Whether one may be the other, edited: the same role, and half of the shorter one in common.
+    /// Whether one message may be an edited form of the other: the same role, and half of the shorter one in
+    /// common.
     fn related(&self, i: usize, j: usize) -> bool {
         if self.received[i].role != self.sent[j].role {
             return false;
@@ -158,6 +164,7 @@ impl MessageGap<'_> {
             (self.text)(self.sent[j].chunk),
         );
         let same = |(x, y): &(u8, u8)| x == y;
+        // Common prefix and suffix only, which is linear. Edits replace one range of a message.
         let front = a.bytes().zip(b.bytes()).take_while(same).count();
         let back = a.bytes().rev().zip(b.bytes().rev()).take_while(same).count();
         let shorter = a.len().min(b.len());
@@ -200,7 +207,7 @@ impl MessageGap<'_> {
         ])
     }
 
-    /// The parts of a message that baton wrote.
+    /// Returns which parts of a message baton wrote.
     fn ours(&self, item: &ComparedMessage) -> OwnParts {
         let text = (self.text)(item.chunk);
         let mut ours = OwnParts::default();
@@ -246,11 +253,11 @@ impl MessageGap<'_> {
 /// The parts of a message that baton wrote.
 #[derive(Default)]
 struct OwnParts {
-    /// Calls of our tool.
+    /// Number of calls of baton's tools.
     calls: usize,
-    /// Whether it answers one.
+    /// Whether the message has the result of such a call.
     answered: bool,
-    /// Whether a line holds the place of one.
+    /// Whether the message has an aside, which holds the place of such a call.
     aside: bool,
 }
 
@@ -389,7 +396,7 @@ mod tests {
                 chunk: chunk as i64,
                 role: "user".to_owned(),
             };
-            // Nothing in common, all of it the same, and half of each.
+            // Nothing in common, everything the same, and half in common.
             let other: Vec<_> = (0..n).map(item).collect();
             let lists = [
                 (other.clone(), (n..2 * n).map(item).collect::<Vec<_>>()),

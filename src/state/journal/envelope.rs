@@ -1,5 +1,5 @@
-//! The parts of a request besides its messages: the system prompt and the tools as rows of their own, and the
-//! differences between two requests. Pure.
+//! The envelope of a request, that is everything except its messages. Shows the system prompt and the tools
+//! as rows, and the differences between two requests. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;
@@ -42,15 +42,16 @@ impl EnvelopePart<'_> {
     }
 }
 
-/// The parts of a request that the model reads besides its messages. The system prompt comes first, wherever it is in
-/// the request, since the model reads it first.
+/// Returns the parts of a request that the model reads in addition to its messages.
+///
+/// The system prompt comes first wherever it is in the request, because the model reads it first.
 fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
     let Surroundings { system, tools } = Surroundings::from_body(text);
     let system = system.into_iter().map(EnvelopePart::System);
     system.chain(tools.into_iter().map(EnvelopePart::Tool)).collect()
 }
 
-/// The rows of a request by itself.
+/// Returns the rows of a single request.
 pub(super) fn rows(text: &[u8]) -> Vec<MessageSummary> {
     let row = |(i, entry): (usize, &EnvelopePart<'_>)| MessageSummary {
         i,
@@ -82,7 +83,7 @@ fn first_line(text: &[u8], entry: &EnvelopePart<'_>) -> String {
     }
 }
 
-/// The rows of two requests, each with its fate.
+/// Returns the rows of two requests, each row with its state.
 pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec<MessageSummary>) {
     let (before, after) = (entries(received), entries(sent));
     let (mut theirs, mut ours) = (rows(received), rows(sent));
@@ -113,13 +114,13 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec
     (theirs, ours)
 }
 
-/// A row in full: a tool's description as text, then its schema.
+/// Returns a row in full: a tool's description as text, then its schema.
 pub(super) fn parts(text: &[u8], i: usize) -> Option<(&'static str, Vec<ShownPart>)> {
     let entry = entries(text).into_iter().nth(i)?;
     Some((entry.role(), shown(text, &entry)))
 }
 
-/// The first row one of whose parts `holds`. Stops there; the text is read once, however many rows it has.
+/// Returns the first row with a part that satisfies `holds`. Parses the text once, however many rows it has.
 pub(super) fn position(text: &[u8], mut holds: impl FnMut(ShownPart) -> bool) -> Option<usize> {
     let all = entries(text);
     all.iter()
@@ -154,10 +155,11 @@ fn system_parts(text: &[u8], prompt: &SystemPrompt<'_>) -> Vec<ShownPart> {
     shown.collect()
 }
 
-/// The members that were added, removed or changed, each in words.
+/// Describes each member that was added, removed or changed.
 pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
     let (before, after) = (named_members(received), named_members(sent));
-    // The first of a name, as before; a request may have very many.
+    // If a name is repeated, its first value counts. Maps keep this linear, since a request may have very
+    // many members.
     let (old_values, new_values) = (by_name(&before), by_name(&after));
     let mut out = Vec::new();
     for (key, value) in &after {
@@ -180,7 +182,7 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
     }));
     out
 }
-/// A name whose comparisons are counted.
+/// A name that counts its comparisons.
 #[derive(Eq, Hash)]
 struct CountedName<'a>(&'a str);
 
@@ -224,7 +226,7 @@ mod tests {
         let holds = |part: ShownPart| part.json.is_some_and(|json| json.get().contains("wanted"));
         let (once, _) = cost::of(|| entries(text.as_bytes()).len());
         let (steps, found) = cost::of(|| position(text.as_bytes(), holds));
-        // After the system prompt and the others.
+        // After the system prompt and the other tools.
         assert_eq!(
             (steps <= 2 * once, found),
             (true, Some(1_001)),
@@ -285,7 +287,7 @@ mod tests {
             assert_eq!(described.len(), 1);
             assert_eq!(described[0].key, format!("{wrapper}.tools"));
         }
-        // Elsewhere it is a member like any other.
+        // Anywhere else `request` is a member like any other.
         let own = br#"{"messages":[],"request":{"system":"s"},"system":"t"}"#;
         let lines: Vec<_> = rows(own).into_iter().map(|row| row.first_line).collect();
         assert_eq!(lines, ["t"]);

@@ -1,15 +1,17 @@
-//! One exchange in full, as the API shows it: its messages on both sides, the fate of each, and the reason. The names
-//! are API.
+//! One exchange in full, as the API shows it: the messages on both sides, with the state of each and the
+//! reason.
+//!
+//! Field names are part of the API.
 
 use serde::Serialize;
 
 use super::leg::{LegDetail, MessageSummary};
 use super::row::ExchangeRow;
 
-/// An exchange in full, bodies left out: those are requested one by one.
+/// An exchange in full, without bodies. Those are requested one by one.
 #[derive(Debug, Serialize)]
 pub struct ExchangeDetail {
-    /// In short.
+    /// Summary of the exchange.
     pub exchange: ExchangeRow,
     /// Headers of both directions, redacted.
     pub headers: Headers,
@@ -19,14 +21,14 @@ pub struct ExchangeDetail {
     pub legs: Vec<LegDetail>,
     /// The response to the agent.
     pub shown: BodySize,
-    /// Each edit in a plain sentence.
+    /// Each edit as a plain sentence.
     pub notes: Vec<String>,
 }
 
-/// Headers as name and value.
+/// Headers as pairs of name and value.
 #[derive(Debug, Default, Serialize)]
 pub struct Headers {
-    /// The agent's.
+    /// Headers of the agent's request.
     pub received: Vec<(String, String)>,
     /// Headers of the response to the agent.
     pub response: Vec<(String, String)>,
@@ -35,17 +37,17 @@ pub struct Headers {
 /// The messages of a request.
 #[derive(Debug, Default, Serialize)]
 pub struct MessageList {
-    /// In order.
+    /// The messages, in order.
     pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they are next to the messages.
+    /// The system prompt and the tools, if the request keeps them next to the messages.
     pub envelope: Vec<MessageSummary>,
 }
 
-/// A body's size.
+/// Size of a body.
 #[derive(Debug, Serialize)]
 pub struct BodySize {
     /// Bytes of the journal's copy.
     pub bytes: u64,
-    /// Whether the copy lacks its end.
+    /// Whether the copy lacks the end of the body.
     pub truncated: bool,
 }

@@ -15,10 +15,10 @@ use super::{envelope, explain, reasons};
 use baton_core::rewrite::ChangeReason;
 
 impl JournalReader {
-    /// A body as it was, byte for byte except for what was redacted; `None` where there is none.
+    /// Returns a body byte for byte, except for redactions. Returns `None` if there is none.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn body(&self, id: &str, side: BodySide) -> Result<Option<Vec<u8>>, JournalError> {
         let nodes = match side {
             BodySide::Received | BodySide::Sent(_) => self.request_nodes(id, side)?,
@@ -39,7 +39,7 @@ impl JournalReader {
         Ok(Some(body))
     }
 
-    /// The chunk of an answer; 0 where there is none.
+    /// Returns the chunk of a response. 0 if there is none.
     fn answer_chunk(&self, id: &str, side: BodySide) -> Result<i64, JournalError> {
         let Some(stored) = self.stored(id)? else {
             return Ok(0);
@@ -48,7 +48,7 @@ impl JournalReader {
             return Ok(stored.shown);
         };
         let legs = legs(&self.conn, stored.seq)?;
-        // An error that was relayed as it came is kept once: as what the agent was shown.
+        // A relayed error is stored once, as the response shown to the agent.
         let is_relayed = |leg: &LegDetail| {
             leg.answer == 0
                 && legs.last().is_some_and(|last| last.n == n)
@@ -58,10 +58,10 @@ impl JournalReader {
         Ok(leg.map_or(0, |leg| if is_relayed(leg) { stored.shown } else { leg.answer }))
     }
 
-    /// One exchange in full.
+    /// Returns one exchange in full.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn exchange(&self, id: &str) -> Result<Option<ExchangeDetail>, JournalError> {
         let Some(stored) = self.stored(id)? else {
             return Ok(None);
@@ -92,7 +92,7 @@ impl JournalReader {
         Ok(Some(exchange))
     }
 
-    /// Adds what is in a leg's bodies and headers, compared with the agent's request.
+    /// Fills a leg from its bodies and headers, and compares it with the agent's request.
     fn fill(
         &self,
         leg: &mut LegDetail,
@@ -125,7 +125,7 @@ impl JournalReader {
         Ok(())
     }
 
-    /// The messages of a list, as summaries without their texts.
+    /// Returns the messages of a list as summaries without their text.
     pub(super) fn messages(&self, list: i64) -> Result<Vec<MessageSummary>, JournalError> {
         let sql = format!(
             "{CHAIN} SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece
@@ -169,7 +169,7 @@ impl JournalReader {
             .unwrap_or_default())
     }
 
-    /// The differences between two requests outside of their messages.
+    /// Returns the differences between two requests outside of their messages.
     fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> Result<Vec<EnvelopeChange>, JournalError> {
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());
@@ -180,7 +180,7 @@ impl JournalReader {
         ))
     }
 
-    /// A request without its messages.
+    /// Returns a request without its messages.
     pub(super) fn envelope(&self, [head, _, tail]: [i64; 3]) -> Result<Vec<u8>, JournalError> {
         let mut text = Vec::new();
         self.join(head, &mut text)?;

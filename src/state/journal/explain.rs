@@ -9,14 +9,14 @@ use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::text::words::plural;
 use baton_core::tools::TOOL_NAME;
 
-/// The sentences, in the order in which things happened.
+/// Returns the sentences in the order of the events.
 pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
     let event = &exchange.exchange.event;
     let of_facts =
         |texts: fn(&Fact) -> TextsOf<ExchangeFacts>| FACTS.iter().flat_map(move |fact| texts(fact)(event));
     let mut out: Vec<_> = of_facts(|fact| fact.before).collect();
     let mut fired = event.fired.as_slice();
-    // A draft has legs of its own, or none.
+    // A draft has legs of its own, or none at all.
     let is_models = |leg: Option<&LegDetail>, id: &str| {
         leg.is_some_and(|leg| {
             !event.draft_legs.contains(&leg.n) && cut_at(exchange, leg).as_deref() != Some(id)
@@ -62,7 +62,7 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
     out
 }
 
-/// The handoff at which a leg was cut.
+/// Returns the handoff at which a leg was cut.
 fn cut_at(exchange: &ExchangeDetail, leg: &LegDetail) -> Option<String> {
     let cut = changes(exchange, leg).find(|change| change.why == ChangeReason::Cut)?;
     cut.handoff.map(|id| id.to_string())
@@ -72,14 +72,14 @@ fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<
     changes(exchange, leg).map(move |change| sentence(exchange, leg, &change))
 }
 
-/// What was changed in a leg.
+/// Returns the changes in a leg's request.
 fn changes<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<Item = SizeChange> + 'a {
     let all = exchange.exchange.changes.iter();
     all.filter(move |of_leg| of_leg.leg == leg.n)
         .map(|of_leg| of_leg.change)
 }
 
-/// The failure of a leg.
+/// Describes the failure of a leg.
 fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
     let repeated = if again { ", and was asked again" } else { "" };
     match leg.response.status {
@@ -130,7 +130,7 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> Strin
     )
 }
 
-/// The tools of ours in a leg's request; a row begins with its tool's name.
+/// Names baton's tools in a leg's request. Each row begins with the name of its tool.
 fn offered(leg: &LegDetail) -> String {
     let rows = leg
         .sent

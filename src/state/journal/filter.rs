@@ -1,24 +1,26 @@
-//! The filter language of the page, the API and `baton log`: `error tool:Bash model:opus* since:1h cost>0.5`. Every term
-//! must hold; `!` before a term negates it. Pure.
+//! The filter language of the page, the API and `baton log`, such as
+//! `error tool:Bash model:opus* since:1h cost>0.5`.
+//!
+//! Every term must hold. `!` before a term negates it. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use baton_core::text::date::PeriodStart;
 
 use super::filter_terms::{self, FilterTest, FilteredRow};
 
-/// Characters of a filter.
+/// Maximum length of a filter in characters.
 const LONGEST: usize = 1000;
 
 /// A parsed filter.
 #[derive(Debug, Clone, Default)]
 pub struct RowFilter(Vec<FilterTerm>);
 
-/// A filter that cannot be parsed.
+/// Error of a filter that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError {
-    /// Where the wrong term begins, in characters from 1.
+    /// Position of the faulty term, in characters from 1.
     pub position: usize,
-    /// What is wrong with it.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -35,10 +37,10 @@ struct FilterTerm {
 }
 
 impl RowFilter {
-    /// Parses a filter; an empty one holds for all exchanges.
+    /// Parses a filter. An empty one matches every exchange.
     ///
     /// # Errors
-    /// A term is unknown, or its value is none.
+    /// Returns an error if a term is unknown or has an invalid value.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let wrong = |position, message: String| FilterError { position, message };
         if text.chars().count() > LONGEST {
@@ -55,7 +57,7 @@ impl RowFilter {
         terms.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The names of its terms: words, fields with a text, numbers with a limit.
+    /// Returns the names of the terms: flags, fields with a pattern, numbers with a limit.
     pub fn names() -> [String; 3] {
         filter_terms::all_names()
     }
@@ -69,24 +71,24 @@ impl RowFilter {
         self
     }
 
-    /// Whether it holds for all exchanges.
+    /// Whether the filter matches every exchange.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it asks for costs, which have to be computed.
+    /// Whether the filter uses costs, which are expensive to compute.
     pub fn needs_cost(&self) -> bool {
         let mut tests = self.0.iter();
         tests.any(|term| matches!(term.test, FilterTest::Number(field, ..) if field.name == "cost"))
     }
 
-    /// Whether it holds for failed exchanges alone.
+    /// Whether the filter matches failed exchanges only.
     pub(super) fn is_of_failures(&self) -> bool {
         let mut terms = self.0.iter();
         terms.any(|term| !term.negated && matches!(term.test, FilterTest::Flag(flag) if flag.name == "error"))
     }
 
-    /// The time before which it holds for no exchange, in milliseconds since the Unix epoch.
+    /// Returns the time before which no exchange matches, in milliseconds since the Unix epoch.
     pub(super) fn oldest_ms(&self, now_ms: u64) -> u64 {
         let ages = self
             .0
@@ -99,7 +101,7 @@ impl RowFilter {
         ages.max().unwrap_or(0)
     }
 
-    /// Whether it holds for this exchange.
+    /// Whether an exchange matches.
     pub fn holds(&self, exchange: FilteredRow<'_>) -> bool {
         self.0
             .iter()
@@ -113,7 +115,7 @@ struct FilterWord {
     text: String,
 }
 
-/// Words between whitespace; quotes keep a word together.
+/// Splits a filter into words at whitespace. Quotes keep a word together.
 fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
     let mut words = Vec::new();
     let mut word: Option<FilterWord> = None;

@@ -7,37 +7,37 @@ use super::row::ExchangeRow;
 use crate::telemetry::{ExchangeFacts, ExchangeOutcome, FACTS, FilterKind, ValueOf};
 use baton_core::text::date::PeriodStart;
 
-/// An exchange as a filter sees it.
+/// The view that a filter has of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct FilteredRow<'a> {
-    /// The row.
+    /// Row of the exchange.
     pub row: &'a ExchangeRow,
-    /// Its cost in dollars, where it is known.
+    /// Cost in dollars, if known.
     pub cost: Option<f64>,
-    /// The current time in milliseconds since the Unix epoch.
+    /// Current time in milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// What commands in the chat begin with; empty where there are none.
+    /// Prefix of chat commands. Empty if they are off.
     pub command_prefix: &'a str,
 }
 
-/// What a term tests.
+/// The test of a term.
 #[derive(Debug, Clone)]
 pub(super) enum FilterTest {
     Flag(FilterName<FlagTest>),
     Text(FilterName<TextValues>, Regex),
-    /// Only those that began so long ago or later, in milliseconds.
+    /// Matches exchanges that began at this time or later.
     Since(PeriodStart),
     Number(FilterName<NumberValue>, Comparison, f64),
 }
 
-/// A name of the filter language, and its meaning.
+/// A name of the filter language, with its meaning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterName<T> {
     pub(super) name: &'static str,
     value: FilterValue<T>,
 }
 
-/// Where a value comes from: the table of facts, or what the journal or the bill adds to them.
+/// The source of a value: the table of facts, or the journal and the bill.
 #[derive(Debug, Clone, Copy)]
 enum FilterValue<T> {
     Fact(ValueOf<ExchangeFacts>),
@@ -47,10 +47,10 @@ enum FilterValue<T> {
 /// Whether an exchange has a property.
 type FlagTest = fn(FilteredRow<'_>) -> bool;
 
-/// Texts of an exchange.
+/// Returns strings of an exchange.
 type TextValues = fn(&ExchangeRow) -> Vec<String>;
 
-/// A number of an exchange, where it is known.
+/// Returns a number of an exchange, if known.
 type NumberValue = fn(FilteredRow<'_>) -> Option<f64>;
 
 const fn named<T: Copy>(name: &'static str, value: T) -> FilterName<T> {
@@ -105,17 +105,17 @@ static NUMBERS: [FilterName<NumberValue>; 4] = [
     named("seconds", |exchange| Some(exchange.row.event.total_ms / 1000.0)),
 ];
 
-/// On which side of the limit a number is.
+/// The side of the limit on which a number must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Above,
     Below,
 }
 
-/// Suffixes of numbers.
+/// Suffixes of numbers, with their factors.
 const FACTORS: [(char, f64); 2] = [('k', 1e3), ('M', 1e6)];
 
-/// The names that a filter has as words, with a text, and with a limit.
+/// Returns the names of flags, of fields with a pattern, and of numbers with a limit.
 pub(super) fn all_names() -> [String; 3] {
     [
         names(&FLAGS, FilterKind::Flag),
@@ -125,7 +125,7 @@ pub(super) fn all_names() -> [String; 3] {
 }
 
 impl FilterTest {
-    /// Parses a term without its negation; the error says what is wrong with it.
+    /// Parses a term without its negation. The error describes the problem.
     pub(super) fn parse(term: &str) -> Result<Self, String> {
         if let Some((name, value)) = term.split_once(':') {
             return Self::field(&name.to_lowercase(), value);
@@ -204,7 +204,7 @@ impl FilterTest {
     }
 }
 
-/// The names of a kind: these, and those of the facts.
+/// Returns the names of a kind: `added`, and those from the table of facts.
 fn all<T: Copy>(added: &[FilterName<T>], kind: FilterKind) -> impl Iterator<Item = FilterName<T>> {
     let facts = FACTS.iter().filter_map(move |fact| {
         let (_, name) = fact.filter.filter(|(of, _)| *of == kind)?;
@@ -223,7 +223,7 @@ fn names<T: Copy>(added: &[FilterName<T>], kind: FilterKind) -> String {
     names.join(", ")
 }
 
-/// Whole words of the value; `*` stands for any characters.
+/// Compiles a pattern that matches whole words. `*` stands for any characters.
 fn pattern(value: &str) -> Result<Regex, String> {
     let any = value.split('*').map(regex::escape).collect::<Vec<_>>().join(".*");
     let start = if value.starts_with('*') {
@@ -243,7 +243,7 @@ fn pattern(value: &str) -> Result<Regex, String> {
         .map_err(|error| error.to_string())
 }
 
-/// `0.5`, `20k`, `1.5M`.
+/// Parses a number with an optional suffix, such as `0.5`, `20k` or `1.5M`.
 fn number(text: &str) -> Option<f64> {
     let factor = FACTORS.iter().find(|(suffix, _)| text.ends_with(*suffix));
     let digits = factor.map_or(text, |(suffix, _)| text.trim_end_matches(*suffix));

@@ -1,4 +1,4 @@
-//! Lists the exchanges for which a filter holds.
+//! Lists the exchanges that match a filter.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use super::row::ExchangeRow;
 use super::schema::JournalError;
 use baton_core::bill::PriceTable;
 
-/// Exchanges read at a time.
+/// Number of exchanges read at once.
 const BATCH: usize = 500;
 
-/// Which exchanges are listed, and what the filter's terms are compared with.
+/// Selects exchanges, with the values that the filter's terms are compared with.
 #[derive(Debug, Clone)]
 pub struct RowQuery<'a> {
-    /// The conversation, the place in the list and its length.
+    /// Conversation, position in the list, and maximum number.
     pub range: ExchangeFilter,
     pub filter: &'a RowFilter,
-    /// Prices, for filters by cost.
+    /// Prices for filters by cost.
     pub prices: &'a PriceTable,
-    /// What commands in the chat begin with.
+    /// Prefix of chat commands.
     pub command_prefix: &'a str,
-    /// The current time in milliseconds since the Unix epoch.
+    /// Current time in milliseconds since the Unix epoch.
     pub now_ms: u64,
 }
 
@@ -39,10 +39,10 @@ impl RowQuery<'_> {
 }
 
 impl JournalReader {
-    /// The exchanges for which the filter holds, newest first.
+    /// Returns the exchanges that match the filter, newest first.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn filtered(&self, query: &RowQuery<'_>) -> Result<Vec<ExchangeRow>, JournalError> {
         if query.filter.is_empty() {
             return self.list(&query.range);
@@ -77,17 +77,18 @@ impl JournalReader {
         }
     }
 
-    /// Whether the filter holds for an exchange.
+    /// Whether an exchange matches the filter.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn is_filtered(&self, query: &RowQuery<'_>, row: &ExchangeRow) -> Result<bool, JournalError> {
         let mut of_row = query.clone();
+        // Billing one conversation instead of the whole journal: the page asks this for every new exchange.
         of_row.range.conversation.clone_from(&row.conversation);
         Ok(query.holds(row, &self.costs(&of_row)?))
     }
 
-    /// What each exchange cost, where the filter asks for it.
+    /// Returns the cost of each exchange if the filter uses costs.
     fn costs(&self, query: &RowQuery<'_>) -> Result<HashMap<String, f64>, JournalError> {
         if !query.filter.needs_cost() {
             return Ok(HashMap::new());

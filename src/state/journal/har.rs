@@ -1,4 +1,5 @@
-//! Exports an exchange as HAR 1.2, for browsers and HTTP viewers: the agent's request with its response, then each leg.
+//! Exports an exchange as HAR 1.2 for browsers and HTTP viewers: the agent's request with its response, then
+//! each leg.
 
 use serde_json::{Value, json};
 
@@ -8,14 +9,14 @@ use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use baton_core::text::date;
 
-/// The URL that a viewer shows for the agent's own request.
+/// Base URL shown for the agent's request, whose real one is unknown here.
 const PROXY: &str = "http://baton";
 
 impl JournalReader {
-    /// The exchange as HAR.
+    /// Returns an exchange as HAR.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn har(&self, id: &str) -> Result<Option<Value>, JournalError> {
         let entries = self.har_entries(id)?;
         Ok((!entries.is_empty()).then(|| {
@@ -27,10 +28,11 @@ impl JournalReader {
         }))
     }
 
-    /// The entries of one exchange, the agent's own first; none where the journal does not have it.
+    /// Returns the entries of one exchange, the agent's request first. Empty if the journal does not have the
+    /// exchange.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn har_entries(&self, id: &str) -> Result<Vec<Value>, JournalError> {
         let Some(exchange) = self.exchange(id)? else {
             return Ok(Vec::new());
@@ -64,7 +66,8 @@ impl JournalReader {
         let wait = leg.answered_ms.or(leg.ended_ms).unwrap_or_default();
         let parts = HarEntry {
             at_ms: leg.at_ms,
-            // From its start to the end of its body; whole milliseconds are exact in a float.
+            // From the start of the leg to the end of its body. A float represents whole milliseconds
+            // exactly.
             time: leg.ended_ms.unwrap_or(wait).max(wait) as f64,
             wait: wait as f64,
             url: leg.sent.url.clone(),

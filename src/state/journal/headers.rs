@@ -1,5 +1,7 @@
-//! Headers: most values repeat, some (dates, ids) never do. A list is stored as a reference to an earlier list with the same
-//! names, and the values that differ.
+//! Stores headers compactly.
+//!
+//! Most values repeat, while some (dates, ids) never do. A list is stored as a reference to an earlier list
+//! with the same names, its model, plus the values that differ.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -13,20 +15,20 @@ use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::is_credential_header;
 
-/// Earlier lists that are kept in memory as models; agents and providers have a few each.
+/// Maximum number of models kept in memory. Each agent and provider has a few.
 const MOST_MODELS: usize = 1024;
 
 /// A stored list of headers.
 #[derive(Debug, Default)]
 pub(super) struct StoredHeaders {
-    /// The chunk of its model.
+    /// Chunk of the model.
     pub(super) model: i64,
-    /// The values that differ from the model, as JSON, by their index in the list.
+    /// Values that differ from the model, as JSON, by index in the list.
     pub(super) own: Option<String>,
 }
 
 impl StoredHeaders {
-    /// Those of two columns of a row that follow each other.
+    /// Reads two adjacent columns of a row.
     pub(super) fn in_row(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Self> {
         Ok(Self {
             model: row.get(column)?,
@@ -45,13 +47,13 @@ struct HeaderModel {
 }
 
 struct ModelValue {
-    /// Its hash, since some are credentials.
+    /// Hash of the value, because some values are credentials.
     hash: KeyedHash,
-    /// Whether its name says that it is one.
+    /// Whether the header's name marks the value as a credential.
     is_credential: bool,
 }
 
-/// The values that differ from a model, by their index in the list.
+/// Values that differ from the model, by index in the list.
 type OwnValues<'a> = BTreeMap<usize, Cow<'a, str>>;
 
 impl HeaderModels {
@@ -59,12 +61,12 @@ impl HeaderModels {
         self.0.clear();
     }
 
-    /// Forgets deleted chunks.
+    /// Removes deleted chunks.
     pub(super) fn collected(&mut self, chunks: &[i64]) {
         self.0.retain(|_, model| !chunks.contains(&model.chunk));
     }
 
-    /// Stores a list, and adds one reference to its model.
+    /// Stores a list and adds one reference to its model.
     pub(super) fn keep(
         &mut self,
         chunk_store: &mut ChunkStore,
@@ -110,7 +112,9 @@ fn names(rows: &[(&[u8], &[u8])]) -> KeyedHash {
     keyed_hash::hash(&all)
 }
 
-/// The values that differ from the model. `None` where more than half does: another program that uses the same names.
+/// Returns the values that differ from the model.
+///
+/// Returns `None` if more than half of them do: then another program uses the same names.
 fn own<'a>(
     chunk_store: &ChunkStore,
     model: &HeaderModel,
@@ -131,7 +135,7 @@ fn own<'a>(
     Some(own.collect())
 }
 
-/// Names and values, credentials replaced.
+/// Returns names and values, with credentials redacted.
 fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, String)> {
     let shown = headers.iter().map(|(name, value)| {
         let is_credential = is_credential_header(name);
@@ -141,7 +145,7 @@ fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, Stri
     shown.collect()
 }
 
-/// Restores the list.
+/// Restores a list from its model and the values that differ.
 pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = serde_json::from_slice(model).unwrap_or_default();
     let own: OwnValues<'_> = own
@@ -161,18 +165,18 @@ const SENSITIVE: &[u8] = b"[redacted:credential]";
 /// A copy of a header map, in order.
 #[derive(Clone, Default)]
 pub struct PackedHeaders {
-    /// Name, line feed, value, line feed; neither can contain one.
+    /// Name, line feed, value, line feed, for each header. Neither part can contain a line feed.
     text: Bytes,
     count: usize,
 }
 
 impl PackedHeaders {
-    /// All of them as they are.
+    /// Packs headers unchanged.
     pub fn new(headers: &HeaderMap) -> Self {
         Self::from_headers(headers, HeaderValue::as_bytes)
     }
 
-    /// Packs headers without the values that are marked as sensitive: the proxy's own credentials.
+    /// Packs headers without values marked as sensitive: the proxy's own credentials.
     pub fn without_sensitive(headers: &HeaderMap) -> Self {
         Self::from_headers(headers, |value| match value.is_sensitive() {
             true => SENSITIVE,
@@ -194,23 +198,23 @@ impl PackedHeaders {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of headers.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no headers.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Names (lower case) and values, in order.
+    /// Returns the names, in lower case, and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.rows()
             .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value))
     }
 
-    /// Packs headers whose names are bytes.
+    /// Returns names and values as bytes.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut ends = memchr::memchr_iter(b'\n', &self.text);
         let mut at = 0;
@@ -222,12 +226,12 @@ impl PackedHeaders {
         })
     }
 
-    /// The first value of `name` (lower case).
+    /// Returns the first value of `name`, which must be in lower case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
-    /// The headers as a map again; its values share one piece of memory.
+    /// Unpacks the headers. All values share one buffer.
     pub fn map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.count);
         for (name, value) in self.iter() {
@@ -241,7 +245,7 @@ impl PackedHeaders {
 }
 
 impl std::fmt::Debug for PackedHeaders {
-    /// Without the values, which may be credentials.
+    /// Omits the values, which may be credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
     }
@@ -292,7 +296,7 @@ mod tests {
                 ("x-api-key", "k2"),
                 ("request-id", "r1"),
             ]),
-            // Other names, or mostly other values.
+            // Different names, or mostly different values.
             headers(&[("date", "2"), ("server", "a")]),
             headers(&[
                 ("date", "3"),
@@ -307,7 +311,7 @@ mod tests {
             .collect();
         assert_eq!(kept[1].own.as_deref(), Some(r#"{"0":"2","3":"r2"}"#));
         assert_eq!(kept[2].own.as_deref(), Some(r#"{"2":"[redacted:credential]"}"#));
-        // A credential of a known format in any other header, and what JSON has to escape.
+        // A credential of a known format in another header, and characters that JSON escapes.
         let token = format!("\"ghp_{}\"", "a1B2c3D4e5F6".repeat(3));
         let odd = headers(&[
             ("date", &token),

@@ -1,4 +1,4 @@
-//! The legs of an exchange, as the API shows them and as the file has them. The names are API.
+//! The legs of an exchange, in the form of the API and of the file. Field names are part of the API.
 
 use rusqlite::{Connection, Row as SqlRow};
 use serde::Serialize;
@@ -9,19 +9,19 @@ use super::headers::StoredHeaders;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::Usage;
 
-/// A summary of a message.
+/// Summary of a message.
 #[derive(Debug, Clone, Serialize)]
 pub struct MessageSummary {
-    /// Its place, from 0.
+    /// Index of the message, from 0.
     pub i: usize,
     /// `system`, `user`, `assistant`, `tool`, `tools`, `other`.
     pub role: String,
     /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `mixed`, `other`.
     pub kind: String,
     pub bytes: u64,
-    /// How it begins.
+    /// First line of the message.
     pub first_line: String,
-    /// The message's fate; for the agent's messages in the first leg.
+    /// State of the message. For the agent's messages, their state in the first leg.
     pub state: MessageState,
     pub why: Option<ChangeReason>,
     #[serde(skip)]
@@ -31,86 +31,86 @@ pub struct MessageSummary {
 /// A leg: an upstream request and its response.
 #[derive(Debug, Default, Serialize)]
 pub struct LegDetail {
-    /// Its number, from 0.
+    /// Number of the leg, from 0.
     pub n: u32,
-    /// When it went out.
+    /// When the request was sent, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// Milliseconds until upstream's head was there; none without an answer.
+    /// Milliseconds until the response head arrived. `None` without a response.
     pub answered_ms: Option<u64>,
-    /// Milliseconds until the end of upstream's body, or until there was no answer.
+    /// Milliseconds until the response body ended, or until the leg failed without a response.
     pub ended_ms: Option<u64>,
     pub sent: LegRequest,
-    /// The fate of each of the agent's messages in this leg.
+    /// State of each of the agent's messages in this leg.
     pub received_states: Vec<MessageState>,
     pub received_whys: Vec<Option<ChangeReason>>,
     pub response: LegResponse,
-    /// Bytes of its request.
+    /// Bytes of the request.
     #[serde(skip)]
     pub(super) bytes: u64,
-    /// Messages in its request.
+    /// Number of messages in the request.
     #[serde(skip)]
     pub(super) messages: u64,
-    /// The last nodes of its request's three rows.
+    /// Last nodes of the request's three chains.
     #[serde(skip)]
     pub(super) body: [i64; 3],
     #[serde(skip)]
     pub(super) changes: Vec<SizeChange>,
     #[serde(skip)]
     pub(super) sent_headers: StoredHeaders,
-    /// The chunk of its answer.
+    /// Chunk of the response.
     #[serde(skip)]
     pub(super) answer: i64,
     #[serde(skip)]
     pub(super) headers: StoredHeaders,
 }
 
-/// A leg's request.
+/// Request of a leg.
 #[derive(Debug, Default, Serialize)]
 pub struct LegRequest {
-    /// The URL, without its query.
+    /// URL without its query.
     pub url: String,
-    /// Its headers, redacted.
+    /// Headers, redacted.
     pub headers: Vec<(String, String)>,
     pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they are next to the messages.
+    /// The system prompt and the tools, if the request keeps them next to the messages.
     pub envelope: Vec<MessageSummary>,
-    /// The differences outside of the messages.
+    /// Differences outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,
 }
 
 /// A difference outside of the messages.
 #[derive(Debug, Serialize)]
 pub struct EnvelopeChange {
-    /// The member of the request.
+    /// Member of the request.
     pub key: String,
-    /// The kind of change, in words.
+    /// Description of the change.
     pub what: String,
 }
 
-/// A leg's response.
+/// Response of a leg.
 #[derive(Debug, Default, Serialize)]
 pub struct LegResponse {
-    /// Upstream's status, where it answered.
+    /// Status from upstream, if it responded.
     pub status: Option<u16>,
-    /// Bytes of its body in the journal's copy.
+    /// Bytes of the body in the journal's copy.
     pub bytes: u64,
-    /// Why it ended: `done`, `calls`, `truncated`, `refused`, `paused`, `error`, `open`.
+    /// Stop reason: `done`, `calls`, `truncated`, `refused`, `paused`, `error`, `open`.
     pub stop: Option<String>,
     pub usage: Option<Usage>,
-    /// Whether the copy lacks its end.
+    /// Whether the copy lacks the end of the body.
     pub truncated: bool,
-    /// Upstream's headers, redacted.
+    /// Headers from upstream, redacted.
     pub headers: Vec<(String, String)>,
 }
 
 impl LegResponse {
-    /// The tokens that upstream reported. Zeros alone mean that it reported none.
+    /// Returns the tokens that upstream reported. All zeros count as not reported.
     pub(super) fn tokens(&self) -> Option<Usage> {
         self.usage.filter(|usage| *usage != Usage::default())
     }
 }
 
-/// The legs of an exchange, in order, without what is in their bodies and headers.
+/// Returns the legs of an exchange in order, without the contents of their bodies and headers.
 pub(super) fn legs(conn: &Connection, seq: i64) -> rusqlite::Result<Vec<LegDetail>> {
     let mut ask = conn.prepare_cached(
         "SELECT n, at_ms, answered_ms, ended_ms, url, status, response_bytes, stop, usage, response_cut, bytes, messages,
@@ -148,7 +148,7 @@ pub(super) fn legs(conn: &Connection, seq: i64) -> rusqlite::Result<Vec<LegDetai
     legs.collect()
 }
 
-/// A column of JSON; `None` where it has none, or none that can be read.
+/// Parses a column of JSON. Returns `None` if it is empty or invalid.
 pub(super) fn json<T: DeserializeOwned>(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Option<T>> {
     let text: Option<String> = row.get(column)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))

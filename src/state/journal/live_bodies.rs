@@ -1,5 +1,6 @@
-//! Answers under way, for viewers: the part of a response that the agent has been sent so far. A body is copied here
-//! only while it is polled.
+//! Responses in progress, for viewers: the part that the agent has received so far.
+//!
+//! A body is copied here only while a viewer polls it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,34 +14,34 @@ use crate::sync::locked;
 use baton_core::redact::Redactor;
 use baton_core::transcript::{AnswerContent, AnswerPartKind};
 
-/// After this long without a poll a body is no longer watched.
+/// Time without a poll after which a body is no longer watched.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// Bodies that are watched at once; each is bounded by `journal.response_bytes`.
+/// Maximum number of bodies watched at once. Each is bounded by `journal.response_bytes`.
 const MOST_WATCHED: usize = 32;
 
-/// A part of an answer under way. The names are API.
+/// A part of a response in progress. The field names are part of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LivePart {
     /// `text`, `thinking`, `call`, `error`.
     pub kind: &'static str,
-    /// The tool of a call.
+    /// Tool of a call.
     pub name: Option<String>,
-    /// What there is of it, without its last word: a credential is recognised only when it is complete.
+    /// Text so far, without the last word: a credential is recognized only once it is complete.
     pub text: String,
 }
 
 /// The bodies that are watched.
 #[derive(Default)]
 pub(super) struct LiveBodies {
-    /// How many there are: what the hot path looks at.
+    /// Number of watched bodies. The hot path only reads this.
     watching: AtomicUsize,
     bodies: Mutex<HashMap<Arc<str>, WatchedBody>>,
     redactor: ArcSwap<Redactor>,
 }
 
 struct WatchedBody {
-    /// What was captured so far; none until the next chunk comes.
+    /// Bytes captured so far. `None` until the next chunk arrives.
     body: Option<Vec<u8>>,
     requested: Instant,
 }
@@ -62,7 +63,10 @@ impl LiveBodies {
         self.watching.load(Relaxed) > 0
     }
 
-    /// Adds a chunk to a watched body; `so_far` gives all of it with this chunk, where nothing was copied yet.
+    /// Appends a chunk to a watched body.
+    ///
+    /// `so_far` returns the whole body including this chunk. It is called only for the first chunk after
+    /// watching began.
     pub(super) fn push(&self, id: &str, chunk: &[u8], so_far: impl FnOnce() -> Vec<u8>) {
         if let Some(watched) = locked(&self.bodies).get_mut(id) {
             match &mut watched.body {
@@ -72,14 +76,14 @@ impl LiveBodies {
         }
     }
 
-    /// The body has ended: the journal has it.
+    /// Forgets a body that has ended, since the journal has it.
     pub(super) fn ended(&self, id: &str) {
         let mut bodies = locked(&self.bodies);
         bodies.remove(id);
         self.watching.store(bodies.len(), Relaxed);
     }
 
-    /// What there is of an answer, and from now on more of it.
+    /// Returns the response so far, and keeps watching it.
     pub(super) fn watch(&self, id: &str, now: Instant) -> Vec<LivePart> {
         let body = {
             let mut bodies = locked(&self.bodies);

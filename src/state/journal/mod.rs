@@ -1,12 +1,13 @@
-//! The journal: records what was received, sent, answered and shown in each exchange, without delaying it.
+//! The journal: records what each exchange received, sent and showed, without delaying it.
 //!
 //! ```text
 //! exchange ─► recorder ─► queue (bounded) ─► writer (one thread) ─► archive ─► chunk store ─► journal.db
 //!                                                                              query ◄───────────┘
 //! ```
-//! The hot path knows `Recorder`, `Recording` and `BodyCapture` alone, and none of them blocks: above a bound the copy is
-//! dropped. A request body is stored as a chain of chunks, one for each message; bodies that begin alike share the beginning
-//! of their chains. Credentials are removed before anything is written. A failing journal never stops the proxy.
+//! The hot path uses only `Recorder`, `Recording` and `BodyCapture`. None of them blocks: beyond a bound the
+//! copy is dropped. A request body is stored as a chain of chunks, one for each message, and bodies with
+//! equal beginnings share them. Credentials are removed before anything is written. A failing journal never
+//! stops the proxy.
 
 mod answer_summary;
 mod archive;
@@ -84,14 +85,16 @@ use self::writer::JournalWriter;
 use crate::clock::millis;
 use crate::config::{Journal as Settings, Secret};
 
-/// Starts the journal of a state directory. `tags` distinguish a harness's texts from a user's, for titles. The thread
-/// ends when the last clone of the recorder is dropped.
+/// Starts the journal of a state directory.
 ///
-/// A missing file is created on that thread while notes queue up. If it cannot be created, an error is logged and every copy
-/// counts as dropped.
+/// `tags` distinguish a harness's text from the user's, for titles. The thread ends when the last clone of
+/// the recorder is dropped.
+///
+/// A missing file is created on that thread while notes queue up. If this fails, an error is logged and every
+/// copy counts as dropped.
 ///
 /// # Errors
-/// An existing file cannot be opened; the caller continues with [`Recorder::off`].
+/// Returns an error if an existing file cannot be opened. The caller continues with [`Recorder::off`].
 pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorder, JournalError> {
     if !settings.enabled {
         return Ok(Recorder::off());

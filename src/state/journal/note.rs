@@ -1,4 +1,6 @@
-//! Messages from the request path to the journal's thread: shared slices and small values. Nothing is read or copied.
+//! Messages from the request path to the journal's thread.
+//!
+//! They consist of shared slices and small values, so nothing is parsed or copied on the request path.
 
 use std::sync::{Arc, mpsc};
 
@@ -11,12 +13,12 @@ use baton_core::redact::Redactor;
 use baton_core::rewrite::SizeChange;
 use baton_core::wire::{LocatedBody, Operation, StopReason, Usage};
 
-/// One event of an exchange.
+/// An event of an exchange.
 #[derive(Debug)]
 pub(super) enum JournalNote {
     /// A request with a transcript was read.
     Begin(Box<ReceivedRequest>),
-    /// Something about a leg.
+    /// An event of a leg.
     Leg {
         id: Arc<str>,
         leg: u32,
@@ -29,100 +31,100 @@ pub(super) enum JournalNote {
         headers: PackedHeaders,
         body: CapturedBody,
     },
-    /// The exchange is over.
+    /// The exchange has ended.
     End {
         event: Box<ExchangeEvent>,
         partial: bool,
     },
-    /// Answers once everything queued before it is written.
+    /// Signals the sender once everything queued earlier is written.
     Flush(mpsc::Sender<()>),
-    /// Later notes are redacted by these rules and secrets.
+    /// Redacts later notes with these rules and secrets.
     Redact(Box<Redactor>),
 }
 
-/// What has become of a leg.
+/// An event of a leg.
 #[derive(Debug)]
 pub(super) enum LegNote {
-    /// It is sent.
+    /// The request is being sent.
     Sent(Box<SentLeg>),
-    /// Upstream has answered, with this status and these headers; `None`: it gave no answer.
+    /// Upstream responded with this status and these headers. `None` means that it did not respond.
     Answered(Option<(u16, PackedHeaders)>),
-    /// Upstream's body has ended or was abandoned.
+    /// Upstream's body ended or was abandoned.
     Received(CapturedBody),
-    /// Usage and stop reason of its answer.
+    /// Usage and stop reason of the response.
     Counted(Usage, StopReason),
 }
 
-/// A leg's request as it is sent.
+/// Request of a leg as sent.
 #[derive(Debug)]
 pub struct SentLeg {
-    /// Its URL, without the query.
+    /// URL without its query.
     pub url: String,
-    /// Its headers, without the credentials of the config.
+    /// Headers without the configured credentials.
     pub headers: PackedHeaders,
-    /// Its body, as a rope of slices.
+    /// Body as a rope of slices.
     pub rope: Vec<Bytes>,
-    /// The body that most of the slices are of.
+    /// Body that most of the slices belong to.
     pub request: LocatedBody,
-    /// The edits, by reason.
+    /// Edits by reason.
     pub changes: Vec<SizeChange>,
 }
 
-/// A request as the agent sent it.
+/// A request as received from the agent.
 #[derive(Debug)]
 pub struct ReceivedRequest {
     /// Id of the exchange.
     pub id: String,
-    /// When its transcript was read, in milliseconds since the Unix epoch.
+    /// When the transcript was read, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The principal that it belongs to.
+    /// Principal that the request belongs to.
     pub principal: String,
     /// Key of the conversation.
     pub conversation: Option<String>,
-    /// Its wire.
+    /// Wire of the request.
     pub wire: WireId,
-    /// The requested operation.
+    /// Requested operation.
     pub operation: Operation,
     /// Name of the upstream.
     pub upstream: String,
     /// Method and path.
     pub route: String,
-    /// Model as requested.
+    /// Requested model.
     pub model: Option<String>,
     /// The agent's headers.
     pub headers: PackedHeaders,
-    /// The body, decoded.
+    /// Decoded body.
     pub received: LocatedBody,
 }
 
 /// A captured body.
 #[derive(Debug, Default)]
 pub struct CapturedBody {
-    /// Its chunks, as they arrived.
+    /// Chunks as they arrived.
     pub chunks: Vec<Bytes>,
-    /// Whether the journal's bound cut it off.
+    /// Whether the body exceeded the journal's bound and was truncated.
     pub truncated: bool,
-    /// Whether its end was seen.
+    /// Whether the end of the body was reached.
     pub ended: bool,
 }
 
 impl CapturedBody {
-    /// Bytes buffered.
+    /// Returns the number of buffered bytes.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(Bytes::len).sum()
     }
 
-    /// Whether it is empty.
+    /// Whether nothing was captured.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 }
 
-/// Bytes that a note counts for besides its bodies: headers and the event are some kilobytes at most.
+/// Bytes that a note counts for in addition to its bodies. Headers and the event are a few kilobytes at most.
 const SMALL: usize = 4096;
 
 impl JournalNote {
-    /// The exchange that it belongs to.
+    /// Returns the exchange that the note belongs to.
     pub(super) fn exchange(&self) -> Option<Arc<str>> {
         match self {
             Self::Begin(begun) => Some(begun.id.as_str().into()),
@@ -132,7 +134,8 @@ impl JournalNote {
         }
     }
 
-    /// Bytes of a body that no other note has: what is sent is mostly slices of what was received.
+    /// Returns the bytes of a body that no other note contains. A sent body consists mostly of slices of the
+    /// received one.
     pub(super) fn body_bytes(&self) -> usize {
         match self {
             Self::Begin(begun) => begun.received.text.len(),
@@ -145,8 +148,9 @@ impl JournalNote {
         }
     }
 
-    /// Bytes that it keeps in memory while it is queued. Slices of one body are counted each, so the figure may be too high and
-    /// is never too low.
+    /// Returns the bytes that a queued note keeps in memory.
+    ///
+    /// Slices of one body are counted separately, so the figure may be too high but never too low.
     pub(super) fn weight(&self) -> usize {
         let slices = match self {
             Self::Leg {

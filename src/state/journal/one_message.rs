@@ -8,19 +8,19 @@ use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use super::summary::{self, ShownPart};
 
-/// One message in full.
+/// A message in full.
 #[derive(Debug, Serialize)]
 pub struct FullMessage {
-    /// Whose it is.
+    /// Role of the message.
     pub role: String,
     pub parts: Vec<ShownPart>,
 }
 
 impl JournalReader {
-    /// One message in full.
+    /// Returns one message in full.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn message(&self, id: &str, side: BodySide, i: usize) -> Result<Option<FullMessage>, JournalError> {
         let Some([_, list, _]) = self.request_nodes(id, side)? else {
             return Ok(None);
@@ -37,10 +37,10 @@ impl JournalReader {
         }))
     }
 
-    /// The system prompt or a tool of a request, in full.
+    /// Returns the system prompt or a tool of a request in full.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn envelope_row(
         &self,
         id: &str,
@@ -57,7 +57,7 @@ impl JournalReader {
         }))
     }
 
-    /// The last nodes of a request's three rows.
+    /// Returns the last nodes of a request's three chains.
     pub(super) fn request_nodes(&self, id: &str, side: BodySide) -> Result<Option<[i64; 3]>, JournalError> {
         let Some(stored) = self.stored(id)? else {
             return Ok(None);

@@ -10,7 +10,7 @@ use super::chunk_store::unpack;
 use super::row::{CHAIN, COLUMNS, ExchangeRow, StoredRow, stored_row, with_legs};
 use super::schema::{self, JournalError};
 
-/// Rows of one list at a given limit, of which 0 is none.
+/// Returns the number of rows for a limit. 0 means the maximum.
 pub(super) fn rows_of(limit: usize) -> usize {
     const MAX_ROWS: usize = 10_000;
     match limit {
@@ -19,7 +19,9 @@ pub(super) fn rows_of(limit: usize) -> usize {
     }
 }
 
-/// Bytes of the agents' requests that were sent on: like the input that was not sent, without those that baton answered.
+/// Bytes of the agents' requests that reached upstream.
+///
+/// Like the input that was not sent, this excludes requests that baton answered itself.
 const RECEIVED: &str = "SUM(iif(sent_bytes > 0, received_bytes, 0))";
 
 /// The journal, opened for reading.
@@ -27,93 +29,94 @@ pub struct JournalReader {
     pub(super) conn: Connection,
 }
 
-/// Which exchanges are listed.
+/// Selects the exchanges to list.
 #[derive(Debug, Clone, Default)]
 pub struct ExchangeFilter {
-    /// Only this conversation's.
+    /// Conversation to list. `None` lists all.
     pub conversation: Option<String>,
-    /// Only those before this one.
+    /// Lists only exchanges with smaller ids than this one.
     pub before: Option<String>,
-    /// Only those that failed.
+    /// Lists only exchanges that failed.
     pub failed: bool,
-    /// Maximum number; 0 is the upper bound.
+    /// Maximum number of rows. 0 means the upper bound.
     pub limit: usize,
 }
 
-/// A summary of a conversation.
+/// Summary of a conversation.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConversationSummary {
     pub key: String,
-    /// The first line of the first real user text.
+    /// First line of the first text from the user.
     pub title: String,
     pub wire: Option<String>,
-    /// The model of its newest request.
+    /// Model of the newest request.
     pub model: Option<String>,
-    /// Exchanges in the journal.
+    /// Number of exchanges in the journal.
     pub exchanges: u64,
-    /// Handoffs that fired in them.
+    /// Number of handoffs that fired in them.
     pub handoffs: u64,
-    /// Exchanges that failed.
+    /// Number of failed exchanges.
     pub failures: u64,
-    /// When the first of them began.
+    /// When the first exchange began.
     pub first_ms: u64,
-    /// When the last of them began.
+    /// When the last exchange began.
     pub last_ms: u64,
-    /// Bytes of the agent's requests that were sent on: those that baton answered itself count nowhere.
+    /// Bytes of the agent's requests that reached upstream. Requests that baton answered itself do not count.
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
-    /// *Estimated input not sent*, net, in tokens: see [`ExchangeRow::unsent_tokens`](super::row::ExchangeRow::unsent_tokens).
+    /// *Estimated input not sent*, net, in tokens. See
+    /// [`ExchangeRow::unsent_tokens`](super::row::ExchangeRow::unsent_tokens).
     pub unsent_tokens: i64,
 }
 
-/// The contents of the journal in numbers.
+/// Totals over the journal.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct JournalTotals {
-    /// Exchanges.
+    /// Number of exchanges.
     pub exchanges: u64,
-    /// Conversations.
+    /// Number of conversations.
     pub conversations: u64,
     /// Bytes of the file that are in use.
     pub bytes: u64,
-    /// Handoffs that fired.
+    /// Number of handoffs that fired.
     pub handoffs: u64,
-    /// Bytes of the agents' requests that were sent on.
+    /// Bytes of the agents' requests that reached upstream.
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
     /// *Estimated input not sent*, net, in tokens.
     pub unsent_tokens: i64,
-    /// Exchanges that failed.
+    /// Number of failed exchanges.
     pub failures: u64,
 }
 
-/// One of an exchange's bodies.
+/// Selects one of an exchange's bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodySide {
     /// The agent's request.
     Received,
-    /// A leg's request.
+    /// Request of this leg.
     Sent(u32),
-    /// A leg's response, as upstream sent it.
+    /// Response of this leg, as upstream sent it.
     Response(u32),
     /// The response to the agent.
     Shown,
 }
 
 impl JournalReader {
-    /// Opens the journal of a state directory; `None` where nothing was ever written.
+    /// Opens the journal of a state directory. Returns `None` if nothing was ever written.
     ///
     /// # Errors
-    /// The file cannot be read, or is of another version.
+    /// Returns an error if the file cannot be read, or has another version.
     pub fn open(dir: &Path) -> Result<Option<Self>, JournalError> {
         Ok(schema::open_reader(dir)?.map(|conn| Self { conn }))
     }
 
-    /// Exchanges, newest first.
+    /// Lists exchanges, newest first.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn list(&self, filter: &ExchangeFilter) -> Result<Vec<ExchangeRow>, JournalError> {
         let sql = format!(
             "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
@@ -133,20 +136,21 @@ impl JournalReader {
         rows.map(|row| with_legs(&self.conn, row?, &mut sizes)).collect()
     }
 
-    /// Tokens of the model's context by the last answer of a conversation's loop, with the model; `None` where upstream reported
-    /// none of late.
+    /// Returns the context tokens of a conversation's last response in the agent loop, and the model.
+    ///
+    /// Returns `None` if upstream did not report usage recently.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn context_tokens(&self, conversation: &str) -> Result<Option<(u64, Option<String>)>, JournalError> {
-        /// Exchanges that are examined.
+        /// Number of exchanges examined.
         const NEWEST: usize = 20;
         let rows = self.list(&ExchangeFilter {
             conversation: Some(conversation.to_owned()),
             limit: NEWEST,
             ..ExchangeFilter::default()
         })?;
-        // Side requests have no tool of ours.
+        // Side requests are not offered baton's tool, and their context is not the conversation's.
         let of = |tooled: bool| {
             let mut rows = rows.iter().filter(move |row| row.event.tooled == tooled);
             rows.find_map(|row| Some((row.event.context_tokens()?, row.model.clone())))
@@ -154,10 +158,10 @@ impl JournalReader {
         Ok(of(true).or_else(|| of(false)))
     }
 
-    /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
+    /// Returns the exchanges that ended after the `last`-th end, in order, each with the number of its end.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
         let sql = format!("SELECT {COLUMNS} WHERE e.ended > ?1 ORDER BY e.ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
@@ -169,10 +173,10 @@ impl JournalReader {
         .collect()
     }
 
-    /// The number of the last end.
+    /// Returns the number of the last end.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn last_end(&self) -> Result<i64, JournalError> {
         let last = self
             .conn
@@ -182,10 +186,10 @@ impl JournalReader {
         Ok(last)
     }
 
-    /// A summary of one exchange.
+    /// Returns the summary of one exchange.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
         let stored = self.stored(id)?;
         stored
@@ -199,10 +203,10 @@ impl JournalReader {
         Ok(ask.query_row([id], stored_row).optional()?)
     }
 
-    /// The exchange of a conversation in which a handoff fired.
+    /// Returns the exchange of a conversation in which a handoff fired.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn fired_in(&self, conversation: &str, handoff: &str) -> Result<Option<String>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
@@ -213,10 +217,12 @@ impl JournalReader {
             .optional()?)
     }
 
-    /// The conversations of a `baton run`, the one used last first. The run's id is older than those of its exchanges.
+    /// Returns the conversations of a `baton run`, the most recently used first.
+    ///
+    /// A run's id is older than those of its exchanges, which bounds the search.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn conversations_of_run(&self, run: &str) -> Result<Vec<String>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT conversation FROM exchanges WHERE id > ?1 AND conversation IS NOT NULL AND json_valid(event)
@@ -226,19 +232,19 @@ impl JournalReader {
         Ok(keys.collect::<Result<_, _>>()?)
     }
 
-    /// Whether an exchange with a later id is still under way.
+    /// Whether an exchange with a later id is still open.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn has_open_after(&self, id: &str) -> Result<bool, JournalError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchanges WHERE id > ?1 AND ended IS NULL)";
         Ok(self.conn.query_row(sql, [id], |row| row.get(0))?)
     }
 
-    /// When a leg's request was sent, in milliseconds since the Unix epoch.
+    /// Returns when a leg's request was sent, in milliseconds since the Unix epoch.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn leg_sent_ms(&self, id: &str, leg: u32) -> Result<Option<u64>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT l.at_ms FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
@@ -246,10 +252,10 @@ impl JournalReader {
         Ok(ask.query_row(params![id, leg], |row| row.get(0)).optional()?)
     }
 
-    /// Ids that begin so, at most two: one is an answer, two are a question.
+    /// Returns up to two ids with this prefix, so the caller can detect ambiguity.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn ids(&self, beginning: &str) -> Result<Vec<String>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2",
@@ -258,10 +264,10 @@ impl JournalReader {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
-    /// Conversations, the one used last first; with a key that one alone.
+    /// Returns conversations, the most recently used first. `key` selects a single one.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn conversations(
         &self,
         key: Option<&str>,
@@ -295,10 +301,10 @@ impl JournalReader {
         Ok(all.collect::<Result<_, _>>()?)
     }
 
-    /// The contents of the journal in numbers.
+    /// Returns the totals over the journal.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn totals(&self) -> Result<JournalTotals, JournalError> {
         let totals = self.conn.query_row(
             &format!(
@@ -323,7 +329,7 @@ impl JournalReader {
         Ok(JournalTotals { bytes, ..totals })
     }
 
-    /// Appends a row of chunks.
+    /// Appends the text of a chain of chunks to `out`.
     pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> Result<(), JournalError> {
         let sql = format!(
             "{CHAIN} SELECT c.gap, p.body, p.packed, p.size FROM chain c JOIN pieces p ON p.id = c.piece
@@ -339,7 +345,7 @@ impl JournalReader {
         Ok(())
     }
 
-    /// A chunk's text.
+    /// Returns the text of a chunk.
     pub(super) fn text(&self, chunk: i64) -> Result<Vec<u8>, JournalError> {
         let mut ask = self
             .conn

@@ -1,5 +1,6 @@
-//! The queue between the hot path and the journal's thread: bounded in notes and in bytes. Nothing here waits. A copy for
-//! which there is no room is dropped and counted.
+//! The queue between the hot path and the journal's thread, bounded in notes and in bytes.
+//!
+//! Nothing here waits. A copy that does not fit is dropped and counted.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -14,50 +15,53 @@ use crate::clock::now_ms;
 use crate::sync::locked;
 use crate::telemetry::HandoffEvent;
 
-/// Most queued notes; an exchange makes about six.
+/// Maximum number of queued notes. An exchange creates about six.
 const QUEUE_NOTES: usize = 16 * 1024;
 
 /// Slots reserved for the ends of exchanges, so that an overflow loses bodies before it loses rows.
 const RESERVED_FOR_ENDS: usize = 4 * 1024;
 
-/// Above so many notes or bytes of bodies, or above this part of the whole bound, the writer is woken at once. Bodies
-/// are then freed while they are still in the processor's caches. Each wake-up has a cost, so small bodies are left to
-/// accumulate.
+/// Thresholds for waking the writer at once: notes, bytes of bodies, and a fraction of the byte bound.
+///
+/// Bodies are then freed while they are still in the processor's caches. Each wake-up has a cost, so small
+/// bodies are left to accumulate.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
 const URGENT_BYTES: usize = 2 << 20;
 const URGENT_PART: usize = 4;
 
-/// Most lost ends that are remembered until they are written. There are more only while nothing can be written, and then the
-/// first ones are those whose rows are in the file.
+/// Maximum number of lost ends remembered until they are written.
+///
+/// There are more only while nothing can be written. Then the first ones matter most, because their rows are
+/// in the file.
 pub(super) const MOST_LOST_ENDS: usize = 16 * 1024;
 
 /// An event for live viewers, sent after it was written.
 #[derive(Debug, Clone)]
 pub enum LiveEvent {
-    /// An exchange has begun.
+    /// An exchange began.
     Begun {
-        /// Its id.
+        /// Id of the exchange.
         id: String,
-        /// Key of its conversation.
+        /// Key of the conversation.
         conversation: Option<String>,
-        /// Milliseconds since the Unix epoch.
+        /// When the exchange began, in milliseconds since the Unix epoch.
         at_ms: u64,
     },
-    /// A handoff has fired; its exchange continues.
+    /// A handoff fired. Its exchange continues.
     Handoff(Box<HandoffEvent>),
-    /// A model writes a draft, and an agent waits for it.
+    /// A model is writing a draft while an agent waits.
     Draft {
-        /// The `baton run` that started the agent.
+        /// Id of the `baton run` that started the agent.
         run: Option<String>,
     },
-    /// An exchange has ended and can be read as a whole.
+    /// An exchange ended and can be read in full.
     Ended {
-        /// Its id.
+        /// Id of the exchange.
         id: String,
     },
 }
 
-/// The queue and what its users share.
+/// The queue, and the state that its users share.
 pub(super) struct NoteQueue {
     pub(super) sender: mpsc::Sender<JournalNote>,
     pub(super) load: Arc<QueueLoad>,
@@ -66,7 +70,7 @@ pub(super) struct NoteQueue {
     pub(super) partial: Mutex<HashSet<Arc<str>>>,
     pub(super) queue_bytes: usize,
     pub(super) response_bytes: usize,
-    /// Answers under way that are watched.
+    /// Responses in progress that are watched.
     pub(super) live_bodies: LiveBodies,
 }
 
@@ -77,13 +81,13 @@ pub(super) struct QueueLoad {
     pub(super) bytes: AtomicUsize,
     /// Bytes of bodies queued since the writer was last woken early.
     pub(super) bodies: AtomicUsize,
-    /// Bytes reserved by bodies that are being captured.
+    /// Bytes reserved by bodies being captured.
     pub(super) capturing: AtomicUsize,
     /// Copies that were dropped or could not be written.
     pub(super) dropped: AtomicU64,
-    /// Whether the queued notes are to be written at once.
+    /// Whether to flush the queue immediately.
     pub(super) urgent: AtomicBool,
-    /// Exchanges whose end found no room in the queue.
+    /// Exchanges whose end did not fit into the queue.
     pub(super) lost_ends: Mutex<Vec<String>>,
     pub(super) writer: OnceLock<Thread>,
 }
@@ -96,6 +100,8 @@ impl QueueLoad {
 
     /// Wakes the writer to write the queued notes now.
     pub(super) fn wake_writer(&self) {
+        // Only the first caller unparks the thread, since a system call for each note would slow streams
+        // down.
         if !self.urgent.swap(true, SeqCst)
             && let Some(writer) = self.writer.get()
         {
@@ -117,7 +123,7 @@ impl QueueLoad {
         self.dropped.fetch_add(notes as u64, Relaxed);
     }
 
-    /// Remembers an exchange whose end is lost.
+    /// Remembers an exchange whose end was lost.
     pub(super) fn lost_end(&self, id: String) {
         let mut lost = locked(&self.lost_ends);
         if lost.len() < MOST_LOST_ENDS {
@@ -125,12 +131,12 @@ impl QueueLoad {
         }
     }
 
-    /// Takes the exchanges whose ends are lost.
+    /// Takes the exchanges whose ends were lost.
     pub(super) fn take_lost_ends(&self) -> Vec<String> {
         std::mem::take(&mut *locked(&self.lost_ends))
     }
 
-    /// A note has left the queue.
+    /// Records that a note has left the queue.
     pub(super) fn done(&self, weight: usize) {
         self.notes.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(weight, Relaxed);
@@ -138,14 +144,14 @@ impl QueueLoad {
 }
 
 impl NoteQueue {
-    /// Queues a note; `false` where it was dropped.
+    /// Queues a note. Returns `false` if it was dropped.
     pub(super) fn send(&self, note: JournalNote) -> bool {
         let (weight, body) = (note.weight(), note.body_bytes());
         let most = match note {
             JournalNote::End { .. } => QUEUE_NOTES,
             _ => QUEUE_NOTES - RESERVED_FOR_ENDS,
         };
-        // Ends are small, and are accepted even where bodies fill the queue.
+        // Ends are small and are accepted even if bodies fill the queue.
         let full = !matches!(note, JournalNote::End { .. })
             && self.load.bytes.load(Relaxed).saturating_add(weight) > self.queue_bytes;
         if full || self.load.notes.load(Relaxed) >= most {
@@ -156,7 +162,7 @@ impl NoteQueue {
         let notes = self.load.notes.fetch_add(1, Relaxed);
         let bytes = self.load.bytes.fetch_add(weight, Relaxed) + weight;
         let bodies = self.load.bodies.fetch_add(body, Relaxed) + body;
-        // The thread ends only with the process.
+        // Fails only after the writer thread ended, which is at the end of the process.
         let sent = self.sender.send(note).is_ok();
         if notes > URGENT_NOTES || bodies > URGENT_BYTES || bytes > self.queue_bytes / URGENT_PART {
             self.load.wake_writer();
@@ -189,7 +195,7 @@ impl RecordedExchange {
         });
     }
 
-    /// The leg that went out last.
+    /// Returns the number of the leg sent last.
     pub(super) fn leg(&self) -> u32 {
         self.legs.load(Relaxed).saturating_sub(1)
     }

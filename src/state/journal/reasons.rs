@@ -1,10 +1,11 @@
-//! Names the reason for a message of a leg's request, where its position says more than its text. Pure.
+//! Corrects the reason for a message of a leg's request if its position tells more than its text. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::{ComparedMessage, MessageFate, MessageState};
 use baton_core::rewrite::ChangeReason;
 
-/// Names the carry-over prompt, the preamble in front of it, what asks the model again, and edited lists of tools.
+/// Names the reasons of the carry-over prompt, the preamble before it, baton's requests to the model, and
+/// edited tools.
 pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut [MessageFate]) {
     let carry_over = match whys.contains(&ChangeReason::Cut) {
         true => carry_over(sent, fates),
@@ -43,7 +44,7 @@ pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut 
     }
 }
 
-/// The carry-over prompt: the last user message before another speaker.
+/// Returns the carry-over prompt: the last user message before another speaker.
 fn carry_over(sent: &[ComparedMessage], fates: &[MessageFate]) -> Option<usize> {
     let opening = sent
         .iter()
@@ -80,7 +81,7 @@ mod tests {
             Some(ChangeReason::Preamble),
             Some(ChangeReason::AskAgain),
         );
-        // Codex: AGENTS.md as it was, the environment as of the handoff, then the prompt.
+        // Codex: `AGENTS.md` unchanged, the environment at the time of the handoff, then the prompt.
         let sent = [
             ("system", Kept),
             ("user", Kept),
@@ -94,7 +95,7 @@ mod tests {
             named(&sent, &[ChangeReason::Cut, ChangeReason::Tool]),
             [None, preamble, preamble, cut, preamble, cut, None]
         );
-        // A later leg, repeated: the refused call and its answer follow the prompt.
+        // A later leg, repeated: the refused call and its result follow the prompt.
         let sent = [("system", Kept), ("user", New), ("assistant", New), ("user", New)];
         assert_eq!(
             named(&sent, &[ChangeReason::Cut, ChangeReason::AskAgain]),

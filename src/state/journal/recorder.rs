@@ -1,5 +1,7 @@
-//! The journal's interface for the hot path. It records the events of an exchange and never blocks: above a bound the copy is
-//! dropped and counted, and the exchange continues.
+//! The journal's interface for the hot path.
+//!
+//! It records the events of an exchange and never blocks. Beyond a bound the copy is dropped and counted, and
+//! the exchange continues.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,20 +20,20 @@ use crate::telemetry::ExchangeEvent;
 use baton_core::redact::Redactor;
 use baton_core::wire::{StopReason, Usage};
 
-/// Events buffered for live viewers. A viewer that falls further after misses some.
+/// Number of events buffered for live viewers. A viewer that falls further behind misses some.
 const LIVE_NOTES: usize = 256;
 
-/// Records for the journal. Clones share the queue; the default one records nothing and costs nothing.
+/// Records for the journal. Clones share the queue. The default recorder records nothing and costs nothing.
 #[derive(Clone, Default)]
 pub struct Recorder(Option<Arc<NoteQueue>>);
 
 impl Recorder {
-    /// A recorder that records nothing.
+    /// Creates a recorder that records nothing.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// A recorder, and the receiving end of its queue.
+    /// Creates a recorder and the receiving end of its queue.
     pub(super) fn new(
         queue_bytes: usize,
         response_bytes: usize,
@@ -56,7 +58,7 @@ impl Recorder {
         self.0.is_some()
     }
 
-    /// The recording of the exchange with this id.
+    /// Returns the recording of the exchange with this id.
     pub fn exchange(&self, id: &str) -> Recording {
         Recording(self.0.as_ref().map(|queue| {
             Arc::new(RecordedExchange {
@@ -68,7 +70,7 @@ impl Recorder {
         }))
     }
 
-    /// Records the end of an exchange, also of one without a transcript.
+    /// Records the end of an exchange, even of one without a transcript.
     pub fn end(&self, event: &ExchangeEvent) {
         let Some(queue) = &self.0 else { return };
         let partial = locked(&queue.partial).remove(event.id.as_str());
@@ -81,7 +83,8 @@ impl Recorder {
         }
     }
 
-    /// Notifies live viewers now of something in an exchange that continues: the journal keeps it with its exchange.
+    /// Notifies live viewers of an event in an exchange that continues. The journal stores the event with its
+    /// exchange.
     pub fn tell(&self, event: impl FnOnce() -> LiveEvent) {
         let live = self.0.as_ref().map(|queue| &queue.live);
         if let Some(live) = live.filter(|live| live.receiver_count() > 0) {
@@ -90,43 +93,45 @@ impl Recorder {
         }
     }
 
-    /// Redacts what is recorded from now on by another config.
+    /// Redacts later records with another config's redactor.
     pub fn redact_by(&self, redactor: &Redactor) {
         let Some(queue) = &self.0 else { return };
         queue.live_bodies.redact_by(redactor.clone());
-        // Never dropped, like a flush: without it a secret would be written.
+        // Sent past the bound, like a flush: dropping it would write new secrets in clear text.
         let note = JournalNote::Redact(Box::new(redactor.clone()));
         queue.load.notes.fetch_add(1, Relaxed);
         queue.load.bytes.fetch_add(note.weight(), Relaxed);
-        // The thread ends only with the process.
+        // Fails only after the writer thread ended, which is at the end of the process.
         let _ = queue.sender.send(note);
     }
 
-    /// How many copies were dropped because the queue was full, or could not be written.
+    /// Returns how many copies were dropped because the queue was full or they could not be written.
     pub fn dropped(&self) -> u64 {
         self.0
             .as_ref()
             .map_or(0, |queue| queue.load.dropped.load(Relaxed))
     }
 
-    /// Events from now on, for a live viewer.
+    /// Subscribes a live viewer to events from now on.
     pub fn watch(&self) -> Option<broadcast::Receiver<LiveEvent>> {
         self.0.as_ref().map(|queue| queue.live.subscribe())
     }
 
-    /// What there is of an answer under way, redacted; for an answer that was not watched before, from the next chunk
-    /// on.
+    /// Returns the response in progress so far, redacted. If it was not watched before, the text starts with
+    /// the next chunk.
     pub fn live_answer(&self, id: &str) -> Vec<LivePart> {
         let queue = self.0.as_ref();
         queue.map_or_else(Vec::new, |queue| queue.live_bodies.watch(id, Instant::now()))
     }
 
-    /// The channel on which the journal's thread announces written events.
+    /// Returns the channel on which the journal's thread announces written events.
     pub(super) fn live_sender(&self) -> Option<broadcast::Sender<LiveEvent>> {
         self.0.as_ref().map(|queue| queue.live.clone())
     }
 
-    /// Blocks until everything recorded so far is written, at most for `time`. For the end of the process and for tests.
+    /// Blocks until everything recorded so far is written, at most for `time`.
+    ///
+    /// Used at the end of the process and by tests.
     pub fn flush(&self, time: Duration) -> bool {
         let Some(queue) = &self.0 else { return true };
         let (done, written) = mpsc::channel();
@@ -139,7 +144,7 @@ impl Recorder {
     }
 }
 
-/// Records one exchange. Before [`Self::begin`], and when the recorder is off, all of this does nothing.
+/// Records one exchange. Does nothing before [`Self::begin`], or when the recorder is off.
 #[derive(Clone, Default)]
 pub struct Recording(Option<Arc<RecordedExchange>>);
 
@@ -153,26 +158,26 @@ impl Recording {
         self.0.is_some()
     }
 
-    /// The request was read.
+    /// Records the agent's request.
     pub fn begin(&self, begun: impl FnOnce() -> ReceivedRequest) {
         let Some(open) = &self.0 else { return };
         let note = JournalNote::Begin(Box::new(begun()));
         if open.queue.send(note) {
             open.begun.store(true, Relaxed);
         } else {
-            // Without its first note only its end can be kept.
+            // Without its beginning only the end of an exchange can be stored.
             locked(&open.queue.partial).insert(Arc::clone(&open.id));
         }
     }
 
-    /// A leg is sent.
+    /// Records a leg's request.
     pub fn sent(&self, leg: impl FnOnce() -> SentLeg) {
         let Some(open) = self.begun() else { return };
         let sent = LegNote::Sent(Box::new(leg()));
         open.send_of_leg(open.legs.fetch_add(1, Relaxed), sent);
     }
 
-    /// Upstream has answered the leg that went out last.
+    /// Records the response head of the leg sent last.
     pub fn answered(&self, status: u16, headers: &HeaderMap) {
         if let Some(open) = self.begun() {
             let answer = Some((status, PackedHeaders::new(headers)));
@@ -180,21 +185,21 @@ impl Recording {
         }
     }
 
-    /// Upstream gave no answer to the leg that went out last.
+    /// Records that upstream did not respond to the leg sent last.
     pub fn unanswered(&self) {
         if let Some(open) = self.begun() {
             open.send_of_leg(open.leg(), LegNote::Answered(None));
         }
     }
 
-    /// Usage and stop reason of the leg that went out last.
+    /// Records usage and stop reason of the leg sent last.
     pub fn counted(&self, usage: Usage, stop: StopReason) {
         if let Some(open) = self.begun() {
             open.send_of_leg(open.leg(), LegNote::Counted(usage, stop));
         }
     }
 
-    /// Captures upstream's body of the leg that went out last.
+    /// Captures the response body of the leg sent last.
     pub fn capture_leg(&self) -> BodyCapture {
         BodyCapture::new(
             self.begun()
@@ -202,30 +207,33 @@ impl Recording {
         )
     }
 
-    /// Captures what the agent is shown under `headers`.
+    /// Captures the response to the agent, which has these `headers`.
     pub fn capture_shown(&self, headers: &HeaderMap) -> BodyCapture {
         let side = || CapturedSide::Shown(PackedHeaders::new(headers));
         BodyCapture::new(self.begun().map(|open| (Arc::clone(open), side())))
     }
 }
 
-/// Chunks under this size are copied. Keeping a slice would keep the whole buffer that the connection was read into, and the
-/// connection would have to allocate another.
+/// Maximum size of a chunk that is copied.
+///
+/// Keeping a small slice would keep the whole read buffer of the connection alive, and the connection would
+/// have to allocate another one.
 const COPIED: usize = 4096;
 
-/// Copied chunks are joined up to this size.
+/// Size up to which copied chunks are joined.
 const JOINED: usize = 32 << 10;
 
-/// Room is reserved in steps of this size, so that not every chunk touches the counter that all streams share.
+/// Step size for reserving room. Smaller steps would make every chunk touch the counter that all streams
+/// share.
 const ROOM: usize = 16 << 10;
 
-/// Which body it is.
+/// The body being captured.
 enum CapturedSide {
     Leg(u32),
     Shown(PackedHeaders),
 }
 
-/// Collects a body's chunks, and queues them when it is dropped.
+/// Collects the chunks of a body and queues them when dropped.
 #[derive(Default)]
 pub struct BodyCapture {
     to: Option<(Arc<RecordedExchange>, CapturedSide)>,
@@ -244,7 +252,7 @@ impl BodyCapture {
         capture
     }
 
-    /// Copies the next chunk.
+    /// Captures the next chunk.
     pub fn push(&mut self, chunk: &Bytes) {
         if self.to.is_none() || self.body.truncated {
             return;
@@ -267,7 +275,7 @@ impl BodyCapture {
         self.publish(&chunk[..len]);
     }
 
-    /// Gives the chunk to a viewer of the answer; mostly there is none.
+    /// Passes the chunk to a viewer of the response. Usually there is none.
     fn publish(&self, chunk: &[u8]) {
         let Some((open, CapturedSide::Shown(_))) = &self.to else {
             return;
@@ -281,7 +289,8 @@ impl BodyCapture {
         }
     }
 
-    /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all together.
+    /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all
+    /// bodies.
     fn make_room(&mut self, wanted: usize) {
         let Some((RecordedExchange { queue, .. }, _)) = self.to.as_ref().map(|(open, side)| (&**open, side))
         else {
@@ -291,7 +300,8 @@ impl BodyCapture {
             .queue_bytes
             .saturating_sub(queue.load.capturing.load(Relaxed));
         let own = queue.response_bytes.saturating_sub(self.room);
-        // A long answer reserves rarely, and a short one does not take what others need.
+        // Grows with the body: a long response reserves rarely, and a short one does not take room that
+        // others need.
         let more = wanted.max(self.buffered.clamp(ROOM / 16, ROOM)).min(all).min(own);
         queue.load.capturing.fetch_add(more, Relaxed);
         self.room += more;
@@ -303,7 +313,7 @@ impl BodyCapture {
         }
     }
 
-    /// Marks the body as seen to its end.
+    /// Marks the end of the body as reached.
     pub fn ended(&mut self) {
         self.body.ended = true;
     }

@@ -1,5 +1,6 @@
-//! Retention: deletes the oldest exchanges when the file is too large or they are too old, with all chunks that nothing else
-//! refers to, in small steps.
+//! Retention: deletes the oldest exchanges if the file is too large or they are too old, in small steps.
+//!
+//! Chunks are deleted with the last exchange that refers to them.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -8,7 +9,7 @@ use super::archive::Archive;
 /// Exchanges deleted in one step.
 const DROPPED: usize = 8;
 
-/// Nodes and chunks deleted in one step: some milliseconds of work, so that notes never wait long.
+/// Nodes and chunks deleted in one step: a few milliseconds of work, so that notes never wait long.
 const COLLECTED: usize = 512;
 
 /// Pages returned to the file system in one step.
@@ -16,39 +17,39 @@ const GIVEN_BACK: usize = 256;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JournalBounds {
-    /// Of the file and its write-ahead log together.
+    /// Maximum bytes of the file and its write-ahead log together.
     pub(super) max_bytes: u64,
     pub(super) max_age_ms: u64,
 }
 
-/// The part of the size bound that one transaction may take, unless a single note is larger.
+/// Fraction of the size bound that one transaction may take, unless a single note is larger.
 const PART: u64 = 32;
 
-/// Most bytes in one transaction. Its commit takes about a millisecond.
+/// Maximum bytes of one transaction. Its commit takes about a millisecond.
 const TRANSACTION: u64 = 1 << 20;
 
 impl JournalBounds {
-    /// Bytes of bodies that one transaction may add.
+    /// Returns the bytes of bodies that one transaction may add.
     pub(super) fn transaction(self) -> usize {
         (self.max_bytes / PART).min(TRANSACTION) as usize
     }
 
-    /// Bytes in use above which the oldest exchanges are deleted.
+    /// Returns the bytes in use above which the oldest exchanges are deleted.
     fn full(self) -> u64 {
         self.max_bytes - self.max_bytes / 4
     }
 }
 
-/// Bytes of notes that one transaction may add without exceeding the bound.
+/// Returns the bytes of notes that one transaction may add without exceeding the bound.
 pub(super) fn room(conn: &Connection, bounds: JournalBounds) -> rusqlite::Result<u64> {
     let there = footprint(conn)?;
-    // Deleting what is old passes through the log, too.
+    // Deletions pass through the log as well, so some room stays reserved for them.
     let kept_for_deletes = bounds.max_bytes / PART;
     let left = bounds
         .max_bytes
         .saturating_sub(there.file + there.log + kept_for_deletes);
-    // Each page passes through the log; rows and indexes take more than the text, and large texts are compressed. Free pages
-    // of the file are used before it grows.
+    // Counts each page twice, in the log and in the file. Rows and indexes take more than the text, while
+    // large chunks are compressed. Free pages of the file are used before it grows.
     Ok(match left / 2 <= there.free {
         true => left / 2,
         false => (left + there.free) / 3,
@@ -58,9 +59,9 @@ pub(super) fn room(conn: &Connection, bounds: JournalBounds) -> rusqlite::Result
 /// Space used on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Footprint {
-    /// Bytes of the file after the log has been merged into it.
+    /// Bytes of the file after merging the log into it.
     pub(super) file: u64,
-    /// Free bytes in it.
+    /// Free bytes within the file.
     pub(super) free: u64,
     /// Bytes of the write-ahead log.
     pub(super) log: u64,
@@ -84,8 +85,9 @@ pub(super) fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-/// One step of retention. With `room`, the oldest exchanges are deleted even below the bound. Returns whether there is more
-/// to do.
+/// Runs one step of retention. Returns whether there is more to do.
+///
+/// `room` deletes the oldest exchanges even below the bound.
 pub(super) fn step(
     archive: &mut Archive,
     bounds: JournalBounds,
@@ -95,6 +97,7 @@ pub(super) fn step(
     let tx = archive.conn.unchecked_transaction()?;
     let (nodes, chunks) = collect(&tx)?;
     let collected = nodes.len() + chunks.len();
+    // Unreferenced rows first: deleting more exchanges frees no space before those are gone.
     let dropped = if collected == 0 {
         drop_oldest(archive, bounds, now_ms, room)?
     } else {
@@ -120,13 +123,13 @@ pub(super) fn step(
     Ok(left > 0 && left < free)
 }
 
-/// Bytes of the file that are in use.
+/// Returns the bytes of the file that are in use.
 pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
     let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
 }
 
-/// Exchanges that have not ended are never deleted, however many there are, unless no end will come.
+/// Deletes the oldest exchanges. Open ones stay, however many there are, unless their end was lost.
 fn drop_oldest(archive: &Archive, bounds: JournalBounds, now_ms: u64, room: bool) -> rusqlite::Result<usize> {
     let conn = &archive.conn;
     let over = room || used(conn)? > bounds.full();
@@ -203,7 +206,9 @@ fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Deletes nodes and chunks without references, and returns their ids. A chain is deleted from its end, one node at a time.
+/// Deletes nodes and chunks without references and returns their ids.
+///
+/// A chain is deleted from its end, one node at a time.
 fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
     let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
     let nodes: Vec<(i64, i64, i64)> = ask

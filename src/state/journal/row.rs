@@ -1,4 +1,4 @@
-//! A summary of an exchange, as lists, the API and `--json` show it. The names are API.
+//! Summary of an exchange for lists, the API and `--json`. Field names are part of the API.
 
 use std::collections::HashMap;
 
@@ -17,69 +17,74 @@ use baton_core::wire::Usage;
 /// The row of an exchange.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ExchangeRow {
-    /// Its id, as in `x-baton-exchange`.
+    /// Id of the exchange, as in `x-baton-exchange`.
     pub id: String,
     /// Key of its conversation.
     pub conversation: Option<String>,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// When the exchange began, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// Its wire; none for what was relayed as it is.
+    /// Wire of the request. `None` for a relayed request.
     pub wire: Option<String>,
     /// Name of the upstream.
     pub upstream: Option<String>,
     /// Method and path.
     pub route: Option<String>,
-    /// Model as requested.
+    /// Requested model.
     pub model: Option<String>,
-    /// What its event says.
+    /// Fields of the logged event.
     #[serde(flatten)]
     pub event: ExchangeFacts,
-    /// Upstream requests, retries among them.
+    /// Number of upstream requests, including retries.
     pub legs: usize,
-    /// A summary of the last answer; none where nothing was kept.
+    /// Summary of the last response. `None` if nothing was stored.
     pub answer: Option<AnswerSummary>,
-    /// The first line of the user's text, where the agent's request ends with one.
+    /// First line of the user's text, if the agent's request ends with one.
     pub user_line: Option<String>,
-    /// Bytes of the agent's request besides its messages: the system prompt and the tools, where they are there.
+    /// Bytes of the agent's request outside of its messages, mostly the system prompt and the tools.
     pub fixed_bytes: u64,
-    /// Messages in the agent's request.
+    /// Number of messages in the agent's request.
     pub received_messages: u64,
-    /// Messages in each leg's request.
+    /// Number of messages in each leg's request.
     pub sent_messages: Vec<u64>,
-    /// Upstream's status for each leg; none where it gave no answer.
+    /// Status of each leg. `None` if upstream did not respond.
     pub statuses: Vec<Option<u16>>,
-    /// The tokens of all legs together; none where upstream reported none.
+    /// Tokens of all legs together. `None` if upstream did not report usage.
     pub tokens_sum: Option<Usage>,
-    /// *Estimated input not sent*, net: tokens of the agent's request less those of everything sent for it, four bytes to the
-    /// token. Negative where more was sent.
+    /// *Estimated input not sent*, net, at four bytes per token.
+    ///
+    /// These are the tokens of the agent's request minus those of everything sent for it. Negative if more
+    /// was sent.
     pub unsent_tokens: i64,
-    /// The changes, by leg and reason.
+    /// Changes by leg and reason.
     pub changes: Vec<LegChange>,
-    /// Whether a copy was dropped because the journal's queue was full, or the process ended before the exchange.
+    /// Whether part of the exchange is missing, because the journal's queue was full or the process ended
+    /// first.
     pub partial: bool,
-    /// Whether it is still under way.
+    /// Whether the exchange is still open.
     pub open: bool,
 }
 
-/// The changes of one reason in one leg's request.
+/// The changes for one reason in one leg's request.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LegChange {
-    /// The leg, from 0.
+    /// Number of the leg, from 0.
     pub leg: u32,
-    /// What was changed in it.
+    /// Size of the change.
     #[serde(flatten)]
     pub change: SizeChange,
 }
 
 impl ExchangeRow {
-    /// Whether it has failed.
+    /// Whether the exchange failed.
     pub fn failed(&self) -> bool {
         !self.open && has_failed(&self.event)
     }
 }
 
-/// Estimated input that was not sent, net: the agent's request, as far as a window of `window` tokens takes it, less all that
-/// was sent upstream for it. Negative where more was sent than received; zero where nothing was.
+/// Estimates the input that was not sent, net, in tokens.
+///
+/// This is the agent's request, limited to `window` tokens, minus everything sent upstream for it. Negative
+/// if more was sent than received, and zero if nothing was sent.
 pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Iterator<Item = u64>) -> i64 {
     let tokens = |bytes: u64| i64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
     let (sent, count) = legs.fold((0_u64, 0), |(sum, count), bytes| {
@@ -93,28 +98,28 @@ pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Itera
     sendable.saturating_sub(tokens(sent))
 }
 
-/// Whether an exchange with this status and outcome has failed.
+/// Whether an exchange with this status and outcome failed.
 pub(super) fn has_failed(facts: &ExchangeFacts) -> bool {
     facts.status >= 400 || facts.outcome.has_failed()
 }
 
-/// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
+/// Maximum number of legs listed for one exchange. No exchange has as many, so a broken file costs no memory.
 const MOST_LEGS: usize = 10_000;
 
-/// The columns of a row, with the agent's last message where it is a user's text; a harness's begins with a tag.
+/// Columns of a row, with the agent's last message if it is the user's text. A harness's text begins with a
+/// tag.
 pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
      e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.list, e.tail, e.headers, e.headers_own,
      e.shown, e.shown_cut, e.shown_headers, e.shown_headers_own FROM exchanges e
      LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text' AND p.line NOT LIKE '<%'";
 
-/// The chain of nodes that ends with the node `?1`, each with its distance from that end.
+/// The chain of nodes that ends with node `?1`, each with its distance from that end.
 pub(super) const CHAIN: &str = "WITH RECURSIVE chain (id, parent, piece, gap, depth) AS (
         SELECT id, parent, piece, gap, 0 FROM nodes WHERE id = ?1
         UNION ALL SELECT n.id, n.parent, n.piece, n.gap, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
      )";
 
-/// The row with what its legs say, and with the size of its fixed part; `sizes` has those of nodes that were measured
-/// already.
+/// Completes a row with its legs and the size of its fixed part. `sizes` caches the sizes of nodes.
 pub(super) fn with_legs(
     conn: &Connection,
     stored: StoredRow,
@@ -151,7 +156,7 @@ pub(super) fn with_legs(
     Ok(row)
 }
 
-/// Bytes of a row of chunks.
+/// Returns the bytes of a chain of chunks.
 pub(super) fn size_of(conn: &Connection, node: i64) -> Result<u64, JournalError> {
     let sql = format!(
         "{CHAIN} SELECT COALESCE(SUM(p.size + LENGTH(c.gap)), 0) FROM chain c JOIN pieces p ON p.id = c.piece"
@@ -160,7 +165,7 @@ pub(super) fn size_of(conn: &Connection, node: i64) -> Result<u64, JournalError>
     Ok(ask.query_row([node], |row| row.get(0))?)
 }
 
-/// Puts what is known of the `n`-th leg at its place. Legs whose rows were dropped leave theirs empty.
+/// Stores a value of the `n`-th leg at its index. Legs whose rows were dropped leave a default value.
 fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
     let n = n as usize;
     if n >= MOST_LEGS {
@@ -172,13 +177,13 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
     list[n] = value;
 }
 
-/// An exchange as it is stored, without its legs.
+/// An exchange as stored, without its legs.
 pub(super) struct StoredRow {
     pub(super) seq: i64,
-    /// The last nodes of its request's three rows.
+    /// Last nodes of the request's three chains.
     pub(super) body: [i64; 3],
     pub(super) headers: StoredHeaders,
-    /// The chunk of what the agent was shown.
+    /// Chunk of the response shown to the agent.
     pub(super) shown: i64,
     pub(super) shown_cut: bool,
     pub(super) shown_headers: StoredHeaders,

@@ -8,26 +8,30 @@ use rusqlite::Connection;
 
 use crate::database::{DatabaseError, VERSION, connect, create_tables, has_tables};
 
-/// The file's name in the state directory.
+/// Name of the file in the state directory.
 pub const FILE: &str = "journal.db";
 
-/// Size in bytes to which the write-ahead log is truncated after a burst, and from which it is checkpointed. Under a small
-/// bound it is this part of the bound.
+/// Size in bytes at which the write-ahead log is checkpointed, and to which it is truncated after a burst.
+///
+/// For a small size bound, the log gets this fraction of the bound.
 const LOG: u64 = 4 << 20;
 const LOG_PART: u64 = 16;
 
 /// Bytes of a page: SQLite's default.
 const PAGE: u64 = 4096;
 
-/// Bytes of the file that are memory-mapped: a transcript's chunks are scattered over it.
+/// Bytes of the file that are memory-mapped, since the chunks of a transcript are scattered over it.
 const MAPPED: u32 = 256 << 20;
 
-/// A body is three rows of chunks (head, messages, tail). A row is the last of a chain of nodes, each of which knows
-/// the one before. Two bodies that begin alike share the chain up to where they differ, so that a turn costs what is
-/// new in it. `refs` counts who points to a node or a chunk; what nobody points to is collected.
+/// Tables of the journal.
 ///
-/// Headers are a chunk that all lists of the same names share, and an object of the values that differ from it (`…_own`),
-/// by their place in the list.
+/// A body is three chains of nodes (head, messages, tail). A body refers to the last node of each, and each
+/// node to its parent. Two bodies with an equal beginning share the chain up to the first difference, so a
+/// turn costs only its new part. `refs` counts the references to a node or a chunk. Rows without references
+/// are collected.
+///
+/// Headers are a chunk shared by all lists with the same names, and an object with the values that differ
+/// (`…_own`), by index.
 const SCHEMA: &str = "
     CREATE TABLE pieces (
         id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, refs INTEGER NOT NULL, size INTEGER NOT NULL,
@@ -67,7 +71,7 @@ const SCHEMA: &str = "
     CREATE TABLE titles (conversation TEXT PRIMARY KEY, title TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Why the journal cannot be used.
+/// The reason why the journal cannot be used.
 #[derive(Debug)]
 pub struct JournalError(String);
 
@@ -85,7 +89,7 @@ impl From<rusqlite::Error> for JournalError {
     }
 }
 
-/// The failure to open the file.
+/// Converts the failure to open the file.
 fn unopened(file: &Path, error: DatabaseError) -> JournalError {
     match error {
         DatabaseError::Sqlite(error) => error.into(),
@@ -103,12 +107,12 @@ impl From<io::Error> for JournalError {
     }
 }
 
-/// The path of a state directory's journal.
+/// Returns the path of a state directory's journal.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Makes the file, for its owner alone, and opens it.
+/// Creates the file, readable only by its owner, and opens it.
 pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
     crate::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
     let file = file(dir);
@@ -116,7 +120,7 @@ pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
     open(dir)
 }
 
-/// Whether there is a file.
+/// Whether the file exists.
 pub(super) fn is_there(dir: &Path) -> Result<bool, JournalError> {
     Ok(fs::exists(file(dir))?)
 }
@@ -125,7 +129,8 @@ pub(super) fn is_there(dir: &Path) -> Result<bool, JournalError> {
 pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     let file = file(dir);
     let mut conn = connect(&file)?;
-    // A power loss may take the last exchanges; it never breaks the file, and the store is the one that must not lose.
+    // `NORMAL` may lose the last exchanges in a power loss but never breaks the file. Only the store must not
+    // lose anything.
     conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {LOG};"
     ))?;
@@ -133,7 +138,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     Ok(conn)
 }
 
-/// Keeps the write-ahead log small relative to a file of at most this many bytes.
+/// Keeps the write-ahead log small relative to the bound of the file.
 pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<()> {
     let most = (max_bytes / LOG_PART).clamp(16 * PAGE, LOG);
     conn.execute_batch(&format!(
@@ -142,10 +147,12 @@ pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<(
     ))
 }
 
-/// Creates the tables without flushing; the caller flushes the new file once. SQLite itself would flush ten times.
+/// Creates the tables without flushing. The caller flushes the new file once, while SQLite would flush ten
+/// times.
 fn fill(temp: &Path) -> Result<(), JournalError> {
     let mut conn = connect(temp)?;
-    // Only heeded while the file is empty: the second lets a shrunken journal give its pages back.
+    // Must precede the first table. `auto_vacuum` allows a shrunken journal to return its pages to the file
+    // system.
     conn.execute_batch(
         "PRAGMA synchronous = OFF; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = OFF;",
     )?;
@@ -154,8 +161,9 @@ fn fill(temp: &Path) -> Result<(), JournalError> {
     conn.close().map_err(|(_, error)| error.into())
 }
 
-/// Opens an existing file for reading; `None` if nothing was ever written. (Not with the read-only flag: with it
-/// SQLite could not replay the log that a killed process has left.)
+/// Opens an existing file for reading. Returns `None` if nothing was ever written.
+///
+/// Not opened with the read-only flag: SQLite could not replay the log that a killed process left.
 pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError> {
     let file = file(dir);
     match fs::metadata(&file) {

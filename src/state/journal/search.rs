@@ -1,8 +1,8 @@
 //! Full-text search over the journal, newest first, within the time that a user waits.
 //!
-//! There is no index: it would be larger than the compressed texts. Each text is stored once, so reading all of them takes about
-//! a second for months of work. The search sees what a user sees: strings without escapes, and answers assembled from their
-//! streams.
+//! There is no index, because it would be larger than the compressed text. Each text is stored once, so
+//! reading everything takes about a second for months of work. The search sees what the user sees: strings
+//! without escapes, and responses assembled from their streams.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -17,40 +17,41 @@ use super::query::JournalReader;
 use super::schema::JournalError;
 use super::search_pattern::{SearchPattern, last_chars};
 
-/// Bytes of text that one search reads.
+/// Maximum bytes of text that one search reads.
 const READ: usize = 512 << 20;
 
-/// Time that one search takes.
+/// Maximum duration of one search.
 const TIME: Duration = Duration::from_secs(2);
 
-/// Characters around a match by which two hits are known to be one text: an answer comes back in the next request.
+/// Characters around a match that identify two hits as the same text: a response reappears in the next
+/// request.
 const ALIKE: usize = 24;
 
-/// Hits of one search, at most.
+/// Maximum number of hits.
 const MOST_HITS: usize = 500;
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SearchResult {
-    /// The hits, newest first.
+    /// Hits, newest first.
     pub hits: Vec<SearchHit>,
-    /// Whether all of the journal was read: what is not found is not there.
+    /// Whether the whole journal was searched, so that nothing was missed.
     pub complete: bool,
 }
 
-/// A text that holds what was looked for.
+/// A match of the search.
 #[derive(Debug, Clone, Serialize)]
 pub struct SearchHit {
-    /// The exchange in which the text was first seen.
+    /// First exchange that contains the text.
     pub exchange: String,
     pub conversation: Option<String>,
-    /// The conversation's title.
+    /// Title of the conversation.
     pub title: Option<String>,
     /// When the exchange began.
     pub at_ms: u64,
-    /// The side: `received`, `sent`, `response`, `shown`.
+    /// Side of the text: `received`, `sent`, `response`, `shown`.
     pub side: String,
-    /// The position on that side.
+    /// Position on that side.
     #[serde(flatten)]
     pub position: TextPosition,
     /// The text before the match, the match, and the text after it.
@@ -58,11 +59,12 @@ pub struct SearchHit {
 }
 
 impl JournalReader {
-    /// Texts that hold `wanted`, whatever its case and its whitespace, newest first; one hit for each text, at the
-    /// exchange that brought it.
+    /// Finds messages and other stored text that contain `wanted`, newest first.
+    ///
+    /// Case and whitespace do not matter. Each text is one hit, in the exchange that brought it.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn search(&self, wanted: &str, limit: usize) -> Result<SearchResult, JournalError> {
         let Some(wanted) = SearchPattern::new(wanted) else {
             return Ok(SearchResult::default());
@@ -95,7 +97,7 @@ impl JournalReader {
         Ok(hits.found(complete))
     }
 
-    /// Values of headers that only one exchange has.
+    /// Searches the header values that only one exchange has.
     fn search_headers(
         &self,
         wanted: &SearchPattern,
@@ -123,8 +125,10 @@ impl JournalReader {
         Ok(())
     }
 
-    /// The oldest exchange whose request still has a chunk. It walks from the chunk to the ends of all rows that it is
-    /// in, and runs only where the exchange that the chunk came with was dropped.
+    /// Returns the oldest exchange whose request still contains a chunk.
+    ///
+    /// Walks from the chunk to the ends of all its chains. Needed only if the exchange that brought the chunk
+    /// was deleted.
     fn holder(&self, chunk: i64) -> Result<Option<i64>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE descendants (id) AS (
@@ -161,7 +165,7 @@ impl JournalReader {
             })
         });
         let Some(mut hit) = hit.optional()? else {
-            // The exchange that brought the text is gone; a later one may still hold it.
+            // The exchange that brought the text was deleted, but a later one may still contain it.
             return match self.holder(chunk)? {
                 Some(holder) if holder != seq => {
                     self.hit(holder, "received".to_owned(), chunk, snippet, wanted)
@@ -174,7 +178,7 @@ impl JournalReader {
     }
 }
 
-/// Hits, each text once.
+/// Hits without duplicates.
 #[derive(Default)]
 struct SearchHits {
     all: Vec<SearchHit>,
@@ -182,7 +186,7 @@ struct SearchHits {
 }
 
 impl SearchHits {
-    /// Adds a hit, or puts it in the place of a later one with the same text.
+    /// Adds a hit. It replaces a later one with the same text.
     fn add(&mut self, hit: Option<SearchHit>) {
         let Some(hit) = hit else { return };
         let text = alike(&hit);
@@ -212,18 +216,18 @@ fn alike(hit: &SearchHit) -> String {
     format!("{}{found}{after}", last_chars(before.trim(), ALIKE))
 }
 
-/// The position of a text on a side.
+/// The position of a hit on a side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TextPosition {
     /// `messages`, `envelope`, `body`, `headers`.
     pub of: &'static str,
-    /// The leg, from 0, where the side has legs.
+    /// Leg, from 0, if the side has legs.
     pub leg: Option<u32>,
-    /// The message, or the row of the envelope.
+    /// Index of the message, or of the envelope's row.
     pub i: Option<usize>,
 }
 
-/// The position of a chunk that was first seen on this side of this exchange.
+/// Finds the position of a chunk on the side of the exchange where it was first seen.
 fn position_of(
     query: &JournalReader,
     (exchange, side): (&str, &str),

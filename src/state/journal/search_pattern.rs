@@ -1,30 +1,29 @@
-//! The search pattern: matches in any case, with any whitespace between its words, in a stored text as a user reads
-//! it.
+//! The search pattern: ignores case and whitespace, and matches stored text as the user reads it.
 
 use regex::{Regex, RegexBuilder, bytes};
 
 use baton_core::text::json;
 use baton_core::transcript::{AnswerContent, AnswerPartKind, texts};
 
-/// Characters before and after a match that are shown: the match is to be in view where two lines are.
+/// Characters shown before and after a match, so that the match is visible where the page shows two lines.
 const BEFORE: usize = 40;
 const CHARS_AFTER: usize = 100;
 
-/// Characters of what is looked for.
+/// Maximum length of a pattern in characters.
 const LONGEST: usize = 1000;
 
-/// Maximum depth to which JSON in strings is opened.
+/// Maximum depth to which JSON inside strings is parsed.
 const OPENED: usize = 4;
 
 /// The text to search for.
 pub(super) struct SearchPattern {
     text: Regex,
-    /// A word of it that is in JSON as it is, so that most texts need not be read.
+    /// A word of the pattern that JSON does not escape. Most chunks lack it and need not be parsed.
     word: Option<bytes::Regex>,
 }
 
 impl SearchPattern {
-    /// `None` for an empty pattern, or one that is too long.
+    /// Compiles a pattern. Returns `None` if it is empty or too long.
     pub(super) fn new(wanted: &str) -> Option<Self> {
         if wanted.chars().count() > LONGEST {
             return None;
@@ -45,7 +44,7 @@ impl SearchPattern {
         Some(Self { text, word })
     }
 
-    /// The match's range in a text.
+    /// Whether the pattern matches the text.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.text.is_match(text)
     }
@@ -57,9 +56,9 @@ impl SearchPattern {
         Some([line(&before), line(found.as_str()), line(&after)])
     }
 
-    /// The first match in a chunk.
+    /// Returns the first match in a chunk.
     pub(super) fn look(&self, chunk: &[u8], side: &str) -> Option<[String; 3]> {
-        // Words of a stream are split over its events.
+        // A stream splits words over several events, so the pre-filter must look into the assembled text.
         let answered = matches!(side, "response" | "shown");
         if answered
             && self
@@ -68,7 +67,7 @@ impl SearchPattern {
                 .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
             && let Some(text) = answer_as_read(chunk)
         {
-            // The frames around the text are not what a user looks for.
+            // In a stream, matches in the frames around the text are not wanted.
             let found = self.snippet(&text);
             if found.is_some() || is_stream(chunk) {
                 return found;
@@ -77,18 +76,18 @@ impl SearchPattern {
         if self.word.as_ref().is_some_and(|word| !word.is_match(chunk)) {
             return None;
         }
-        // A part of a body is no JSON by itself.
+        // A piece of a request body may not be valid JSON by itself. Then the unescaped bytes are searched.
         let mut text = String::new();
         let found = add_texts(chunk, 0, &mut text).and_then(|()| self.snippet(&text));
         found.or_else(|| self.snippet(&json::unescape(chunk)))
     }
 }
 
-/// The parts of an answer, a line for each text; `None` where nothing of the answer is understood.
+/// Returns the parts of a response, each text on its own line. Returns `None` if no part is recognized.
 fn answer_as_read(answer: &[u8]) -> Option<String> {
     let mut out = String::new();
     for part in AnswerContent::from_body(answer).parts {
-        // What the model says is text, also where it looks like JSON.
+        // The model's output is text even if it looks like JSON.
         let depth = match part.kind {
             AnswerPartKind::Call => 0,
             _ => OPENED,
@@ -99,14 +98,14 @@ fn answer_as_read(answer: &[u8]) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// Adds a line for each text of a JSON value; `None`: it is not JSON.
+/// Adds a line for each string in a JSON value. Returns `None` if it is not JSON.
 fn add_texts(json: &[u8], depth: usize, out: &mut String) -> Option<()> {
     let all = texts(json)?;
     all.iter().for_each(|text| add_text(&text.get(), depth, out));
     Some(())
 }
 
-/// Adds a text, or the texts that are in it where it is JSON.
+/// Adds a string, or the strings inside of it if it is JSON.
 fn add_text(text: &str, depth: usize, out: &mut String) {
     let may_be_json = depth < OPENED && text.trim_start().starts_with(['{', '[']);
     if !may_be_json || add_texts(text.as_bytes(), depth + 1, out).is_none() {
@@ -115,7 +114,7 @@ fn add_text(text: &str, depth: usize, out: &mut String) {
     }
 }
 
-/// Whether an answer is a stream of events or of lines.
+/// Whether a response is a stream of events or lines.
 fn is_stream(answer: &[u8]) -> bool {
     json::whole(answer).is_err()
 }
@@ -125,7 +124,7 @@ pub(super) fn last_chars(text: &str, n: usize) -> String {
     from.map_or("", |(at, _)| &text[at..]).to_owned()
 }
 
-/// A text in one line; blanks at its ends stay, since it is one of three.
+/// Joins text to one line. Blanks at its ends stay, since it is one of three adjacent pieces.
 fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

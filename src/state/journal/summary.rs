@@ -1,4 +1,4 @@
-//! A summary of a message, as lists show it: role, kind and first line. Pure.
+//! Summary of a message for lists: role, kind and first line. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::Serialize;
@@ -8,13 +8,13 @@ use baton_core::text::{Span, json};
 use baton_core::transcript::{JsonText, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use baton_core::wire::{Role, View};
 
-/// Characters of a first line that are kept.
+/// Maximum length of a first line in characters.
 const LINE: usize = 160;
 
-/// Bytes of a text that are examined for its first line.
+/// Maximum bytes searched for a first line.
 const LOOKED_AT: usize = 4096;
 
-/// A summary of a message.
+/// Summary of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MessageText {
     pub(super) role: &'static str,
@@ -22,15 +22,15 @@ pub(super) struct MessageText {
     pub(super) line: String,
 }
 
-/// One part of a message, in full.
+/// A part of a message, in full.
 #[derive(Debug, Serialize)]
 pub struct ShownPart {
     /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `other`.
     pub kind: &'static str,
-    /// A text, unescaped.
+    /// Unescaped text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Anything else, as it is.
+    /// Any other part, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Box<RawValue>>,
 }
@@ -45,7 +45,7 @@ impl ShownPart {
         }
     }
 
-    /// A part that is shown as the JSON that it is.
+    /// Creates a part that is shown as JSON.
     pub(super) fn json(kind: &'static str, json: &[u8]) -> Self {
         let json = raw(json);
         Self {
@@ -56,12 +56,12 @@ impl ShownPart {
     }
 }
 
-/// The first line of a value that says something.
+/// Returns the first distinctive line of a value.
 pub(super) fn distinctive_line(text: &[u8], at: Span) -> String {
     dig(text, at, 0).unwrap_or_default()
 }
 
-/// The role of that name.
+/// Returns the role with this name.
 pub(super) fn role_named(name: &str) -> Role {
     Role::named(name).unwrap_or(Role::Other)
 }
@@ -77,7 +77,7 @@ fn kind_name(kind: &TranscriptPartKind<'_>) -> &'static str {
     }
 }
 
-/// The parts that are listed. Reasoning and pictures that are next to a message's content are not.
+/// Returns the parts to list. Reasoning and images next to a message's content are omitted.
 fn listed<'a>(message: &'a [u8], role: Role) -> Vec<TranscriptPart<'a>> {
     let mut parts = TranscriptTurn::alone(message, role).parts();
     let is_block = |part: &TranscriptPart<'_>| part.raw().starts_with(b"{");
@@ -91,7 +91,7 @@ fn listed<'a>(message: &'a [u8], role: Role) -> Vec<TranscriptPart<'a>> {
     parts
 }
 
-/// The kind of a message without parts.
+/// Returns the kind of a message without parts.
 fn bare_kind(role: Role) -> &'static str {
     match role {
         Role::Tool => "tool_result",
@@ -99,7 +99,7 @@ fn bare_kind(role: Role) -> &'static str {
     }
 }
 
-/// A summary of a message.
+/// Summarizes a message.
 pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     let parts = listed(message, role);
     let mut kinds = parts.iter().map(|part| kind_name(&part.kind));
@@ -108,7 +108,7 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
         Some(first) if kinds.all(|kind| kind == first) => first,
         Some(_) => "mixed",
     };
-    // Thinking comes first and says least, and so do a harness's blocks in front of a user's words.
+    // Thinking and a harness's blocks come first but say little about the message.
     let says_little = |part: &&TranscriptPart<'_>| match part.kind {
         TranscriptPartKind::Thinking => true,
         TranscriptPartKind::Text(text) => {
@@ -128,7 +128,7 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     }
 }
 
-/// A message in full.
+/// Returns the parts of a message in full.
 pub(super) fn parts(message: &[u8], role: Role) -> Vec<ShownPart> {
     let parts = listed(message, role);
     if parts.is_empty() {
@@ -145,7 +145,7 @@ fn raw(json: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok()
 }
 
-/// The most distinctive line of a part; for a call the tool and its arguments.
+/// Returns the most distinctive line of a part. For a call, returns the tool and its arguments.
 fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
     match part.kind {
         TranscriptPartKind::Text(text) => first_line(&text),
@@ -158,7 +158,7 @@ fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
     }
 }
 
-/// Keys that hold texts, most distinctive first.
+/// Keys whose values may contain text, most distinctive first.
 const DISTINCTIVE_KEYS: [&str; 10] = [
     "text",
     "thinking",
@@ -172,9 +172,9 @@ const DISTINCTIVE_KEYS: [&str; 10] = [
     "type",
 ];
 
-/// The first text in a value that says something.
+/// Returns the first distinctive text in a value.
 fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
-    /// Deeper there is nothing that a first line should show.
+    /// Maximum depth. Deeper values are not suitable for a first line.
     const DEEPEST: usize = 6;
     if depth > DEEPEST {
         return None;
@@ -193,14 +193,14 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
     }
 }
 
-/// The first line of a text that says something.
+/// Returns the first line that is not blank.
 fn first_line(text: &JsonText<'_>) -> String {
     let shown = text.beginning(LOOKED_AT);
     let line = shown.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().to_owned()
 }
 
-/// A line as short as lists want it.
+/// Shortens a line for lists.
 pub(super) fn cut(line: &str) -> String {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= LINE {
@@ -209,8 +209,9 @@ pub(super) fn cut(line: &str) -> String {
     line.chars().take(LINE - 1).chain(['…']).collect()
 }
 
-/// The first line of the first user text that is not the harness's, whole, so that it can be redacted before it
-/// is cut.
+/// Returns the first line of the first user text that is not the harness's.
+///
+/// The line is complete, so that the caller can redact it before shortening it.
 pub(super) fn title(view: &View, tags: &[String]) -> String {
     let users = Transcript::from_view(view)
         .turns()
@@ -243,7 +244,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     fallback
 }
 
-/// The text after the blocks of the harness at its start.
+/// Skips the harness's blocks at the beginning of user text.
 fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
     loop {
         let tag = tags

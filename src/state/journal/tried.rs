@@ -1,5 +1,6 @@
-//! What the rules for a cut would have saved in the journal's conversations, by the same reckoning as `baton try`, and what
-//! `baton try` had said: beside it is what came.
+//! Estimates what each rule for cutting would have saved in the journal's conversations, as `baton try` does.
+//!
+//! Also stores the estimate of `baton try`, so that reports can compare it with actual results.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,46 +13,46 @@ use crate::disk;
 use baton_core::bill::{Arm, PriceTable};
 use baton_core::trial::{ArmSum, RecordedCall, RecordedSession, TrialReport, reckon};
 
-/// The rules that need no more than sizes and times; the last one cuts at the moments of a shadow.
+/// Rules that need only sizes and times. The last one cuts at the moments that shadow mode recorded.
 const RULES: [Arm; 4] = [Arm::None, Arm::Free, Arm::Pays, Arm::Model];
 
-/// The file in the state directory that `baton try --keep` writes.
+/// File in the state directory that `baton try --keep` writes.
 const KEPT: &str = "tried.json";
 
-/// What `baton try` had said. The names are API.
+/// The estimate of `baton try`. The field names are part of the API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptVerdict {
-    /// When, in milliseconds since the Unix epoch.
+    /// When the estimate was made, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// Dollars of the sessions that it was said of.
+    /// Dollars paid in the sessions of the estimate.
     pub paid: f64,
-    /// What the recommended arm would have saved of these.
+    /// Estimated savings of the recommended arm in these sessions.
     pub sum: ArmSum,
 }
 
 impl KeptVerdict {
-    /// What a report promises.
+    /// Extracts the estimate from a report.
     pub fn new(report: &TrialReport, at_ms: u64) -> Self {
         let (paid, sum) = (report.paid, report.arm(report.best).clone());
         Self { at_ms, paid, sum }
     }
 
-    /// The one that is kept in this state directory.
+    /// Reads the estimate stored in a state directory.
     pub fn kept(dir: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(dir.join(KEPT)).ok()?).ok()
     }
 
-    /// Keeps it.
+    /// Stores the estimate.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn keep(&self, dir: &Path) -> io::Result<()> {
         disk::make_dir(dir, disk::FileAccess::Owner)?;
         disk::replace_locked(&dir.join(KEPT), &serde_json::to_vec(self)?)
     }
 }
 
-/// The sums of the rules; none where no conversation has a price.
+/// Returns the sums of the rules. Empty if no conversation has a price.
 pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
     let reckoned = sessions(entries).filter_map(|session| {
         let is_shadow = session.calls.iter().any(|call| call.handoff);
@@ -64,7 +65,7 @@ pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
         .collect()
 }
 
-/// Conversations as they would have been without baton.
+/// Reconstructs the conversations as they would have been without baton.
 fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
     let mut all: BTreeMap<&str, RecordedSession> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.subscription) {
@@ -74,6 +75,8 @@ fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
         let session = all.entry(key).or_default();
         session.id.clone_from(key);
         let model = session.model_index(entry.model.as_deref().unwrap_or_default(), None);
+        // Entries are sorted by id, the time of arrival. `at_ms` is when the transcript was read, so
+        // concurrent requests may be out of order.
         let last = session.calls.last().map_or(0, |call| call.at_ms);
         session.calls.push(RecordedCall {
             at_ms: entry.at_ms.max(last),
@@ -95,7 +98,7 @@ mod tests {
     use baton_core::bill::TokenCounts;
     use baton_core::nudge::ShadowMoment;
 
-    /// A conversation that grows by 3,000 tokens a minute, as the journal has it without baton.
+    /// A conversation that grows by 3,000 tokens a minute, as the journal records it without baton.
     fn entries(calls: u64) -> Vec<BillEntry> {
         let call = |n: u64| BillEntry {
             conversation: Some("c".to_owned()),

@@ -1,9 +1,9 @@
-//! Counts as a user reads them. Pure.
+//! Formats counts for users. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub use baton_core::text::units::short;
 
-/// Input that was not sent on: `about 1.2 k tokens`, with a minus where more was sent than received.
+/// Formats input that was not sent, such as `about 1.2 k tokens`. Negative if more was sent than received.
 pub fn unsent(tokens: i64) -> String {
     let sign = if tokens < 0 { "-" } else { "" };
     format!("about {sign}{} tokens", short(tokens.unsigned_abs()))

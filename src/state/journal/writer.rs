@@ -1,8 +1,8 @@
-//! The journal's one thread: writes queued notes in small transactions, and runs retention in between.
+//! The journal's thread: writes queued notes in small transactions and runs retention in between.
 //!
-//! The first note wakes it. It then waits a moment for more notes, so that it takes the processor from streams a few
-//! times a second only, and one transaction covers many notes. Large bodies are written at once: if they waited, the
-//! next requests would need fresh memory from the kernel. As background work it has a lower priority.
+//! The first note wakes it. It then waits a moment for more, so that it interrupts streams only a few times a
+//! second and one transaction covers many notes. Large bodies are written at once: if they waited, the next
+//! requests would need fresh memory from the kernel. As background work the thread has a lower priority.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use super::queue::{LiveEvent, QueueLoad};
 use super::retention::{self, JournalBounds};
 use crate::clock::now_ms;
 
-/// How long notes are collected before they are written: a killed process loses that much at most, and a viewer waits that
-/// long.
+/// How long notes are collected before they are written. A killed process loses at most these, and viewers
+/// wait this long.
 const GATHERED: Duration = Duration::from_millis(250);
 
-/// Most notes in one transaction, which bounds the loss when one fails.
+/// Maximum number of notes in one transaction, which bounds the loss if it fails.
 const BATCH: usize = 4096;
 
 /// Idle time after which retention runs anyway.
 const REST: Duration = Duration::from_secs(60);
 
-/// Transactions between two runs of retention.
+/// Number of transactions between two runs of retention.
 const LOOK_EVERY: u32 = 16;
 
-/// Time for freeing space before a transaction. Where that does not suffice, copies are dropped.
+/// Maximum time for freeing space before a transaction. If it does not suffice, copies are dropped.
 const MAKING_ROOM: Duration = Duration::from_millis(250);
 
-/// Bytes that the row of a note adds to a transaction, about.
+/// Approximate bytes that the row of a note adds to a transaction.
 const ROW: usize = 400;
 
 pub(super) struct JournalWriter {
@@ -50,9 +50,9 @@ pub(super) struct JournalWriter {
 /// An open transaction.
 struct JournalBatch {
     taken: usize,
-    /// Bytes written in it, about.
+    /// Approximate bytes written in the transaction.
     bytes: usize,
-    /// Bytes that fit under the bound when it began.
+    /// Bytes that fit under the bound when the transaction began.
     room: u64,
     /// Whether there are live viewers.
     watched: bool,
@@ -67,7 +67,7 @@ struct WriterState {
     batches: u32,
     untidy: bool,
     broken: bool,
-    /// Notes whose handling panicked; each is skipped.
+    /// Number of notes that caused a panic. Each of them is skipped.
     odd: u64,
     /// Whether the last transaction found no room under the bound.
     full: bool,
@@ -92,9 +92,10 @@ impl WriterState {
         self.untidy && !self.broken
     }
 
-    /// Counts a note whose handling panicked. The panic hook has printed the reason.
+    /// Counts a note that caused a panic. The panic hook has printed the reason.
     fn note_oddity(&mut self) {
         self.odd += 1;
+        // Logged at 1, 2, 4, 8, …: a note that fails in every exchange must not flood the log.
         if self.odd.is_power_of_two() {
             tracing::error!(notes = self.odd, "the journal left out unreadable notes");
         }
@@ -115,7 +116,7 @@ impl WriterState {
 /// The result of one step of the loop.
 enum WriterStep {
     Done,
-    /// All recorders are dropped.
+    /// All recorders were dropped.
     Over,
 }
 
@@ -134,6 +135,7 @@ impl JournalWriter {
                 Ok(WriterStep::Over) => return,
                 Err(_) => {
                     state.note_oddity();
+                    // Retention may have caused the panic. It is not retried before some more transactions.
                     state.untidy = false;
                     self.roll_back();
                 }
@@ -158,15 +160,17 @@ impl JournalWriter {
         WriterStep::Done
     }
 
-    /// Collects notes for a moment and commits them. Notes with large bodies, and those that somebody waits for, are written
-    /// meanwhile, so that the bodies are freed while their memory is in the cache.
+    /// Collects notes for a moment and commits them.
+    ///
+    /// Notes with large bodies, and those that somebody waits for, are written meanwhile. Their memory is
+    /// then freed while it is still in the processor's caches.
     fn capture(&mut self, state: &mut WriterState) {
         let until = Instant::now() + GATHERED;
         let mut batch = None;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.load.is_urgent() {
-                // Notes that become urgent from here on are queued after the present ones.
+                // Cleared first: notes that become urgent from here on are queued after the present ones.
                 self.load.clear_urgent();
                 self.fill_batch(&mut batch, state);
             }
@@ -179,7 +183,7 @@ impl JournalWriter {
                 thread::park_timeout(left);
             }
         }
-        // The queue has been emptied: what was lost so far and has no row gets none.
+        // The queue has been emptied, so a lost end that still has no row will never get one.
         if self.commit(batch, state) {
             self.archive.unended.clear();
         }
@@ -194,7 +198,7 @@ impl JournalWriter {
         thread::yield_now();
     }
 
-    /// Applies all queued notes. A transaction that has become large is committed, and the next one begins.
+    /// Applies all queued notes. A transaction that has become large is committed, and another one begins.
     fn fill_batch(&mut self, batch: &mut Option<JournalBatch>, state: &mut WriterState) {
         while let Some(note) = self.take() {
             let weight = note.weight();
@@ -224,14 +228,14 @@ impl JournalWriter {
             }
             open.bytes += ROW + self.archive.chunk_store.take_fresh();
             self.load.done(weight);
-            // A flush is waiting.
+            // Somebody waits for a flush.
             if !open.waiting.is_empty() {
                 self.commit(batch.take(), state);
             }
         }
     }
 
-    /// Begins a transaction; `None` where there is no room for one.
+    /// Begins a transaction. Returns `None` if there is no room for one.
     fn begin(&mut self, weight: usize, state: &mut WriterState) -> Option<JournalBatch> {
         state.batches = state.batches.wrapping_add(1);
         state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
@@ -259,7 +263,7 @@ impl JournalWriter {
         })
     }
 
-    /// Commits a transaction; false where there is none, or it failed.
+    /// Commits a transaction. Returns false if there is none or it failed.
     fn commit(&mut self, batch: Option<JournalBatch>, state: &mut WriterState) -> bool {
         let Some(batch) = batch else { return false };
         let written = batch.written.and_then(|()| self.archive.settle());
@@ -281,13 +285,14 @@ impl JournalWriter {
         committed
     }
 
-    /// The next queued note.
+    /// Returns the next queued note.
     fn take(&mut self) -> Option<JournalNote> {
         self.next.take().or_else(|| self.notes.try_recv().ok())
     }
 
-    /// Deletes the oldest exchanges until a transaction of this size fits under the bound, or the time is up. Returns the bytes
-    /// that fit then; `None` where they do not suffice.
+    /// Deletes the oldest exchanges until a transaction of this size fits under the bound, or the time is up.
+    ///
+    /// Returns the bytes that fit then, or `None` if they do not suffice.
     fn make_room(&mut self, weight: usize) -> rusqlite::Result<Option<u64>> {
         let until = Instant::now() + MAKING_ROOM;
         let least = (self.bounds.transaction() + weight) as u64;
@@ -321,7 +326,7 @@ impl JournalWriter {
         }
     }
 
-    /// Applies one note. A note that panics is counted and skipped; the transaction continues.
+    /// Applies one note. A note that causes a panic is counted and skipped, and the transaction continues.
     fn write(&mut self, note: JournalNote, state: &mut WriterState) -> rusqlite::Result<()> {
         let (id, is_end) = (note.exchange(), matches!(note, JournalNote::End { .. }));
         let write = AssertUnwindSafe(|| self.archive.write(note));
@@ -338,25 +343,27 @@ impl JournalWriter {
 
     fn roll_back(&mut self) {
         if !self.archive.conn.is_autocommit() {
-            // A failing rollback means that no transaction was open.
+            // The rollback fails if no transaction was open, which is fine.
             let _ = self.archive.conn.execute_batch("ROLLBACK");
         }
         self.archive.rolled_back();
     }
 }
 
-/// Lowers this thread's priority. Not to the lowest, and not to the idle class: on a busy machine the queue would fill up and
-/// copies would be dropped.
+/// Lowers this thread's priority.
+///
+/// Not to the lowest one or to the idle class: on a busy machine the queue would overflow and copies would be
+/// dropped.
 fn run_in_background() {
     /// The nice value: a third of the weight of a thread with the default priority.
     #[cfg(target_os = "linux")]
     const NICE: i32 = 5;
-    // On Linux this affects the calling thread alone. If it is refused, the thread keeps its priority.
+    // On Linux this affects only the calling thread. If it is refused, the thread keeps its priority.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, NICE);
 }
 
-/// Drops all notes, for a journal that could not be opened.
+/// Drops all notes of a journal that could not be opened.
 pub(super) fn drop_all(notes: &Receiver<JournalNote>, load: &QueueLoad) {
     for note in notes {
         load.done(note.weight());
@@ -368,7 +375,7 @@ pub(super) fn drop_all(notes: &Receiver<JournalNote>, load: &QueueLoad) {
     }
 }
 
-/// The event that live viewers get for a note.
+/// Returns the event that live viewers get for a note.
 fn live_event(note: &JournalNote) -> Option<LiveEvent> {
     match note {
         JournalNote::Begin(begun) => Some(LiveEvent::Begun {

@@ -1,4 +1,4 @@
-//! Bodies are read back as they were, and each text is kept once.
+//! Bodies are read back unchanged, and each text is stored once.
 
 use pretty_assertions::assert_eq;
 
@@ -58,8 +58,9 @@ fn what_went_by_is_read_back_byte_for_byte() {
     assert_eq!(har["log"]["entries"].as_array().unwrap().len(), 2);
 }
 
-/// What a cut request shares with the received one is located there. It has the same rows as a request that was read,
-/// whatever is before the messages that are kept.
+/// A cut request that shares messages with the received one has the same rows as a parsed request.
+///
+/// This holds for any bytes before the kept messages.
 #[test]
 fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -81,7 +82,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let mut n = 0;
     for first in 1..spans.len() {
         let opens = received.slice(..spans[0].start);
-        // After a whole message, inside of one, and in front of one, where the comma is another's.
+        // After a complete message, inside of one, and before one, where the comma belongs to another.
         let inside = spans[first - 1].end - 2;
         let begun = received.slice(spans[first - 1].start..inside);
         let comma = Bytes::from_static(b",");
@@ -104,7 +105,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
                 comma.clone(),
                 received.slice(spans[first].start..tools),
             ],
-            // A message more after those that are kept.
+            // With one more message after the kept ones.
             vec![
                 opens.clone(),
                 head.clone(),
@@ -131,7 +132,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     assert_eq!(recorder.dropped(), 0);
 }
 
-/// Bodies begin alike and differ in what is before, between or after the messages.
+/// Bodies with equal beginnings differ before, between or after the messages.
 #[test]
 fn bodies_that_begin_alike_are_kept_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -140,7 +141,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
     let whole = bodies[2].clone();
     for at in [9, 2_100, 2_500, whole.len() / 2, whole.len() - 30] {
         let mut changed = whole.to_vec();
-        // A letter stays one wherever it is.
+        // A letter remains a letter, so the JSON stays valid.
         let at = (at..).find(|at| changed[*at].is_ascii_lowercase()).unwrap();
         changed[at] = if changed[at] == b'w' { b'v' } else { b'w' };
         bodies.push(changed.into());
@@ -171,7 +172,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
     let mut checked = Vec::new();
     for turn in 0..turns {
         let mut history = all[..=2 * turn].to_vec();
-        // As agents do: the last message carries the cache breakpoint, and loses it a turn later.
+        // Like agents do: the last message carries the cache breakpoint, and loses it a turn later.
         let last = &mut history[2 * turn];
         *last = json!({"role": "user", "content": [
             {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]});
@@ -193,7 +194,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
     let query = query(dir.path());
     let stored = query.totals().unwrap().bytes as usize;
     println!("{turns} turns: stored {stored} bytes, text {text}, every body by itself {naive}");
-    // Twice the turns, twice the space; the empty tables' own pages are counted once.
+    // Twice the turns take at most twice the space, with the pages of the empty tables counted once.
     assert!(
         stored < 2 * half + (64 << 10),
         "{half} bytes at half, {stored} in the end"

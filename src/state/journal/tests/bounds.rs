@@ -1,4 +1,4 @@
-//! What is dropped when there is no room, and a journal that is off or cannot be made.
+//! Copies dropped for lack of room, and a journal that is off or cannot be created.
 
 use pretty_assertions::assert_eq;
 

@@ -1,4 +1,4 @@
-//! Cut requests are read back as they were.
+//! Cut requests are read back unchanged.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn read(received: &Bytes) -> View {
     Anthropic.read(received, Operation::Generate).unwrap()
 }
 
-/// What goes upstream where the first `gone` messages are replaced by one, and a tool is offered.
+/// Returns the sent body after replacing the first `gone` messages by one and offering a tool.
 fn cut(received: &Bytes, view: &View, gone: usize) -> Vec<Bytes> {
     let head = r#"{"role":"user","content":"Go on."}"#;
     let from = view.turns[0].span.start;
@@ -29,7 +29,7 @@ fn cut(received: &Bytes, view: &View, gone: usize) -> Vec<Bytes> {
     splice(received, edits)
 }
 
-/// The cut of a conversation grows with it, and its messages are kept once.
+/// The cut moves with the growing conversation, and each message is stored once.
 #[test]
 fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -37,14 +37,14 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     let all = talk(40, 700);
     let mut sent = Vec::new();
     for (n, turns) in (30..80).step_by(2).chain([79, 41, 44]).enumerate() {
-        // As agents do: the last message carries the cache breakpoint, and loses it a turn later.
+        // Like agents do: the last message carries the cache breakpoint, and loses it a turn later.
         let mut messages = all[..turns].to_vec();
         let last = messages.last_mut().unwrap();
         last["content"] =
             json!([{"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]);
         let received = body(&messages);
         let view = read(&received);
-        // The last ones are cut elsewhere.
+        // The last requests are cut elsewhere.
         let rope = cut(&received, &view, if n < 25 { 12 } else { 28 });
         let id = id(n as u32);
         let recording = recorder.exchange(&id);
@@ -75,8 +75,9 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     assert_eq!(recorder.dropped(), 0);
 }
 
-/// A change inside a string of the envelope: where, how many letters go, and what comes. The letters differ from place to
-/// place, so that no two changes come to the same by chance.
+/// A change inside a string of the envelope: position, number of letters removed, and replacement.
+///
+/// The letters differ by position, so that no two changes have the same result by chance.
 #[derive(Debug, Clone, Copy)]
 struct EnvelopeEdit(usize, usize, &'static str);
 
@@ -96,7 +97,7 @@ fn change() -> impl Strategy<Value = EnvelopeEdit> {
         .prop_map(|(at, len, with)| EnvelopeEdit(at, len, with))
 }
 
-/// A request and how it is cut.
+/// A request, and how it is cut.
 #[derive(Debug, Clone)]
 struct Drawn {
     wire: WireId,
@@ -104,9 +105,9 @@ struct Drawn {
     messages: Vec<bool>,
     comma: &'static str,
     first: Index,
-    /// Whether the cut ends after a message, inside of one, or in front of one.
+    /// Whether the cut ends after a message, inside of one, or before one.
     ends: usize,
-    /// Whether the first message stays in front of the one that takes the others' place.
+    /// Whether the first message stays before the one that replaces the others.
     system_stays: bool,
     head: bool,
     changes: (EnvelopeEdit, EnvelopeEdit),
@@ -142,7 +143,8 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     )
 }
 
-/// Requests and cuts each of which differs from the first in little: what is taken for another is taken for one of these.
+/// Requests and cuts that differ little from the first one, so that a wrong match is a match with one of
+/// these.
 fn alike() -> impl Strategy<Value = Vec<(Drawn, bool)>> {
     let differs = prop::collection::vec(prop::bool::weighted(0.2), 9);
     let others = prop::collection::vec((drawn(), differs, prop::bool::weighted(0.1)), 1..40);
@@ -219,7 +221,7 @@ impl Drawn {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// For any bodies, cuts and orders, also if rows are deleted or a transaction fails in between.
+    /// For any bodies, cuts and orders, even if rows are deleted or a transaction fails in between.
     #[test]
     fn what_is_cut_is_read_back_byte_for_byte(all in alike()) {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The journal by itself: notes go in as the proxy makes them, and are read back.
+//! Tests of the journal in isolation: notes go in as the proxy creates them, and are read back.
 
 mod bodies;
 mod bounds;
@@ -89,7 +89,7 @@ fn leg_of(rope: &[Bytes], changes: &[SizeChange]) -> SentLeg {
     }
 }
 
-/// One exchange with one leg, noted as the proxy does it.
+/// Records one exchange with one leg, like the proxy does.
 fn note(
     recorder: &Recorder,
     n: u32,
@@ -118,7 +118,7 @@ fn note(
     id
 }
 
-/// An exchange that was relayed as it is, with an empty answer.
+/// Records a relayed exchange with an empty response.
 fn note_relayed(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let answer = Bytes::from_static(b"{}");
     note(recorder, n, received, from_ref(received), &[], &answer)
@@ -138,7 +138,7 @@ fn query(dir: &Path) -> JournalReader {
     JournalReader::open(dir).unwrap().unwrap()
 }
 
-/// A conversation whose turns each say something new, as long as `words` words.
+/// Returns a conversation in which each turn adds `words` new words.
 fn talk(turns: usize, words: usize) -> Vec<Value> {
     let text = |turn: usize| {
         let words = (0..words).map(|i| format!("w{:x}", (turn * 7919 + i * 104_729) % 50_021));
@@ -154,7 +154,7 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
         .collect()
 }
 
-/// Notes a request that the proxy has read.
+/// Records a request that the proxy has parsed.
 fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let id = id(n);
     recorder.exchange(&id).begin(|| begun(&id, "c", received));

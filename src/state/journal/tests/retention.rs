@@ -1,4 +1,4 @@
-//! What goes, what stays, and what is left of a process that was killed.
+//! What retention deletes and keeps, and the remains of a killed process.
 
 use pretty_assertions::assert_eq;
 
@@ -50,12 +50,12 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
     }
     let after = query.totals().unwrap();
     assert_eq!(chunks_and_nodes(&query), 0);
-    // What is left are the empty tables' own pages.
+    // Only the pages of the empty tables are left.
     assert!(
         after.bytes <= 64 << 10 && after.bytes < before.bytes,
         "{before:?} {after:?}"
     );
-    // What comes later finds no id of what is gone.
+    // Later exchanges do not find ids of deleted rows.
     let received = body(&all[..3]);
     let id = note_relayed(&recorder, 99, &received);
     let read = || {
@@ -88,7 +88,7 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
         max_bytes: 1,
         max_age_ms: u64::MAX,
     };
-    // One step drops eight; then what they alone had goes.
+    // One step drops eight exchanges. Later steps delete the rows that only they referred to.
     assert!(retention::step(&mut archive, one_byte, 0, false).unwrap());
     let enough = JournalBounds {
         max_bytes: u64::MAX,
@@ -104,7 +104,7 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     assert_eq!(query.body(&ids[0], BodySide::Received).unwrap(), None);
 }
 
-/// Bytes on the disk: the file, its log and the log's index.
+/// Returns the bytes on disk: the file, its log and the log's index.
 fn on_disk(dir: &Path) -> u64 {
     let size = |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |meta| meta.len());
     size(FILE) + size("journal.db-wal")
@@ -122,7 +122,7 @@ fn the_bound_holds_under_a_flood_log_included() {
     let recorder = start(&small, dir.path(), &[]).unwrap();
     let (mut most, mut bytes) = (0, 0_u64);
     for n in 0..4_200 {
-        // Words that are new, 2 KB of them.
+        // 2 KB of new words.
         let words = (0..250).map(|i| {
             format!(
                 "{:x}",
@@ -145,7 +145,7 @@ fn the_bound_holds_under_a_flood_log_included() {
         recorder.dropped()
     );
     assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
-    // The newest is there.
+    // The newest exchange is still stored.
     let query = query(dir.path());
     assert!(query.row(&id(4_199)).unwrap().is_some());
     assert!(query.totals().unwrap().exchanges > 100);
@@ -156,11 +156,11 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let (recorder, notes, load) = Recorder::new(1 << 30, 1 << 20, Redactor::default());
     let one = body(&[chat_message("user", "y")]);
-    // The queue is full of notes that are not taken, so the ends of the first exchanges are lost.
+    // The queue is full of notes that nobody takes, so the ends of the first exchanges are lost.
     let recording = recorder.exchange(&id(500));
     recording.begin(|| begun(&id(500), "c", &one));
     for n in 0..40 {
-        // The later half begins in another transaction.
+        // The second half begins in another transaction.
         for _ in 0..if n == 20 { 5_000 } else { 0 } {
             recording.counted(Usage::default(), StopReason::Done);
         }
@@ -201,7 +201,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     drop((recorder, recording));
     thread.join().unwrap();
-    // A later search for room among exchanges under way finds those after them.
+    // When retention looks for room later, it finds ended exchanges after open ones.
     let conn = schema::open(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
     archive.begin_writing().unwrap();
@@ -223,7 +223,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     );
 }
 
-/// Words that are new, and that hardly pack: about `bytes` of them.
+/// Returns about `bytes` bytes of new words that hardly compress.
 fn noise(n: u32, bytes: usize) -> Bytes {
     let words = (0..bytes as u64 / 17).map(|i| {
         let n = (u64::from(n) << 32 | i) + 1;
@@ -248,7 +248,8 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
         ..settings()
     };
     let recorder = start(&small, dir.path(), &[]).unwrap();
-    // Large ones, then smaller ones, until not even a small one finds room. None of them ends meanwhile.
+    // First large bodies, then smaller ones, until not even a small one fits. None of the exchanges ends
+    // meanwhile.
     let mut under_way = 0;
     for bytes in [200_000, 50_000, 1_500] {
         let before = recorder.dropped();
@@ -275,7 +276,7 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
     let query = query(dir.path());
     let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
     assert!(!row.open && !row.partial, "{row:?}");
-    // None of those that ended without room stays under way.
+    // No exchange that ended without room stays open.
     for n in 0..under_way {
         assert!(query.row(&id(n)).unwrap().is_none_or(|row| !row.open), "{n}");
     }
@@ -316,7 +317,7 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
     archive.begin_writing().unwrap();
     archive.write(begin(1)).unwrap();
     archive.settle().unwrap();
-    // The first one's end and the second one's beginning are lost.
+    // The end of the first exchange and the beginning of the second one are lost.
     archive.begin_writing().unwrap();
     archive.write(end(1)).unwrap();
     archive.write(begin(2)).unwrap();
@@ -348,7 +349,7 @@ fn ends_that_cannot_be_written_are_bounded() {
     assert_eq!(archive.unended.len(), MOST_LOST_ENDS);
 }
 
-/// A body whose memory panics when the journal gives it back.
+/// A body whose memory panics when the journal releases it.
 struct Odd(Bytes);
 
 impl AsRef<[u8]> for Odd {
@@ -399,7 +400,7 @@ fn what_a_killed_process_left_is_read_and_marked() {
         assert!(recorder.flush(TIMEOUT));
         assert!(query(dir.path()).row(&id(1)).unwrap().unwrap().open);
     }
-    // Another process, later.
+    // Later, in another process.
     let recorder = started(dir.path());
     assert!(recorder.flush(TIMEOUT));
     let row = query(dir.path()).row(&id(1)).unwrap().unwrap();

@@ -1,10 +1,10 @@
-//! Titles, and the search.
+//! Titles and the search.
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Claude Code first asks for a title, with a text of its own making and no tools.
+/// Claude Code first requests a title, with generated text and no tools.
 #[test]
 fn a_title_is_of_the_first_request_with_tools() {
     let dir = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn a_title_is_of_the_first_request_with_tools() {
     assert_eq!(titles(), "Mend the roof.");
 }
 
-/// A command that baton answered is in neither figure: what was received, and what of it was not sent.
+/// A command that baton answered counts neither as received nor as not sent.
 #[test]
 fn what_was_not_sent_on_counts_nowhere() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! No credential is in the file.
+//! The file never contains a credential.
 
 use pretty_assertions::assert_eq;
 
@@ -111,7 +111,7 @@ fn no_secret_is_in_the_file_in_any_form() {
     serde_json::from_slice::<Value>(&query.body(&id, BodySide::Received).unwrap().unwrap()).unwrap();
 }
 
-/// A model streams a credential in pieces; Ollama frames them as lines, Gemini as an array unless asked otherwise.
+/// A model streams a credential in pieces. Ollama frames them as lines, Gemini as an array by default.
 #[test]
 fn no_streamed_secret_is_in_the_file_whatever_the_framing() {
     let dir = tempfile::tempdir().unwrap();
