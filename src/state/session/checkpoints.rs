@@ -1,10 +1,10 @@
-//! Records up to which call of a transcript the hidden pairs next to its calls are known.
+//! Checkpoints: calls of a transcript before which all hidden pairs are cached.
 //!
-//! A cache of what the store returned: every entry follows only from a transcript and the store. So no change of the
-//! conversation's record, or of another conversation with the same key, invalidates an entry. A transcript that holds
-//! the call of a checkpoint holds all calls before it, too, so only the calls after it have to be looked up. A call is
-//! recognised by its name where that was drawn at random or is signed. Otherwise branches may have equal calls, and
-//! everything before the call must be the same, byte for byte.
+//! A cache of store results. Every entry follows from a transcript and the store, so changes to the
+//! conversation's record, or to another conversation with the same key, never invalidate an entry. A
+//! transcript that contains the call of a checkpoint contains all calls before it as well, so only later
+//! calls need a lookup. A call is identified by its name if that is random or signed. Otherwise branches may
+//! have equal calls, and everything before the call must be byte-identical.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,44 +14,46 @@ use crate::keyed_hash::hash;
 use baton_core::record::{HandoffId, HiddenPair, sibling_key};
 use baton_core::wire::unique_part;
 
-/// Checkpoints kept for one key; the least recently used goes first. Branches, and conversations that share the
-/// key, have one each.
+/// Maximum number of checkpoints per key. The least recently used is evicted first.
+///
+/// Each branch has one, and so does each conversation that shares the key.
 const KEPT: usize = 16;
 
 /// The checkpoints of one key, least recently used first.
 #[derive(Default)]
 pub(super) struct Checkpoints {
     all: Vec<Arc<Checkpoint>>,
-    /// Counts the pairs that were written: what was looked up before one of them may lack it.
+    /// Number of pair writes. A lookup made before the latest write may lack a pair.
     written: u64,
 }
 
-/// All pairs next to the calls between `cut` and `call`, `call` included.
+/// All pairs next to the calls after `cut`, up to and including `call`.
 struct Checkpoint {
     cut: Option<HandoffId>,
     call: CallMarker,
     pairs: Vec<Arc<HiddenPair>>,
-    /// When the oldest of them was read from the store.
+    /// When the oldest of the pairs was read from the store.
     read_ms: u64,
 }
 
-/// A call, by a name that no call of another branch has.
+/// A call, identified by a name that no call of another branch has.
 #[derive(Clone, PartialEq, Eq)]
 struct CallMarker {
     name: String,
-    /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
+    /// Turn of the call, and a hash of the transcript up to its end. `None` if the name identifies the call
+    /// by itself.
     position: Option<(usize, u128)>,
 }
 
-/// A transcript's calls after its cut.
+/// The calls of a transcript after its cut.
 pub struct CallsAfterCut<'a, Calls> {
-    /// Their names from the newest one back, each with its turn.
+    /// Names of the calls, newest first, each with its turn.
     pub newest_first: Calls,
-    /// The transcript's bytes from the cut to the end of a turn.
+    /// Returns the bytes of the transcript from the cut to the end of a turn.
     pub up_to: &'a dyn Fn(usize) -> &'a [u8],
 }
 
-/// The calls of a transcript that are after every checkpoint: to be looked up in the store.
+/// The calls of a transcript after every checkpoint, which need a lookup in the store.
 pub struct NewCalls {
     cut: Option<HandoffId>,
     newest: Option<CallMarker>,
@@ -62,27 +64,30 @@ pub struct NewCalls {
 }
 
 impl NewCalls {
-    /// The names of the calls, each once.
+    /// Returns the distinct names of the calls.
     pub fn calls(&self) -> &[String] {
         &self.calls
     }
 
-    /// The pairs next to the transcript's other calls.
+    /// Returns the pairs next to the transcript's earlier calls.
     pub fn known(&self) -> &[Arc<HiddenPair>] {
         self.base.as_ref().map_or(&[], |base| &base.pairs)
     }
 }
 
 impl Checkpoints {
-    /// Those that a transcript with this cut may contain. One that was read long ago is skipped: reading pairs marks
-    /// them as used, and a fork's would be swept otherwise.
+    /// Returns the checkpoints that a transcript with this cut may contain.
+    ///
+    /// Old checkpoints are skipped, so that their pairs are read again. Reading marks pairs as used, and a
+    /// fork's pairs would otherwise be swept.
     fn of(&self, cut: Option<HandoffId>, now_ms: u64) -> Vec<Arc<Checkpoint>> {
         let fresh = |c: &Checkpoint| now_ms.saturating_sub(c.read_ms) <= TOUCH_AFTER_MS;
         let wanted = self.all.iter().filter(|c| c.cut == cut && fresh(c));
         wanted.cloned().collect()
     }
 
-    /// Walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
+    /// Returns a function that walks a transcript's calls from the newest back to a checkpoint. It holds no
+    /// lock while walking.
     pub(super) fn walk<'a, Calls: Iterator<Item = (usize, String)>>(
         &self,
         cut: Option<HandoffId>,
@@ -90,7 +95,8 @@ impl Checkpoints {
     ) -> impl FnOnce(CallsAfterCut<'a, Calls>) -> NewCalls + use<'a, Calls> {
         let (checkpoints, written) = (self.of(cut, now_ms), self.written);
         move |transcript| {
-            // Each checkpoint has one turn, so that as few are hashed as there are checkpoints.
+            // The last hash is kept: a checkpoint asks only for its own turn, so at most one turn per
+            // checkpoint is hashed.
             let hashed: Cell<Option<(usize, u128)>> = Cell::default();
             let up_to = |turn: usize| {
                 let known = hashed.get().filter(|(of, _)| *of == turn);
@@ -130,7 +136,7 @@ impl Checkpoints {
                 }
                 unknown.calls.push(sibling_key(&name).to_owned());
             }
-            // An id comes with its call, and again with its result.
+            // An id occurs in the call and again in its result.
             unknown.calls.sort_unstable();
             unknown.calls.dedup();
             unknown
@@ -142,9 +148,12 @@ impl Checkpoints {
         unknown.written == self.written
     }
 
-    /// Sets a checkpoint at the newest of the calls; `found` are all pairs that the store has next to the unknown ones.
-    /// The checkpoint that the walk ended at moves there.
+    /// Sets a checkpoint at the newest of the calls. `found` are all pairs that the store has next to the new
+    /// calls.
+    ///
+    /// The checkpoint where the walk ended moves there.
     pub(super) fn set(&mut self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
+        // A pair written meanwhile may be missing in `found`, and the checkpoint would hide it for good.
         let is_current = self.is_current(&unknown);
         let Some(call) = unknown.newest.filter(|_| is_current) else {
             return;
@@ -168,7 +177,8 @@ impl Checkpoints {
         }));
     }
 
-    /// Pairs were written next to calls that may have been looked up before.
+    /// Discards all checkpoints, because pairs were written next to calls that may have been looked up
+    /// before.
     pub(super) fn clear(&mut self) {
         self.written += 1;
         self.all.clear();

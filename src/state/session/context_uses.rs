@@ -1,4 +1,5 @@
-//! The context use of a key's threads. Only in memory: after a restart the next answer reports it again.
+//! The context use of a key's branches. Kept only in memory: after a restart the next response reports it
+//! again.
 
 use crate::keyed_hash;
 use baton_core::nudge::ContextUse;
@@ -8,27 +9,31 @@ use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::View;
 use tokio::sync::oneshot;
 
-/// Turns at a transcript's end by which its thread is found again.
+/// Number of turns at a transcript's end that identify its branch.
 const TAIL: usize = 4;
 
-/// Threads kept for one key; the least recently used goes first. Branches, and conversations that share the key, have one each.
+/// Maximum number of branches per key. The least recently used is evicted first.
+///
+/// Each branch has an entry, and so does each conversation that shares the key.
 const KEPT: usize = 16;
 
-/// A thread of a key. It means nothing under another key.
+/// Id of a branch. Valid only under its own key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadId(u64);
 
-/// The part of a request's transcript that identifies its thread.
+/// The part of a request's transcript that identifies its branch.
 pub(super) struct ThreadTurns<'a> {
-    /// How many elements it has.
+    /// Number of elements.
     pub(super) turns: usize,
-    /// The digest of the last few of them up to this one: a single one may be like another thread's ("Go on.").
+    /// Returns the digest of the last few elements up to this one.
+    ///
+    /// A single element may equal one of another branch ("Go on.").
     pub(super) digest: &'a dyn Fn(usize) -> u128,
-    /// Whether the agent named its session: the key is that of no other conversation.
+    /// Whether the agent named its session, so that no other conversation shares the key.
     pub(super) named: bool,
 }
 
-/// The threads of one key, least recently used first.
+/// The branches of one key, least recently used first.
 #[derive(Default)]
 pub(super) struct ContextUses {
     all: Vec<KnownThread>,
@@ -37,16 +42,16 @@ pub(super) struct ContextUses {
 
 struct KnownThread {
     id: ThreadId,
-    /// Elements of the newest request, and the digest of its last ones.
+    /// Number of elements in the newest request, and the digest of the last ones.
     turns: usize,
     last: u128,
     context: ContextUse,
     costs: ThreadCosts,
-    /// Dropped with the thread's next request: nothing waits for a pause any more.
+    /// Dropped by the branch's next request, which ends the wait for a pause.
     pause: Option<oneshot::Sender<()>>,
 }
 
-/// Digest of the transcript's last turns up to this one.
+/// Returns the digest of a transcript's last turns up to this one.
 pub(super) fn tail_digest(view: &View, last: usize) -> u128 {
     let turns = &view.turns[(last + 1).saturating_sub(TAIL)..=last];
     let mut digests = [0; TAIL * size_of::<u128>()];
@@ -58,8 +63,10 @@ pub(super) fn tail_digest(view: &View, last: usize) -> u128 {
 }
 
 impl ContextUses {
-    /// The thread of a request that has come, cut at `cut`; and whether it continues the thread's newest request,
-    /// and does not repeat it. `notified`: the transcript has a nudge after the cut.
+    /// Finds the branch of an incoming request that is cut at `cut`.
+    ///
+    /// The flag is true if the request extends the branch's newest request instead of repeating it.
+    /// `notified` tells whether the transcript has a nudge after the cut.
     pub(super) fn exchange(
         &mut self,
         request: &ThreadTurns<'_>,
@@ -77,7 +84,8 @@ impl ContextUses {
             return (known.id, false);
         }
         let found = self.all.iter().rposition(|known| goes_on(&known));
-        // An agent may change what it has sent, and still continue.
+        // An agent may edit earlier messages and still continue the branch. Only a named session excludes
+        // other conversations.
         let found = found.or_else(|| {
             let longest = self
                 .all
@@ -105,7 +113,7 @@ impl ContextUses {
         known.pause = None;
         (known.turns, known.last) = (request.turns, digest);
         if known.context.cut != cut {
-            // The history is another one: after a handoff, an undo, or a rewind to before it.
+            // The history differs: after a handoff, after an undo, or after a rewind to before it.
             known.costs.ledger.handed_over();
         }
         known.context.exchange(cut, notified);
@@ -117,13 +125,13 @@ impl ContextUses {
         (id, true)
     }
 
-    /// The context and the costs of a thread that is still known.
+    /// Returns the context and the costs of a branch that is still in memory.
     pub(super) fn of(&mut self, thread: ThreadId) -> Option<(&mut ContextUse, &mut ThreadCosts)> {
         let known = self.all.iter_mut().find(|known| known.id == thread)?;
         Some((&mut known.context, &mut known.costs))
     }
 
-    /// Has something wait until the thread's next request.
+    /// Registers a sender that is dropped on the branch's next request.
     pub(super) fn set_pause(&mut self, thread: ThreadId, until_next: oneshot::Sender<()>) {
         if let Some(known) = self.all.iter_mut().find(|known| known.id == thread) {
             known.pause = Some(until_next);
@@ -137,7 +145,7 @@ mod tests {
     use baton_core::nudge::ModelThresholds;
     use baton_core::wire::Usage;
 
-    /// Requests as lists of words; the digest is that of the last two.
+    /// Requests as lists of words. The digest covers the last two.
     fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
         let request = ThreadTurns {
             turns: words.len(),
@@ -162,7 +170,7 @@ mod tests {
         let (one, new) = exchange(&mut all, &[1], false);
         assert!(new);
         measured(&mut all, one, 10);
-        // Another conversation that opens alike is one with the first until they part.
+        // Another conversation with the same opening is the same branch until the two diverge.
         assert_eq!(exchange(&mut all, &[1], false), (one, false));
         assert_eq!(exchange(&mut all, &[1, 2, 3], false), (one, true));
         measured(&mut all, one, 30);
@@ -172,10 +180,10 @@ mod tests {
         assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8], false), (other, true));
         assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4], false), (one, true));
         assert_eq!(all.of(one).unwrap().0.tokens, Some(30));
-        // The same words of the user's are not the same request.
+        // Equal words from the user do not make the requests equal.
         assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8, 9, 0], false), (other, true));
         assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4, 5, 0], false), (one, true));
-        // From an earlier point: nothing is known of that branch.
+        // From an earlier point: that branch is new.
         let (branch, _) = exchange(&mut all, &[1, 2, 9], false);
         assert!(branch != one && all.of(branch).unwrap().0.tokens.is_none());
     }

@@ -1,16 +1,18 @@
-//! Which conversation a request belongs to.
+//! Determines the conversation that a request belongs to.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use sha2::{Digest, Sha256};
 
 use baton_core::record::WireId;
 
-/// Headers by which agents name their session. The first row of which a request has a header is taken, with
-/// all headers of that row. Subagents share their parent's session id and differ in the second header alone.
+/// Headers that name an agent's session.
+///
+/// The first row with a header in the request is used, with all headers of that row. Subagents share their
+/// parent's session id and differ only in the second header.
 const HEADERS: &[&[&str]] = &[
-    // Claude Code; the second from its subagents.
+    // Claude Code. Its subagents send the second header.
     &["x-claude-code-session-id", "x-claude-code-agent-id"],
-    // Codex: both on every request; OpenCode sends the first on the Responses wire.
+    // Codex sends both on every request. OpenCode sends the first on the Responses wire.
     &["session-id", "thread-id"],
     // OpenCode.
     &["x-session-id"],
@@ -20,19 +22,21 @@ const HEADERS: &[&[&str]] = &[
     &["session_id"],
 ];
 
-/// Hexadecimal digits of a key: 128 bits, so that two conversations never meet by chance.
+/// Number of hexadecimal digits of a key: 128 bits, so that two conversations never collide by chance.
 const KEY_DIGITS: usize = 32;
 
 /// The key of a conversation in the store.
 pub struct ConversationKey {
     pub key: String,
-    /// Whether the agent named its session: an opening may be another conversation's, too.
+    /// Whether the agent named its session. An opening may be shared with another conversation.
     pub named: bool,
 }
 
-/// The key of the conversation in the store: the agent's own session headers, else `body_session`
-/// (`prompt_cache_key`, a session in `metadata`), else what `opening` says, which is called only then.
-/// Keys of different principals, wires or sources never agree.
+/// Returns the key of the conversation in the store.
+///
+/// The agent's session headers come first, then `body_session` (`prompt_cache_key`, a session in `metadata`),
+/// then `opening`, which is called only in that case. Keys of different principals, wires or sources never
+/// agree.
 pub fn conversation_key(
     principal: &str,
     wire: WireId,
@@ -42,7 +46,7 @@ pub fn conversation_key(
 ) -> ConversationKey {
     let mut hash = Sha256::new();
     let mut add = |part: &str| {
-        // With its length in front, no part can pass for two.
+        // The length comes first, so that no two lists of parts concatenate to the same bytes.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     };
@@ -70,7 +74,7 @@ pub fn conversation_key(
     ConversationKey { key, named }
 }
 
-/// The headers of the first row of which the request has any.
+/// Returns the headers of the first row that has any in the request.
 fn named(header: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
     let value = |name: &&'static str| {
         let text = header(name)?;
@@ -108,7 +112,7 @@ mod tests {
             made,
             claude(&[("x-claude-code-session-id", " s "), ("x-session-id", "t")])
         );
-        // Part of what stores hold: must not change with a version.
+        // Stores contain this value, so it must not change between versions.
         assert_eq!(made, "b8f29602cf234c26a4b21cc334ff7a9b");
     }
 

@@ -20,45 +20,47 @@ use baton_core::record::{
 use baton_core::wire::View;
 use tokio::sync::oneshot;
 
-/// A conversation in use. The record here is never older than the store's; where several processes share the store,
-/// that is checked when a request opens the conversation.
+/// A conversation in use. Its record is never older than the store's.
+///
+/// If several processes share the store, that is checked when a request opens the conversation.
 pub struct LiveConversation {
-    /// Its key and its owner, which never change: read without the lock.
+    /// Key and owner. Both never change and are read without the lock.
     key: String,
     principal: String,
     state: Mutex<LiveState>,
     contexts: Mutex<ContextUses>,
-    /// The text for the model after a handoff that a user resumed, with its first request there.
+    /// Message for the model after a handoff that a user resumed, sent with the first request after it.
     notice: Mutex<Option<(HandoffId, String)>>,
-    /// Locked while writing to the store, so that records arrive there in the order they were made.
+    /// Held while writing to the store, so that records arrive in the order of the changes.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
-    /// How many messages it has since the last handoff, as far as this process knows.
+    /// Number of messages since the last handoff, as far as this process knows.
     pub spoken: ViewLength,
 }
 
 pub(super) struct LiveState {
-    /// As stored, with the changes that are not written yet.
+    /// The stored record, with the changes that are not written yet.
     pub(super) record: Conversation,
-    /// Changes that may wait: made in `record`, not in the store.
+    /// Changes that may wait. They are applied to `record` but not written to the store.
     pub(super) unwritten: Vec<RecordChange>,
-    /// The pairs since the last cut.
+    /// Hidden pairs since the last cut.
     pub(super) pairs: RecordList<HiddenPair>,
-    /// The cut points of the handoffs whose answer the agent may have left out.
+    /// Cut points of handoffs whose response the agent may have omitted.
     pub(super) left_out: RecordList<CutPoint>,
-    /// The texts of ours after its turns.
+    /// Insertions after the conversation's turns.
     pub(super) insertions: RecordList<Insertion>,
-    /// Insertions that were already reported as lost.
+    /// Insertions already reported as lost.
     reported_lost: Vec<Uuid>,
-    /// Whether the store was queried for those of a conversation that this one may be the copy of.
+    /// Whether the store was queried for insertions of a conversation that this one may be forked from.
     copy_checked: bool,
-    /// A background write is on its way and will take the changes that there then are.
+    /// Whether a background write is scheduled. It will take the changes pending when it runs.
     pub(super) saving: bool,
     repeats: Repeats,
     checkpoints: Checkpoints,
 }
 
-/// Records that a durable write has listed: made here, or in a conversation of which this one is a copy.
+/// Records that a durable write has listed, created in this conversation or in the one that it was forked
+/// from.
 pub(super) enum NewRecords {
     None,
     Pairs(Vec<Arc<HiddenPair>>),
@@ -70,7 +72,7 @@ impl LiveState {
     /// Makes a change that may be written later.
     pub(super) fn change_in_background(&mut self, change: RecordChange) {
         change.apply(&mut self.record);
-        // Only where the newest transcript is matters, and the writer that it takes over from.
+        // Consecutive moves combine to one: only their start and their end matter for a concurrent writer.
         let change = match (self.unwritten.last(), change) {
             (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, .. }) => {
                 let from = *from;
@@ -82,7 +84,7 @@ impl LiveState {
         self.unwritten.push(change);
     }
 
-    /// Takes a newer record than the one known; what was read for that one is read again.
+    /// Replaces the record by a newer one. Records read for the old one are read again.
     fn take_over(&mut self, record: Conversation) {
         self.pairs = RecordList::from_ids(&record.pairs);
         self.left_out = RecordList::from_ids(&record.left_out);
@@ -91,7 +93,7 @@ impl LiveState {
         self.set(record);
     }
 
-    /// The agent has the answers that show these handoffs.
+    /// Notes that the agent has the responses that show these handoffs.
     pub(super) fn note_shown(&mut self, handoffs: &[HandoffId]) {
         let listed = |id: &HandoffId| handoffs.contains(id);
         let noted = self.record.repeats.iter().any(|note| listed(&note.handoff));
@@ -101,14 +103,14 @@ impl LiveState {
         }
     }
 
-    /// Records that the record lists no more are not examined again.
+    /// Drops cached records that the record no longer lists.
     pub(super) fn drop_unlisted(&mut self) {
         self.pairs.keep(&self.record.pairs);
         self.left_out.keep(&self.record.left_out);
         self.insertions.keep(&self.record.insertions);
     }
 
-    /// The record as stored, with the changes that wait.
+    /// Sets the stored record and reapplies the pending changes.
     fn set(&mut self, record: Conversation) {
         self.record = record;
         for change in &self.unwritten {
@@ -142,46 +144,49 @@ impl LiveConversation {
         }
     }
 
-    /// Its key in the store.
+    /// Returns the key in the store.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whose it is.
+    /// Returns the principal that owns the conversation.
     pub fn principal(&self) -> &str {
         &self.principal
     }
 
-    /// The current record.
+    /// Returns a copy of the current record.
     pub fn record(&self) -> Conversation {
         self.state().record.clone()
     }
 
-    /// Whether its requests carry the tool; `None` while undecided.
+    /// Whether the conversation's requests include the tool. `None` while undecided.
     pub fn tooled(&self) -> Option<bool> {
         self.state().record.tooled
     }
 
-    /// The handoff of the newest pinned request.
+    /// Returns the handoff at which the newest request was cut.
     pub fn active(&self) -> Option<HandoffId> {
         self.state().record.active
     }
 
-    /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
-    /// over, the same request again continues directly after it.
+    /// Notes that `answer`, the response to a request with this body, shows the sentinel of `handoff`.
+    ///
+    /// Until the end of the response was delivered, an identical request continues directly after the
+    /// handoff.
     pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &LiveAnswer, now_ms: u64) {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
 
-    /// Whether there is such a note at all, of this process or of another one.
+    /// Whether there is any such note, of this process or of another one.
     pub fn may_repeat(&self) -> bool {
         let state = self.state();
         !state.repeats.is_empty() || !state.record.repeats.is_empty()
     }
 
-    /// The handoff after which a request continues, if it is a repetition; `answer` will be the answer to it, and is
-    /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
-    /// before they try again.
+    /// Returns the handoff after which a request continues, if it repeats an interrupted one.
+    ///
+    /// `answer` will be the response to it, and gets a note at once. A different request leaves the notes as
+    /// they are: agents count tokens and ask for titles before they retry.
     pub fn take_repeat(&self, body_hash: u64, answer: &LiveAnswer, now_ms: u64) -> Option<HandoffId> {
         let mut state = self.state();
         if let Some(handoff) = state.repeats.take(body_hash, answer, now_ms) {
@@ -194,14 +199,15 @@ impl LiveConversation {
         Some(handoff)
     }
 
-    /// The end of `answer` was delivered.
+    /// Forgets a response whose end was delivered.
     pub fn forget_repeat(&self, answer: &LiveAnswer) {
         self.state().repeats.forget(answer);
     }
 
-    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are unknown.
-    /// What the store has next to those is given to [`record_lookup`](Self::record_lookup), so that the next request of
-    /// the transcript asks for what is new in it.
+    /// Walks the calls of a transcript cut at `cut`, newest first, until it reaches calls with cached pairs.
+    ///
+    /// Pass the store's results to [`record_lookup`](Self::record_lookup). The transcript's next request then
+    /// looks up only its new calls.
     pub fn unknown_calls<'a>(
         &self,
         cut: Option<HandoffId>,
@@ -212,18 +218,20 @@ impl LiveConversation {
         walk(transcript)
     }
 
-    /// Whether no pair was written next to older calls since the transcript's were walked.
+    /// Whether no pair was written next to older calls since the transcript was walked.
     pub fn is_current(&self, unknown: &NewCalls) -> bool {
         self.state().checkpoints.is_current(unknown)
     }
 
-    /// Notes that `found` is all that the store has next to these calls.
+    /// Records that `found` is everything the store has next to these calls.
     pub fn record_lookup(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
     }
 
-    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `notified`: its
-    /// transcript has a nudge after the cut.
+    /// Finds the branch of an incoming request that is cut at `cut`.
+    ///
+    /// The flag is true if the request extends the branch instead of repeating its newest request. `notified`
+    /// tells whether the transcript has a nudge after the cut.
     pub fn context_exchange(
         &self,
         view: &View,
@@ -239,47 +247,47 @@ impl LiveConversation {
         locked(&self.contexts).exchange(&request, cut, notified)
     }
 
-    /// How full a thread's context is; `None` where that is forgotten.
+    /// Accesses the context use of a branch. Returns `None` if the branch was evicted.
     pub fn context<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
         locked(&self.contexts)
             .of(thread)
             .map(|(context, _)| with(context))
     }
 
-    /// What a thread has cost; `None` where that is forgotten.
+    /// Accesses the costs of a branch. Returns `None` if the branch was evicted.
     pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
         locked(&self.contexts).of(thread).map(|(_, costs)| with(costs))
     }
 
-    /// Has something wait until a thread's next request.
+    /// Registers a sender that is dropped on the branch's next request.
     pub fn set_pause(&self, thread: ThreadId, until_next: oneshot::Sender<()>) {
         locked(&self.contexts).set_pause(thread, until_next);
     }
 
-    /// The draft that was written ahead of a handoff, in requests that are cut at `cut`.
+    /// Returns the draft written ahead of a handoff, for requests cut at `cut`.
     pub fn ready_draft(&self, cut: Option<HandoffId>) -> Option<Box<ReadyDraft>> {
         let state = self.state();
         let draft = state.record.ready_draft.as_ref();
         draft.filter(|draft| draft.cut == cut).cloned()
     }
 
-    /// The texts that a user pinned.
+    /// Returns the text that the user pinned.
     pub fn pins(&self) -> Vec<String> {
         self.state().record.pins.clone()
     }
 
-    /// What no handoff carries as a rule: the texts that a user pinned, and the rules that a user dropped.
+    /// Returns the statements that no handoff carries as rules: pinned text, and rules that the user dropped.
     pub fn no_rules(&self) -> Vec<String> {
         let state = self.state();
         [&state.record.pins[..], &state.record.dropped_rules].concat()
     }
 
-    /// The topic of its handoffs, for a request that declares this one.
+    /// Returns the topic of the conversation's handoffs, for a request that declares this one.
     pub fn topic(&self, declared: Option<&str>) -> Option<String> {
         self.state().record.topic(declared).map(str::to_owned)
     }
 
-    /// What plans of its requests depend on, without what its record lists.
+    /// Returns the inputs of request planning, without the listed records.
     pub fn known(&self) -> KnownConversation {
         let state = self.state();
         KnownConversation {
@@ -293,12 +301,14 @@ impl LiveConversation {
         }
     }
 
-    /// The store was queried for the insertions of a conversation that this one may be the copy of.
+    /// Notes that the store was queried for insertions of a conversation that this one may be forked from.
     pub fn copy_checked(&self) {
         self.state().copy_checked = true;
     }
 
-    /// How many of the insertions that found no place had one in the request before, or were never reported as lost.
+    /// Counts the insertions that have newly lost their anchor.
+    ///
+    /// These had one in the previous request, or were never reported as lost.
     pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
         let mut state = self.state();
         let new = lost.iter().filter(|id| !state.reported_lost.contains(id)).count();
@@ -306,17 +316,17 @@ impl LiveConversation {
         new
     }
 
-    /// Keeps a text for the model's first request after this handoff. It does not outlive the process.
+    /// Keeps a message for the model's first request after this handoff. It does not outlive the process.
     pub fn set_notice(&self, handoff: HandoffId, text: String) {
         *locked(&self.notice) = Some((handoff, text));
     }
 
-    /// Whether there is such a text, of whatever handoff.
+    /// Whether there is such a message, for any handoff.
     pub fn has_notice(&self) -> bool {
         locked(&self.notice).is_some()
     }
 
-    /// The text that was kept for this handoff, once.
+    /// Takes the message kept for this handoff.
     pub fn take_notice(&self, handoff: HandoffId) -> Option<String> {
         let mut notice = locked(&self.notice);
         notice.take_if(|(kept, _)| *kept == handoff).map(|(_, text)| text)
@@ -326,7 +336,7 @@ impl LiveConversation {
         locked(&self.state)
     }
 
-    /// The changes of a write to the store: the pending ones and `change`.
+    /// Builds a write to the store from the pending changes and `change`.
     pub(super) fn update(&self, change: impl IntoIterator<Item = RecordChange>, now_ms: u64) -> Update {
         let mut state = self.state();
         let mut changes = std::mem::take(&mut state.unwritten);
@@ -339,7 +349,7 @@ impl LiveConversation {
         }
     }
 
-    /// The write failed: the first `waiting` changes wait on.
+    /// Restores the first `waiting` changes of a failed write as pending.
     pub(super) fn restore_unwritten(&self, mut update: Update, waiting: usize) {
         update.changes.truncate(waiting);
         let mut state = self.state();
@@ -349,11 +359,11 @@ impl LiveConversation {
         state.unwritten = update.changes;
     }
 
-    /// Takes the record that the store has written, and what is known with it.
+    /// Takes over the record that the store has written, and the records written with it.
     pub(super) fn settle(&self, written: UpdateOutcome, new: NewRecords, now_ms: u64) {
         let mut state = self.state();
         if written.overtaken || state.record.version > written.record.version {
-            // Another process wrote before this one, or has been read since.
+            // Another process wrote before this one, or its record was read since.
             let newest = match state.record.version > written.record.version {
                 true => state.record.clone(),
                 false => written.record,
@@ -367,6 +377,7 @@ impl LiveConversation {
             NewRecords::LeftOut(new) => state.left_out.add(new, now_ms),
             NewRecords::Insertions(new) => state.insertions.add(new, now_ms),
             NewRecords::Pairs(new) => {
+                // A pair next to a call may be one that an earlier lookup missed.
                 if new.iter().any(|pair| pair.place != InsertionPoint::Aside) {
                     state.checkpoints.clear();
                 }
@@ -376,13 +387,15 @@ impl LiveConversation {
         state.drop_unlisted();
     }
 
-    /// The version of the record that is known.
+    /// Returns the version of the record in memory.
     pub fn version(&self) -> u64 {
         self.state().record.version
     }
 
-    /// Takes what the store has, where another process has written it. `known`: the version that was known when the
-    /// store was called; what was written here since then is newer than its answer.
+    /// Takes over the stored record if another process has written it.
+    ///
+    /// `known` is the version in memory when the store was called. Changes made here since then are newer
+    /// than the result.
     pub(super) fn refresh(&self, stored: Option<Conversation>, known: u64) {
         let Some(stored) = stored else { return };
         let mut state = self.state();

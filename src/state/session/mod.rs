@@ -1,7 +1,8 @@
-//! Live conversations: a map in front of the store, so that a hit needs no query.
+//! Live conversations: a map before the store, so that a hit needs no query.
 //!
-//! Knows records and the store; knows nothing of requests but their key and what their plans lack and write. What must survive a crash is in the store
-//! before a call here returns; what can be derived from the transcript is written in the background.
+//! Knows records and the store. Of a request it knows only the key, and the records that its plan lacks and
+//! writes. State that must survive a crash is in the store before a call here returns. State that the
+//! transcript implies is written in the background.
 
 mod checkpoints;
 mod context_uses;
@@ -41,36 +42,38 @@ use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, RecordChange, RepeatedAnswer,
 };
 
-/// Bytes of handoffs kept in memory where no limit is given: room for a few of the longest (1 MiB of prompt, and as much of head).
+/// Bytes of handoffs kept in memory without a configured limit.
+///
+/// Room for a few of the longest ones, with 1 MiB of prompt and as much of head.
 const HANDOFF_BYTES: u64 = 8 << 20;
 
-/// Bytes of a conversation in memory, about.
+/// Approximate bytes of a conversation in memory.
 const CONVERSATION_BYTES: usize = 1 << 10;
 
-/// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
+/// Fraction of the map to evict when it is full, so that the search for the oldest entries is rare.
 const EVICT_SHARE: usize = 8;
 
-/// A write of a conversation alone.
+/// A write of only the conversation.
 const NO_RECORDS: (&str, Vec<StoredRecord>) = ("write a conversation", Vec::new());
 
-/// A handoff that fires in an answer.
+/// A handoff that fires in a response.
 pub struct FiredHandoff<'a> {
     pub handoff: &'a Handoff,
-    /// Where it is in the agent's transcript.
+    /// Position of the handoff in the agent's transcript.
     pub point: Option<CutPoint>,
     pub answer: &'a LiveAnswer,
-    /// Hash of the answered request.
+    /// Hash of the request's body.
     pub body_hash: u64,
 }
 
 /// The conversations in use.
 pub struct Sessions {
     store: SharedStore,
-    /// Whether other processes write to the store: then a conversation in memory is checked before it is used.
+    /// Whether other processes write to the store. Then a conversation in memory is checked before each use.
     shared: bool,
     live: DashMap<String, Arc<LiveConversation>>,
     capacity: usize,
-    /// Counts uses: the order of eviction needs no clock.
+    /// Counts uses, so that the order of eviction needs no clock.
     ticks: AtomicU64,
     handoffs: Cache<HandoffId, Arc<Handoff>, ByWeight>,
 }
@@ -85,7 +88,7 @@ impl Weighter<HandoffId, Arc<Handoff>> for ByWeight {
 }
 
 impl Sessions {
-    /// At most about `capacity` idle conversations stay in memory; the store has them all.
+    /// Creates the map. About `capacity` idle conversations stay in memory; the store has all of them.
     pub fn new(store: SharedStore, capacity: usize) -> Self {
         Self {
             shared: store.shared(),
@@ -97,7 +100,7 @@ impl Sessions {
         }
     }
 
-    /// With `limits.cache_bytes`: half of it for handoffs, a quarter for conversations.
+    /// Creates the map for `limits.cache_bytes`: half of it for handoffs, a quarter for conversations.
     pub fn caching(store: SharedStore, bytes: usize) -> Self {
         Self {
             handoffs: Cache::with_weighter(1024, bytes as u64 / 2, ByWeight),
@@ -105,7 +108,7 @@ impl Sessions {
         }
     }
 
-    /// The backing store.
+    /// Returns the backing store.
     pub fn store(&self) -> &SharedStore {
         &self.store
     }
@@ -115,19 +118,21 @@ impl Sessions {
         self.shared
     }
 
-    /// The cached conversation, which may be older than the store's. Without one, an empty conversation that is not
-    /// added to the cache.
+    /// Returns the cached conversation, which may be older than the store's.
+    ///
+    /// If it is not cached, returns an empty conversation that is not added to the cache.
     pub fn peek(&self, key: &str, principal: &str) -> Arc<LiveConversation> {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         let hit = hit.filter(|live| live.principal() == principal);
         hit.unwrap_or_else(|| Arc::new(LiveConversation::new(Conversation::default())))
     }
 
-    /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is
-    /// written until something is decided.
+    /// Opens the conversation of a key: from memory, or from the store, or as a new one.
+    ///
+    /// A new one is written only once something is decided.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn open(&self, key: &str, principal: &str, now_ms: u64) -> StoreResult<Arc<LiveConversation>> {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         let live = match hit {
@@ -158,7 +163,7 @@ impl Sessions {
             ..Conversation::default()
         });
         self.make_room();
-        // Where two requests came at once, both continue with the first one's.
+        // If two requests arrive at once, both use the first one's entry.
         let entry = self.live.entry(key.to_owned());
         let live = entry.or_insert_with(|| {
             let live = LiveConversation::new(record);
@@ -168,8 +173,10 @@ impl Sessions {
         Ok(Arc::clone(&live))
     }
 
-    /// Removes the longest unused ones when the map is full. One in use stays: a second `LiveConversation` of the same
-    /// key would not see the first one's changes.
+    /// Evicts the least recently used conversations if the map is full.
+    ///
+    /// A conversation in use stays: a second `LiveConversation` of the same key would not see the first one's
+    /// changes.
     fn make_room(&self) {
         if self.live.len() < self.capacity {
             return;
@@ -184,11 +191,12 @@ impl Sessions {
         }
     }
 
-    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the
-    /// decision that is in force: another process may have made one at the same time.
+    /// Decides whether the conversation's requests include the tool. Durable, and written only on change.
+    ///
+    /// Returns the decision in force, since another process may have decided at the same time.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn decide_tooled(
         &self,
         live: &Arc<LiveConversation>,
@@ -204,8 +212,10 @@ impl Sessions {
         Ok(written.tooled.unwrap_or(tooled))
     }
 
-    /// Notes which handoff the newest transcript is pinned to. Written in the background, since the transcript says it
-    /// again with each request. Call it within the runtime.
+    /// Notes the handoff at which the newest transcript is cut.
+    ///
+    /// Written in the background, because each request's transcript implies it again. Call it within the
+    /// runtime.
     pub fn follow(&self, live: &Arc<LiveConversation>, active: Option<HandoffId>, now_ms: u64) {
         let mut state = live.state();
         let record = &state.record;
@@ -217,18 +227,22 @@ impl Sessions {
             state.change_in_background(RecordChange::Followed { from, to });
             state.record.updated_ms = now_ms;
         }
-        // Its sentinel is there, so the agent has the answer that showed it: the process may have ended before that was noted.
+        // The sentinel is in the transcript, so the agent received the response that showed it. The process
+        // may have ended before that was noted.
         if let Some(active) = active.filter(|active| !state.record.relied_on.contains(active)) {
             state.note_shown(&[active]);
         }
         self.save_in_background(live, &mut state);
     }
 
-    /// A request is cut by the cut point of this handoff: the agent has left its sentinel out. Durable, once: what the model
-    /// answers is cut there, too, and nothing else shows that it was said after the handoff.
+    /// Records that a request is cut by this handoff's cut point, because the agent omitted the sentinel.
+    /// Durable, once.
+    ///
+    /// The model's response is cut there as well, and nothing else shows that the response came after the
+    /// handoff.
     ///
     /// # Errors
-    /// The store cannot be written: the next request would not be cut.
+    /// Returns an error if the store cannot be written. The next request would not be cut then.
     pub async fn keep_cut_point(
         &self,
         live: &Arc<LiveConversation>,
@@ -249,8 +263,9 @@ impl Sessions {
         }
     }
 
-    /// Makes a change durable, with these records, in the order in which changes are made. Then memory has it, too. `action` names
-    /// the write in errors.
+    /// Makes a change durable together with these records, in the order of changes, and then updates memory.
+    ///
+    /// `action` names the write in errors.
     async fn write(
         &self,
         live: &Arc<LiveConversation>,
@@ -279,10 +294,10 @@ impl Sessions {
         .await
     }
 
-    /// Makes a change of the record alone durable.
+    /// Makes a change of only the record durable.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn change(
         &self,
         live: &Arc<LiveConversation>,
@@ -293,12 +308,13 @@ impl Sessions {
             .await
     }
 
-    /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
-    /// returned, the sentinel may be shown. `point`: where it is in the agent's transcript. `repeat`: its
-    /// request, for the next process and for others that share the store.
+    /// Writes a handoff that fires, and makes it the active one. Durable and atomic.
+    ///
+    /// Once this returns, the sentinel may be shown. `point` is the handoff's position in the agent's
+    /// transcript. `repeat` describes its request, for the next process and for others that share the store.
     ///
     /// # Errors
-    /// The store cannot be written: the handoff must not be shown.
+    /// Returns an error if the store cannot be written. The handoff must not be shown then.
     pub async fn fire(
         &self,
         live: &Arc<LiveConversation>,
@@ -327,11 +343,13 @@ impl Sessions {
         Ok(handoff)
     }
 
-    /// Writes a handoff that fires in an answer, like [`fire`](Self::fire): until the answer's end counts as read, the same
-    /// request goes on after it. Returns the hidden pairs since the handoff before.
+    /// Writes a handoff that fires in a response, like [`fire`](Self::fire).
+    ///
+    /// Until the end of the response counts as read, an identical request continues after it. Returns the
+    /// hidden pairs since the previous handoff.
     ///
     /// # Errors
-    /// The store cannot be written: the handoff must not be shown.
+    /// Returns an error if the store cannot be written. The handoff must not be shown then.
     pub async fn hand_over(
         &self,
         live: &Arc<LiveConversation>,
@@ -350,7 +368,7 @@ impl Sessions {
             replaces: answer.fired().clone(),
             at_ms: now_ms,
         };
-        // No handoff fails because they cannot be counted.
+        // The pairs are only counted. A failure to read them must not stop the handoff.
         let pairs = self.pairs_of(live, now_ms).await.unwrap_or_default();
         answer.fired().push(handoff.id);
         self.fire(live, handoff.clone(), point, Some(repeat), now_ms)
@@ -360,7 +378,9 @@ impl Sessions {
         Ok(pairs)
     }
 
-    /// The end of an answer counts as read: the same request again is a new one. Call it within the runtime.
+    /// Notes that the end of a response counts as read, so an identical request is a new one.
+    ///
+    /// Call it within the runtime.
     pub fn answer_read(&self, live: &Arc<LiveConversation>, answer: &LiveAnswer) {
         live.forget_repeat(answer);
         let fired = answer.fired();
@@ -369,23 +389,25 @@ impl Sessions {
         }
     }
 
-    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written in the
-    /// background. Call it within the runtime.
+    /// Notes that the response showing these handoffs was delivered in full, so they can be found by their
+    /// sentinels.
+    ///
+    /// Written in the background. Call it within the runtime.
     pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
         let mut state = live.state();
         state.note_shown(handoffs);
         self.save_in_background(live, &mut state);
     }
 
-    /// A handoff that is in memory.
+    /// Returns a handoff that is in memory.
     pub fn known_handoff(&self, id: HandoffId) -> Option<Arc<Handoff>> {
         self.handoffs.get(&id)
     }
 
-    /// A handoff by id; one of another principal is unknown.
+    /// Returns a handoff by id. Another principal's handoff counts as unknown.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Arc<Handoff>>> {
         if let Some(hit) = self.handoffs.get(&id) {
             return Ok((hit.principal == principal).then_some(hit));
@@ -398,14 +420,14 @@ impl Sessions {
     }
 }
 
-/// Writes the changes that there are when the turn comes.
+/// Writes the changes that are pending when the turn comes.
 async fn save(live: Arc<LiveConversation>, store: SharedStore) {
     let _turn = live.turn.lock().await;
     live.state().saving = false;
     let update = live.update([], 0);
     let waiting = update.changes.len();
     if waiting == 0 {
-        // A durable write took them along.
+        // A durable write included them.
         return;
     }
     match store.change(&update).await {
@@ -418,8 +440,9 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
     }
 }
 
-/// Runs a write and what follows from it, also when the caller is cancelled meanwhile: the store would have
-/// the change, and memory not.
+/// Runs a write and its consequences even if the caller is cancelled meanwhile.
+///
+/// Otherwise the store would have the change while memory does not.
 async fn to_the_end<T: Send + 'static>(
     write: impl Future<Output = StoreResult<T>> + Send + 'static,
 ) -> StoreResult<T> {

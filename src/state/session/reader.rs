@@ -1,5 +1,6 @@
-//! Reads what a plan lacks: from memory, else from the store. What is asked for together is sent together, which is one
-//! round trip to a shared store. Makes the plan's writes.
+//! Reads the records that a plan lacks, from memory or from the store, and makes the plan's writes.
+//!
+//! Reads requested together are sent together, which is one round trip to a shared store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use baton_core::plan::{
 use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::Span;
 
-/// Maximum reads for one plan, each of which may need another one.
+/// Maximum reads for one plan. Each may reveal the need for another one.
 const MOST_READS: usize = 32;
 
-/// Handoffs among which the active one of a conversation without a name is looked for, the newest ones.
+/// Number of newest handoffs searched for the active one of a conversation without a name.
 const MOST_ACTIVE: usize = 32;
 
-/// Handoffs between two that are in a transcript: their answers were left out of it.
+/// Maximum handoffs between two in a transcript, whose responses the agent omitted.
 const MOST_LEFT_OUT: usize = 8;
 
-/// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
+/// Weight of a byte under a seal, which is unescaped and hashed, twice at most.
 const SEALING: usize = 16;
 
 /// The records that were read for a request.
@@ -35,17 +36,17 @@ pub struct Reader<'a> {
     principal: &'a str,
     now_ms: u64,
     pub records: Records,
-    /// `None` while the store cannot be reached.
+    /// The conversation. `None` while the store cannot be reached.
     pub live: Option<Arc<LiveConversation>>,
-    /// The walk over the transcript's calls whose pairs were asked for last.
+    /// The latest walk over the transcript's calls whose pairs were requested.
     calls: Option<(Need, NewCalls)>,
-    /// What was read for a walk before that.
+    /// Results of the walk before that.
     before: Option<(Vec<String>, Vec<HiddenPair>)>,
     reads: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Nothing is read yet.
+    /// Creates a reader that has not read anything yet.
     pub fn new(sessions: &'a Sessions, seals: &'a Seals, principal: &'a str, now_ms: u64) -> Self {
         Self {
             sessions,
@@ -60,13 +61,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opens the conversation, and reads with it what its request most likely needs: before it is known that all is
-    /// needed. What cannot be read is asked for again.
+    /// Opens the conversation, and reads with it the records that its request most likely needs.
+    ///
+    /// It does not know yet whether all of them are needed. A record that cannot be read is requested again
+    /// later.
     pub async fn open(&mut self, call: &AgentCall, needs: MissingRecords) {
         let (sessions, principal) = (self.sessions, self.principal);
         self.walk_calls(call, &sessions.peek(&call.key, principal), &needs);
         let opened = sessions.open(&call.key, principal, self.now_ms);
-        // In this order on one connection: what is next to the calls is not older than the record.
+        // On one connection in this order: pairs read after the record are never older than the record.
         let (opened, found) = join(opened, self.read_all(&needs)).await;
         for (need, answer) in needs.into_iter().zip(found) {
             if let Ok(answer) = answer {
@@ -89,10 +92,10 @@ impl<'a> Reader<'a> {
         self.live = Some(live);
     }
 
-    /// Reads what a plan of this request lacks.
+    /// Reads the records that a plan of this request lacks.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn read_for(&mut self, call: &AgentCall, needs: MissingRecords) -> Result<(), StoreError> {
         if let Some(live) = self.live.clone() {
             self.walk_calls(call, &live, &needs);
@@ -100,10 +103,10 @@ impl<'a> Reader<'a> {
         self.read(needs).await
     }
 
-    /// Reads what is lacking.
+    /// Reads missing records.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn read(&mut self, needs: MissingRecords) -> Result<(), StoreError> {
         self.reads += 1;
         if self.reads > MOST_READS {
@@ -124,10 +127,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Makes the writes of a plan. Returns how many inserted texts have lost their place since the request before.
+    /// Makes the writes of a plan. Returns how many insertions have lost their anchor since the previous
+    /// request.
     ///
     /// # Errors
-    /// The store cannot be written, and the request cannot be served without it.
+    /// Returns an error if the store cannot be written and the request cannot be served without the write.
     pub async fn write(&mut self, plan: &mut Plan) -> Result<usize, StoreError> {
         let (sessions, now_ms, mut lost) = (self.sessions, self.now_ms, 0);
         let effects = std::mem::take(&mut plan.effects);
@@ -165,7 +169,7 @@ impl<'a> Reader<'a> {
         Ok(lost)
     }
 
-    /// What it weighs to verify the seals of a text, where the plan verifies any.
+    /// Returns the weight of verifying the seals in a transcript, if the plan verifies any.
     pub fn sealing_weight(&self, text: usize) -> usize {
         match self.records.has(&Need::SealKeys) {
             true => text * SEALING * self.seals.now().count(),
@@ -192,7 +196,7 @@ impl<'a> Reader<'a> {
             Need::ActiveIn(key) => Answer::Ids(self.active_in(key).await?.into_iter().collect()),
             Need::NewestActive => Answer::Ids(self.newest_active().await?),
             Need::Response(id) => Answer::Response(store.response_id(principal, id).await?),
-            // Not an answer of its own: the conversation has it.
+            // This need has no result of its own. The conversation holds the listed records.
             Need::Listed => Answer::Ids(Vec::new()),
             Need::CutPoints(ids) => Answer::CutPoints(store.placed(principal, Lookup::Ids(ids)).await?),
             Need::CutPointsAt(places) => {
@@ -216,7 +220,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What the record of this conversation lists.
+    /// Returns the records that this conversation's record lists.
     async fn listed(&self, live: &LiveConversation) -> Result<ListedRecords, StoreError> {
         let (sessions, now) = (self.sessions, self.now_ms);
         let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
@@ -231,7 +235,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A handoff and those that it followed from, newest first.
+    /// Returns a handoff and its ancestors, newest first.
     async fn line(&self, id: HandoffId) -> Result<Vec<Arc<Handoff>>, StoreError> {
         let (mut line, mut next) = (Vec::new(), Some(id));
         while let Some(id) = next.filter(|_| line.len() < MOST_LEFT_OUT) {
@@ -244,13 +248,13 @@ impl<'a> Reader<'a> {
         Ok(line)
     }
 
-    /// The handoff that the newest request of this conversation was pinned to.
+    /// Returns the handoff at which this conversation's newest request was cut.
     async fn active_in(&self, key: &str) -> Result<Option<HandoffId>, StoreError> {
         let (sessions, now) = (self.sessions, self.now_ms);
         Ok(sessions.open(key, self.principal, now).await?.active())
     }
 
-    /// The newest handoffs that are active in their conversations.
+    /// Returns the newest handoffs that are active in their conversations.
     async fn newest_active(&self) -> Result<Vec<HandoffId>, StoreError> {
         let filter = HandoffFilter {
             principal: Some(self.principal.to_owned()),
@@ -267,7 +271,7 @@ impl<'a> Reader<'a> {
         Ok(active)
     }
 
-    /// Walks the calls whose pairs are asked for, as far as it is unknown what is next to them.
+    /// Walks the calls whose pairs are requested, until it reaches calls with cached pairs.
     fn walk_calls(&mut self, call: &AgentCall, live: &LiveConversation, needs: &MissingRecords) {
         let after = needs.iter().find(|need| matches!(need, Need::PairsAfter { .. }));
         let Some(need @ &Need::PairsAfter { cut, from, .. }) = after else {
@@ -284,7 +288,7 @@ impl<'a> Reader<'a> {
         self.calls = Some((need.clone(), calls));
     }
 
-    /// Another walk is needed; what was read for this one may be enough for that.
+    /// Drops the walk, because another one is needed. Its results may be enough for that one.
     fn forget_calls(&mut self) {
         if let Some((need, calls)) = self.calls.take()
             && let Some(Answer::PairsAfter(PairsAfter { found, .. })) = self.records.take(&need)
@@ -293,7 +297,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is next to the calls of the walk.
+    /// Returns the pairs next to the calls of the walk.
     async fn pairs_after(&self) -> Result<PairsAfter, StoreError> {
         let Some((_, calls)) = &self.calls else {
             return Ok(PairsAfter::default());
@@ -319,7 +323,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The pairs next to these calls, if all of them were asked for before.
+/// Returns the pairs next to these calls, if all of them were requested before.
 fn beside((asked, found): &(Vec<String>, Vec<HiddenPair>), calls: &[String]) -> Option<Vec<HiddenPair>> {
     let asked: HashSet<&String> = asked.iter().collect();
     let is_here = |pair: &&HiddenPair| {
@@ -331,10 +335,10 @@ fn beside((asked, found): &(Vec<String>, Vec<HiddenPair>), calls: &[String]) -> 
 }
 
 impl Sessions {
-    /// The handoffs that a truncated id may mean: two at most.
+    /// Returns up to two handoffs that a truncated id may refer to.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn between(
         &self,
         principal: &str,

@@ -1,5 +1,7 @@
-//! Records that a conversation's record lists: hidden pairs since its cut, texts of ours after its turns,
-//! and cut points of handoffs whose answer the agent may have left out.
+//! Records that a conversation's record lists by id.
+//!
+//! These are hidden pairs since its cut, insertions after its turns, and cut points of handoffs whose
+//! response the agent may have omitted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,14 +13,14 @@ use crate::store::records::Placed;
 
 /// The listed records of one kind.
 pub(super) struct RecordList<T> {
-    /// `None`: not read yet.
+    /// The records, or `None` if they were not read yet.
     all: Option<Vec<Arc<T>>>,
     /// When the oldest of them was read from the store or written to it.
     read_ms: u64,
 }
 
 impl<T: Placed> RecordList<T> {
-    /// Those of a record that lists these ids.
+    /// Creates the list of a record with these ids.
     pub(super) fn from_ids(ids: &[Uuid]) -> Self {
         Self {
             all: ids.is_empty().then(Vec::new),
@@ -26,20 +28,22 @@ impl<T: Placed> RecordList<T> {
         }
     }
 
-    /// All of them, where they are known. What was read long ago is read again: reading marks records as used, and those that
-    /// were taken over from another conversation would be swept otherwise.
+    /// Returns all records if they were read recently.
+    ///
+    /// Old ones are read again, because reading marks records as used. Records adopted from another
+    /// conversation would otherwise be swept.
     pub(super) fn known(&self, now_ms: u64) -> Option<&[Arc<T>]> {
         let fresh = now_ms.saturating_sub(self.read_ms) <= TOUCH_AFTER_MS;
         self.all.as_deref().filter(|all| fresh || all.is_empty())
     }
 
-    /// They were read from the store.
+    /// Sets the records read from the store.
     pub(super) fn read(&mut self, found: Vec<Arc<T>>, now_ms: u64) {
         self.all = Some(found);
         self.read_ms = now_ms;
     }
 
-    /// These were written, or read where another conversation has them.
+    /// Adds records that were written, or that were read from another conversation.
     pub(super) fn add(&mut self, new: Vec<Arc<T>>, now_ms: u64) {
         let Some(all) = &mut self.all else { return };
         if all.is_empty() {
@@ -49,7 +53,7 @@ impl<T: Placed> RecordList<T> {
         all.extend(new);
     }
 
-    /// The record lists these ids alone.
+    /// Removes all records but these.
     pub(super) fn keep(&mut self, ids: &[Uuid]) {
         let ids: HashSet<&Uuid> = ids.iter().collect();
         match &mut self.all {

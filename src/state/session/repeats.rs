@@ -1,4 +1,5 @@
-//! Remembers answers that may have broken off after their sentinel: a repeated request continues after it.
+//! Remembers responses that may have been interrupted after their sentinel. A repeated request continues
+//! after it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -6,21 +7,24 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::sync::locked;
 use baton_core::record::HandoffId;
 
-/// How long a broken answer may be requested again and continue after its handoff: agents retry within
-/// seconds, a user who comes back later means a new turn.
+/// How long a repeat of an interrupted request continues after its handoff.
+///
+/// Agents retry within seconds. A user who returns later means a new turn.
 pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 
-/// Notes kept for one key; the oldest goes first. Conversations that open alike share a key, and each may break
-/// off at the same time.
+/// Maximum number of notes per key. The oldest is evicted first.
+///
+/// Conversations with the same opening share a key, and each may be interrupted at the same time.
 const KEPT: usize = 32;
 
-/// An answer to an agent, with the handoffs that it shows. Clones are the same answer, which is in progress while any of them
-/// lives.
+/// A response to an agent, with the handoffs that it shows.
+///
+/// Clones are the same response, which is in progress while any of them lives.
 #[derive(Debug, Clone, Default)]
 pub struct LiveAnswer(Arc<Mutex<Vec<HandoffId>>>);
 
 impl LiveAnswer {
-    /// Its handoffs, in the order in which they are shown.
+    /// Returns the handoffs in the order in which they are shown.
     pub fn fired(&self) -> MutexGuard<'_, Vec<HandoffId>> {
         locked(&self.0)
     }
@@ -34,11 +38,12 @@ struct SeenAnswer {
     body_hash: u64,
     handoff: HandoffId,
     at_ms: u64,
-    /// Whose answer it is. Broken off when its last holder is dropped.
+    /// The response. It was interrupted if its last holder is dropped while the note exists.
     answer: Weak<Mutex<Vec<HandoffId>>>,
 }
 
-/// Whether a note from `at_ms` still holds. Another process may have written it, by a clock that is ahead of this one.
+/// Whether a note from `at_ms` is still valid. Another process with a clock ahead of this one may have
+/// written it.
 pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(at_ms) <= REPEAT_WITHIN_MS
 }
@@ -58,7 +63,7 @@ impl Repeats {
         self.0.is_empty()
     }
 
-    /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`: its last one.
+    /// Notes that `answer`, the response to a request with this body, last showed the sentinel of `handoff`.
     pub(super) fn remember(&mut self, body_hash: u64, handoff: HandoffId, answer: &LiveAnswer, now_ms: u64) {
         self.0.retain(|r| !r.is_of(answer) && in_time(r.at_ms, now_ms));
         if self.0.len() == KEPT {
@@ -72,9 +77,11 @@ impl Repeats {
         });
     }
 
-    /// The handoff after which a request with this body continues, if it repeats one; `answer` is its own. An answer
-    /// that broke off is repeated by one request at a time. One that is under way, as far as we know,
-    /// keeps its note: its agent may have lost patience, and may be another one.
+    /// Returns the handoff after which a request with this body continues, if it repeats an interrupted one.
+    ///
+    /// `answer` is the response to this request. An interrupted response is repeated by one request at a
+    /// time. A response that seems to be in progress keeps its note: its agent may have timed out, or may be
+    /// another agent.
     pub(super) fn take(&mut self, body_hash: u64, answer: &LiveAnswer, now_ms: u64) -> Option<HandoffId> {
         let fits = |r: &&SeenAnswer| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
         let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
@@ -86,8 +93,9 @@ impl Repeats {
         Some(handoff)
     }
 
-    /// The end of `answer` was handed over: the same request again is a new one. Notes of other answers stay, except
-    /// those that it replaced.
+    /// Forgets a response whose end was delivered, since the same request is then a new one.
+    ///
+    /// Notes of other responses stay, except for those that it replaced.
     pub(super) fn forget(&mut self, answer: &LiveAnswer) {
         let Some(own) = self.0.iter().find(|r| r.is_of(answer)) else {
             return;

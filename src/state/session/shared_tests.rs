@@ -1,4 +1,4 @@
-//! Several processes that serve one conversation over one store.
+//! Several processes serve one conversation over one store.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{cut_point, handoff, pair};
 use baton_core::record::{HiddenPair, RepeatedAnswer};
 
-/// Processes over one store.
+/// Processes that share one store.
 struct Processes<const N: usize> {
     sessions: [Sessions; N],
-    /// Where the store is in a server.
+    /// Server of the store, if it is on one.
     _server: Option<RedisServer>,
 }
 
-/// Processes over a store in this server, else in memory.
+/// Starts processes that share a store on this server, or in memory without one.
 fn processes<const N: usize>(server: Option<RedisServer>) -> Processes<N> {
     let memory: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
-    // Each process has connections of its own.
+    // Each process has its own connections.
     let sessions = || match &server {
         None => Sessions {
             shared: true,
@@ -62,7 +62,7 @@ fn ids(pairs: &[Arc<HiddenPair>]) -> Vec<Uuid> {
 async fn a_decision_is_made_once(server: Option<RedisServer>) {
     let all = processes::<2>(server);
     let [one, two] = all.sessions;
-    // Both have the conversation, undecided.
+    // Both processes have the conversation, undecided.
     let (at_one, at_two) = (opened(&one).await, opened(&two).await);
     assert!(one.decide_tooled(&at_one, true, 2).await.unwrap());
     assert!(
@@ -70,7 +70,7 @@ async fn a_decision_is_made_once(server: Option<RedisServer>) {
         "the first one stands"
     );
     assert_eq!(at_two.tooled(), Some(true));
-    // It may be changed by who knows it.
+    // A process that knows the decision may change it.
     assert!(!two.decide_tooled(&at_two, false, 3).await.unwrap());
     assert_eq!(opened(&one).await.tooled(), Some(false));
 }
@@ -97,7 +97,8 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<Re
         assert_eq!(ids(&sessions.pairs_of(&live, 1).await.unwrap()), wanted);
     }
 
-    // A handoff fires in one, while another, which does not know of it, writes a pair and follows an older transcript.
+    // A handoff fires in one process. Another one, unaware of it, writes a pair and follows an older
+    // transcript.
     let [one, two, three] = &all;
     let (at_one, at_two) = (opened(one).await, opened(two).await);
     let (fired, late) = (handoff("local", "k", 3), pair("local", "k", Some("late")));
@@ -132,12 +133,12 @@ async fn what_was_looked_up_before_another_process_wrote_is_looked_up_again(serv
     };
     assert!(known().await.2.is_empty());
     assert_eq!(known().await.0, 1, "a checkpoint");
-    // The same calls, made again after a rewind.
+    // The same calls, repeated after a rewind.
     let beside = pair("local", "k", Some("b"));
     one.add_pairs(&at_one, vec![beside.clone()], 3).await.unwrap();
     assert_eq!(known().await.2, [beside.id]);
     drop(at_two);
-    // Nothing was written since: one look at the record is all.
+    // Nothing was written since, so one look at the record is enough.
     assert_eq!(known().await.0, 1);
 }
 
@@ -159,7 +160,7 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
         .unwrap();
     at_one.remember_repeat(7, fired.id, &LiveAnswer::default(), 1000);
 
-    // Its clock is slow by minutes.
+    // This process has a clock that is slow by minutes.
     let at_two = opened(&two).await;
     let answer = LiveAnswer::default();
     assert!(at_two.may_repeat());
@@ -169,7 +170,7 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
         None
     );
     assert_eq!(at_two.take_repeat(7, &answer, 10), Some(fired.id));
-    // The answer hands off again, and breaks off after that.
+    // The response hands off again, and is interrupted after that.
     let later = handoff("local", "k", 4);
     let second = note(later.id, vec![fired.id], 11);
     two.fire(&at_two, later.clone(), None, Some(second), 11)
@@ -180,7 +181,7 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     let at_one = opened(&one).await;
     assert_eq!(at_one.record().repeats.len(), 1);
 
-    // The end of an answer is handed over: the same request is a new one then, everywhere.
+    // After the end of a response was delivered, an identical request is new in every process.
     let answer = LiveAnswer::default();
     assert_eq!(at_two.take_repeat(7, &answer, 12), Some(later.id));
     at_two.forget_repeat(&answer);
@@ -218,8 +219,8 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over(server: 
     assert_eq!(opened(&two).await.record().left_out, [fired.id]);
 }
 
-/// A failover may lose writes that were not replicated: the store's older record remains, and is not mixed up with the
-/// one that was lost.
+/// A failover may lose writes that were not replicated. The older record in the store must not be confused
+/// with the lost one.
 async fn a_store_that_went_back_is_followed(server: Option<RedisServer>) {
     let all = processes::<1>(server);
     let [one] = all.sessions;
@@ -234,7 +235,7 @@ async fn a_store_that_went_back_is_followed(server: Option<RedisServer>) {
     let known = live.version();
     live.refresh(Some(kept.clone()), known);
     assert_eq!(live.record(), kept);
-    // What was read before a write of this process is older than that.
+    // A record read before a write of this process is older than the write.
     one.add_pairs(&live, vec![pair("local", "k", Some("c"))], 4)
         .await
         .unwrap();

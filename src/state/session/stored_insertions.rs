@@ -1,5 +1,5 @@
-//! The cache of a conversation's records besides its transcript: hidden pairs, cut points and texts after
-//! turns.
+//! The cache of a conversation's records outside of its transcript: hidden pairs, cut points and insertions
+//! after turns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::store::records::{Lookup, Placed, PlacedRecord};
 use baton_core::record::{CutPoint, HiddenPair, Insertion, RecordChange};
 
 impl Sessions {
-    /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
+    /// Writes hidden pairs made since the last cut. Durable and atomic.
     ///
     /// # Errors
-    /// The store cannot be written: no mark of the pairs may be shown.
+    /// Returns an error if the store cannot be written. No marker of the pairs may be shown then.
     pub async fn add_pairs(
         &self,
         live: &Arc<LiveConversation>,
@@ -36,8 +36,9 @@ impl Sessions {
         self.write(live, records, change, new, now_ms).await.map(drop)
     }
 
-    /// The records of a list, oldest first, and the ids that are listed. Asks the store once a day at most, and not at all
-    /// where there is none.
+    /// Returns the records of a list, oldest first, and the listed ids.
+    ///
+    /// Reads the store at most once a day, and not at all if the list is empty.
     async fn listed<T: Placed>(
         &self,
         live: &LiveConversation,
@@ -56,26 +57,26 @@ impl Sessions {
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
         let mut state = live.state();
         let (listed, present) = list(&mut state);
-        // Others may have been added or cut meanwhile: then the next call reads again.
+        // Records may have been added or cut meanwhile. Then the next call reads again.
         if present == ids {
             listed.read(found.clone(), now_ms);
         }
         Ok((found, ids))
     }
 
-    /// The hidden pairs made since the last cut.
+    /// Returns the hidden pairs made since the last cut.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn pairs_of(&self, live: &LiveConversation, now_ms: u64) -> StoreResult<Vec<Arc<HiddenPair>>> {
         let listed = self.listed(live, |state| (&mut state.pairs, &state.record.pairs), now_ms);
         Ok(listed.await?.0)
     }
 
-    /// The cut points of the conversation's handoffs that the agent may have left out.
+    /// Returns the cut points of the conversation's handoffs that the agent may have omitted.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn left_out(&self, live: &LiveConversation, now_ms: u64) -> StoreResult<Vec<Arc<CutPoint>>> {
         let listed = self.listed(
             live,
@@ -85,10 +86,10 @@ impl Sessions {
         Ok(listed.await?.0)
     }
 
-    /// Takes over a cut point of the conversation that this one was copied from. Durable.
+    /// Adopts a cut point of the conversation that this one was forked from. Durable.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn take_over(
         &self,
         live: &Arc<LiveConversation>,
@@ -100,10 +101,10 @@ impl Sessions {
         self.write(live, NO_RECORDS, change, new, now_ms).await.map(drop)
     }
 
-    /// Writes an insertion. Durable: when this has returned, it may be sent.
+    /// Writes an insertion. Durable: once this returns, it may be sent.
     ///
     /// # Errors
-    /// The store cannot be written: the insertion must not be sent.
+    /// Returns an error if the store cannot be written. The insertion must not be sent then.
     pub async fn insert(
         &self,
         live: &Arc<LiveConversation>,
@@ -119,10 +120,11 @@ impl Sessions {
         self.write(live, records, change, new, now_ms).await.map(drop)
     }
 
-    /// Takes over insertions of the conversation that this one was copied from, where they have their place. Durable.
+    /// Adopts insertions of the conversation that this one was forked from, if their anchors are in the
+    /// transcript. Durable.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub async fn take_over_insertions(
         &self,
         live: &Arc<LiveConversation>,
@@ -137,10 +139,10 @@ impl Sessions {
         self.write(live, NO_RECORDS, change, new, now_ms).await.map(drop)
     }
 
-    /// The conversation's insertions, and the ids of those that its record lists and the store has lost.
+    /// Returns the conversation's insertions, and the listed ids that the store has lost.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn insertions_of(
         &self,
         live: &LiveConversation,

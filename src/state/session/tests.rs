@@ -1,4 +1,4 @@
-//! Conversations over restarts, evictions and races.
+//! Conversations across restarts, evictions and races.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ async fn a_restart_loses_nothing() {
     let found = sessions.handoff("local", first.id).await.unwrap().unwrap();
     assert_eq!(*found, first);
     assert!(sessions.handoff("other", first.id).await.unwrap().is_none());
-    // Pairs from before the cut stay known by themselves: a rewind needs them.
+    // Pairs from before the cut stay available by id, because a rewind needs them.
     assert_eq!(
         sessions
             .store()
@@ -101,7 +101,7 @@ async fn the_active_handoff_follows_the_transcript() {
     until_stored(&**sessions.store(), "k", Some(one.id)).await;
     sessions.follow(&live, None, 4);
     until_stored(&**sessions.store(), "k", None).await;
-    // A use now and then keeps the record from being swept.
+    // Occasional use keeps the record from being swept.
     sessions.decide_tooled(&live, true, 5).await.unwrap();
     let later = 5 + TOUCH_AFTER_MS + 1;
     sessions.follow(&live, None, later);
@@ -211,7 +211,7 @@ async fn answers_that_break_off_at_the_same_time_are_all_remembered() {
     let live = sessions.open("k", "local", 1).await.unwrap();
     let ids: Vec<_> = (0..4).map(|_| Uuid::now_v7()).collect();
     let answers: Vec<_> = (0..4).map(|_| LiveAnswer::default()).collect();
-    // Two of them answer the same request: conversations may open alike to the byte.
+    // Two of them respond to the same request: conversations may begin with identical bytes.
     for (n, hash) in [1, 2, 3, 3].into_iter().enumerate() {
         live.remember_repeat(hash, ids[n], &answers[n], n as u64);
     }
@@ -224,11 +224,11 @@ async fn answers_that_break_off_at_the_same_time_are_all_remembered() {
         None,
         "its end was handed over"
     );
-    // Each is taken by a request of its own, and once.
+    // Each is taken by one request, and only once.
     assert_eq!(live.take_repeat(3, &again[2], 10), Some(ids[2]));
     assert_eq!(live.take_repeat(3, &again[3], 10), Some(ids[3]));
     live.forget_repeat(&again[2]);
-    // The last one breaks off again.
+    // The last one is interrupted again.
     drop(again);
     let last = LiveAnswer::default();
     assert_eq!(live.take_repeat(3, &last, 11), Some(ids[3]));
@@ -248,7 +248,8 @@ async fn the_end_of_one_answer_is_not_the_end_of_its_twin() {
     let third = LiveAnswer::default();
     assert_eq!(live.take_repeat(1, &third, 3), Some(id), "the second broke off");
     live.forget_repeat(&third);
-    // The other way round: who lost patience is answered, and the first answer is found to be dead.
+    // The other way round: the repeat of an impatient agent completes, and the first response turns out to be
+    // dead.
     let (first, second) = (LiveAnswer::default(), LiveAnswer::default());
     live.remember_repeat(1, id, &first, 4);
     assert_eq!(live.take_repeat(1, &second, 5), Some(id));
@@ -273,7 +274,8 @@ async fn hits_are_cheap() {
     assert!(took < Duration::from_millis(500));
 }
 
-/// The calls that a transcript has after its checkpoints. A name that comes twice is that of a call and its result.
+/// Returns the transcript's calls after its checkpoints. A name that occurs twice belongs to a call and its
+/// result.
 fn unknown(
     live: &LiveConversation,
     cut: Option<HandoffId>,
@@ -293,7 +295,8 @@ fn unknown(
     live.unknown_calls(cut, transcript, now_ms)
 }
 
-/// What a request does: how many calls it examined, how many it asks the store for, and the pairs that it knows then.
+/// Simulates a request. Returns how many calls it examines, how many it looks up in the store, and the pairs
+/// it then knows.
 pub(super) async fn asks(
     sessions: &Sessions,
     live: &LiveConversation,
@@ -338,7 +341,7 @@ async fn calls_are_looked_up_as_far_back_as_they_are_new() {
     assert_eq!(asks(&["a", "b", "x"]).await, (1, 0));
 }
 
-/// Names that a server counts, or that are made of arguments and places, may be equal where branches are not.
+/// Names that a server counts, or that consist of arguments and positions, may be equal across branches.
 #[tokio::test]
 async fn an_equal_call_of_another_branch_is_no_checkpoint() {
     let sessions = Sessions::new(memory(), 10);
@@ -355,7 +358,7 @@ async fn an_equal_call_of_another_branch_is_no_checkpoint() {
             "each branch has its own"
         );
     }
-    // A random name is enough by itself, whatever an agent edits before it.
+    // A random name identifies the call, regardless of edits before it.
     let drawn = "toolu_01A09q90qw90lq917835lq9";
     asks(&sessions, &live, None, &["a", drawn], 1).await;
     let (looked, ..) = asks(&sessions, &live, None, &["edited", drawn], 1).await;
@@ -378,7 +381,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
         .unwrap();
     let known = async |cut, calls: &[&str], now_ms| asks(&sessions, &live, cut, calls, now_ms).await.2;
     assert!(known(None, &["a"], 1).await.is_empty());
-    // A handoff of another branch takes the pair off the list.
+    // A handoff on another branch removes the pair from the list.
     let new = handoff("local", "k", 2);
     sessions.fire(&live, new.clone(), None, None, 2).await.unwrap();
     assert!(known(None, &["a"], 3).await.is_empty());
@@ -386,7 +389,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
     assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "after the cut");
     assert_eq!(known(None, &["a", "b", "c", "d"], 3).await, [one.id, two.id]);
     assert_eq!(known(None, &["a", "b", "c", "d", "e"], 3).await, [one.id, two.id]);
-    // Read again once a day, which marks it as used.
+    // Read again once a day, which marks the pair as used.
     let later = 4 + TOUCH_AFTER_MS;
     let (looked, ..) = asks(&sessions, &live, None, &["a", "b", "c", "d", "e"], later).await;
     assert_eq!(looked, 5);
@@ -394,7 +397,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
     assert_eq!(looked, 1);
 }
 
-/// Two conversations share a key; or a pair is written while its sibling is looked up.
+/// Two conversations share a key, or a pair is written while its sibling is looked up.
 #[tokio::test]
 async fn nothing_that_happens_during_a_look_up_is_missed() {
     let sessions = Sessions::new(memory(), 10);
@@ -445,8 +448,8 @@ async fn checkpoints_are_few_and_the_oldest_goes_first() {
     assert_eq!(looked("b1").await, 2, "gone");
 }
 
-/// A copied session lists a cut point of another conversation: reading it marks it as used, and it would be swept
-/// otherwise.
+/// A copied session lists another conversation's cut point. Reading marks it as used, or else it would be
+/// swept.
 #[tokio::test]
 async fn cut_points_are_read_anew_once_a_day() {
     let sessions = Sessions::new(memory(), 10);
@@ -459,10 +462,10 @@ async fn cut_points_are_read_anew_once_a_day() {
         .unwrap();
     let copy = sessions.open("copy", "local", 1).await.unwrap();
     assert!(sessions.left_out(&copy, 1).await.unwrap().is_empty());
-    // Nobody took anything over before: what was known is empty, and is not from long ago.
+    // Nothing was adopted before: the known list is empty and was not read recently.
     let taken = 5 * TOUCH_AFTER_MS;
     sessions.take_over(&copy, point.clone(), taken).await.unwrap();
-    // What the store has now shows whether it was queried.
+    // A different record in the store shows whether it was queried.
     let again = cut_point(&fired, "d2");
     put_cut_point(&**sessions.store(), &again).await.unwrap();
     let known = async |now_ms| {

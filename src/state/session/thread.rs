@@ -1,4 +1,4 @@
-//! The thread of a conversation that a request belongs to: how full its context is, and what it has cost.
+//! The branch of a conversation that a request belongs to: its context use and its costs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use baton_core::plan::ThreadState;
 use baton_core::record::HandoffId;
 use baton_core::wire::LegReport;
 
-/// The thread of an exchange, and its thresholds.
+/// The branch of an exchange, with its thresholds.
 #[derive(Clone)]
 pub struct ContextThread {
     pub live: Arc<LiveConversation>,
@@ -24,8 +24,9 @@ pub struct ContextThread {
 }
 
 impl ContextThread {
-    /// The thread as it is now, in requests that are cut at `cut`. By a draft that was written ahead, another process knew what
-    /// the thread has cost.
+    /// Returns the current state of the branch, for requests cut at `cut`.
+    ///
+    /// If another process wrote a draft ahead, the draft contains the costs that the process knew.
     pub fn state(&self, cut: Option<HandoffId>) -> Option<ThreadState<'_>> {
         let context = self.with(|context| context.clone())?;
         let bill = self.costs();
@@ -48,13 +49,13 @@ impl ContextThread {
         })
     }
 
-    /// Takes in what an answer's headers say of usage limits.
+    /// Records the usage limits reported in a response's headers.
     pub fn note_limit<'h>(&self, header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) {
         let limit = nudge::near_limit(header, now_ms);
         self.live.costs(self.thread, |costs| costs.limit = limit);
     }
 
-    /// A notice is given.
+    /// Records that the model got a notice.
     pub fn notified(&self) {
         self.with(ContextUse::nudged);
         self.live.costs(self.thread, |costs| {
@@ -62,8 +63,10 @@ impl ContextThread {
         });
     }
 
-    /// Measures the context by the usage of a leg that was answered, in a request of this many bytes, cut at `cut`. Returns why
-    /// notices stop.
+    /// Measures the context by the usage of a leg's response. Returns the reason why notices stop, if they
+    /// do.
+    ///
+    /// `bytes` is the size of the request, which is cut at `cut`.
     pub fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<NudgeOutcome> {
         if let Some(request) = self.costs() {
             let counts = TokenCounts::from(leg.usage);
@@ -76,27 +79,27 @@ impl ContextThread {
         self.with(|context| context.measured(cut, leg.usage, &self.limits))?
     }
 
-    /// By what its request is billed; `None` where no cut depends on it.
+    /// Returns the billing data of the request. `None` if no cut depends on it.
     pub fn costs(&self) -> Option<&RequestCosts> {
         self.costs.as_deref()
     }
 
-    /// Looks at what the thread has cost, or adds to it; `None` where it is forgotten.
+    /// Accesses the costs of the branch. Returns `None` if the branch was evicted.
     pub fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
         self.live.costs(self.thread, |costs| with(&mut costs.ledger))
     }
 
-    /// Has something wait until the thread's next request.
+    /// Registers a sender that is dropped on the branch's next request.
     pub fn set_pause(&self, until_next: oneshot::Sender<()>) {
         self.live.set_pause(self.thread, until_next);
     }
 
-    /// The user is offered a cut: once between two answers of the model's.
+    /// Records that the user was offered a cut, which happens once between two of the model's responses.
     pub fn offered_cut(&self) {
         self.live.costs(self.thread, |costs| costs.offered = true);
     }
 
-    /// A handoff has taken effect. Returns whether it followed a notice, and why notices stop.
+    /// Records that a handoff has taken effect. Returns whether it followed a notice, and why notices stop.
     pub fn handed_over(&self, handoff: HandoffId) -> impl Iterator<Item = NudgeOutcome> + use<> {
         self.ledger(CutLedger::handed_over);
         let context = self.with(|context| (context.was_nudged(), context.handed_over(handoff)));
@@ -105,7 +108,7 @@ impl ContextThread {
         followed.into_iter().chain(stopped)
     }
 
-    /// A draft failed: none is begun by a threshold again until the context has grown further.
+    /// Records that a draft failed. No threshold begins another one until the context has grown further.
     pub fn draft_failed(&self) {
         self.with(ContextUse::tried);
     }

@@ -2,35 +2,36 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Messages in the model's view after its carry-over prompt. Never fewer than there are: threads of one key, rewinds
-/// and calls that the agent does not see only make it more.
+/// Upper bound for the messages in the model's view after its carry-over prompt.
+///
+/// Branches of one key, rewinds, and calls hidden from the agent can only make the count too high.
 #[derive(Debug, Default)]
 pub struct ViewLength(
-    /// One more than are known; 0: nothing is known.
+    /// Known count plus one. 0 means unknown.
     AtomicUsize,
 );
 
 impl ViewLength {
-    /// A request has this many messages.
+    /// Raises the count to the number of messages in a request.
     pub fn saw(&self, messages: usize) {
         self.0.fetch_max(messages.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// The model has answered a request.
+    /// Counts the model's response to a request.
     pub fn answered(&self) {
         let one_more = |known: usize| (known > 0).then(|| known.saturating_add(1));
-        // Where nothing is known, nothing is changed.
+        // An unknown count stays unknown.
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
     }
 
-    /// All before it is cut.
+    /// Resets the count after a handoff.
     pub fn handed_over(&self) {
         self.0.store(1, Ordering::Relaxed);
     }
 
-    /// How many, at most; `None`: not known.
+    /// Returns the maximum number of messages, or `None` if unknown.
     pub fn known(&self) -> Option<usize> {
         self.0.load(Ordering::Relaxed).checked_sub(1)
     }
