@@ -1,4 +1,4 @@
-//! Bulk operations on a store: copies it to another one, and checks its integrity.
+//! Bulk operations on a store: copying it to another one, and checking its integrity.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,16 +8,17 @@ use super::records::{PlacedKind, RecordKind, StoredRecord};
 use super::{Store, StoreResult};
 use baton_core::record::HandoffId;
 
-/// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then again.
+/// Maximum passes over a source that changes meanwhile. The copy ends after a second or later pass without
+/// changes.
 const PASSES: usize = 4;
 
-/// Problems that are listed one by one.
+/// Maximum number of problems listed individually.
 const PROBLEMS_LISTED: usize = 100;
 
 /// Number and size of the records of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordAmount {
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Bytes of their JSON.
     pub bytes: u64,
@@ -26,14 +27,14 @@ pub struct RecordAmount {
 /// The result of a copy.
 #[derive(Debug, Default)]
 pub struct CopyReport {
-    /// By kind: what the source has, and how many of its records the target has.
+    /// For each kind, the records of the source, and how many of them the target has.
     pub kinds: BTreeMap<RecordKind, (RecordAmount, u64)>,
-    /// Records of the source that cannot be read: the id, and why not.
+    /// Records of the source that cannot be read: the id and the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
 impl CopyReport {
-    /// Whether the target has all that could be read.
+    /// Whether the target has every record that could be read.
     pub fn is_whole(&self) -> bool {
         let mut kinds = self.kinds.values();
         kinds.all(|(source, target)| source.records == *target)
@@ -43,19 +44,21 @@ impl CopyReport {
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct StoreCheck {
-    /// By kind.
+    /// Records by kind.
     pub kinds: BTreeMap<RecordKind, RecordAmount>,
-    /// Records that cannot be read, and references to nothing.
+    /// Unreadable records and dangling references.
     pub problems: Vec<String>,
-    /// How many there are; `problems` has the first ones.
+    /// Total number of problems. `problems` lists only the first ones.
     pub count: u64,
 }
 
-/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again. A record replaces
-/// an older one and never a newer one. A document that a newer one of the target supersedes is superseded there.
+/// Copies all records. Both stores may be in use, and an interrupted copy can be repeated.
+///
+/// A record replaces an older one, never a newer one. A document superseded by a newer one in the target
+/// becomes superseded there.
 ///
 /// # Errors
-/// A store cannot be read or written.
+/// Returns an error if a store cannot be read or written.
 pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
     let mut copied = CopyReport::default();
     for pass in 0..PASSES {
@@ -77,6 +80,7 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
             }
             copied.kinds.insert(kind, (amount, there));
         }
+        // The first pass never ends the copy: records may have been written to pages that were already read.
         if changed == 0 && pass > 0 {
             break;
         }
@@ -84,10 +88,10 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
     Ok(copied)
 }
 
-/// Checks that every record reads and that what it refers to is there.
+/// Checks that every record is readable and that its references exist.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Returns an error if the store cannot be read.
 pub async fn check(store: &dyn Store) -> StoreResult<StoreCheck> {
     let mut checked = StoreCheck::default();
     let mut known: HashSet<(RecordKind, Uuid)> = HashSet::new();
@@ -119,7 +123,7 @@ impl StoreCheck {
         }
     }
 
-    /// Kinds come in an order in which references lead to what was seen.
+    /// Checks one record. The order of kinds guarantees that referenced records were seen before.
     fn one(&mut self, record: &StoredRecord, known: &mut HashSet<(RecordKind, Uuid)>) {
         let mut references: Vec<(RecordKind, Uuid, &str)> = Vec::new();
         let of = match record {
@@ -143,7 +147,8 @@ impl StoreCheck {
                 format!("response id {}", record.shown)
             }
             StoredRecord::Conversation(record) => {
-                // A sentinel that its seal proves may be active without a record of its handoff: no fault.
+                // The active handoff is not checked: its seal may have proved the sentinel without a stored
+                // record.
                 let mut refers = |kind, ids: &[Uuid], what| {
                     references.extend(ids.iter().map(|id| (kind, *id, what)));
                 };

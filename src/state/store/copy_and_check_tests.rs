@@ -1,4 +1,4 @@
-//! Copies between stores of every kind, and checks of what is stored.
+//! Copies between stores of every kind, and checks of stored records.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use baton_core::record::{
     CutPoint, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, RecordChange, Update,
 };
 
-/// Makes empty stores of a kind.
+/// Creates empty stores of one kind.
 type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
 
-/// Every kind; in a server if there is one.
+/// Returns every kind of store, including one on a server if there is one.
 fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<StoreMaker<'a>> {
     let mut all: Vec<StoreMaker<'a>> = vec![
         Box::new(|| Arc::new(SqliteStore::in_memory().unwrap())),
@@ -41,7 +41,7 @@ also_over_redis! {
     handoffs_expire_where_nothing_goes_on_from_them
 }
 
-/// A conversation with all that it may have, `n` times.
+/// Writes `n` conversations with every record that a conversation may have.
 async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
     let mut ids = Vec::new();
     for n in 0..n {
@@ -87,7 +87,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             unpinned: None,
         };
         store.change(&with(vec![pinned])).await.unwrap();
-        // Every third one is about the same as the one before.
+        // Three consecutive documents share the same key.
         let document = DocumentRecord {
             handoff: fired.id,
             document: format!("{{\"n\": {n}}}"),
@@ -98,7 +98,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             let archived = HandoffStatus::Archived;
             store.set_document_status("a", fired.id, archived).await.unwrap();
         }
-        // A draft that waits for a user's approval.
+        // A draft that awaits the user's approval.
         if n % 5 == 0 {
             store.put_draft(&handoff("a", &key, 12 + n as u64)).await.unwrap();
         }
@@ -107,7 +107,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
     ids
 }
 
-/// All records, in one order, without their last use.
+/// Returns all records in a fixed order, without their last use.
 async fn all(store: &dyn Store) -> Vec<String> {
     let mut found = Vec::new();
     for kind in RecordKind::ALL {
@@ -132,7 +132,7 @@ async fn all(store: &dyn Store) -> Vec<String> {
 
 async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
-    // More than a page of each.
+    // More than one page of each kind.
     let filled = SqliteStore::in_memory().unwrap();
     let ids = fill(&filled, 300).await;
     let wanted = all(&filled).await;
@@ -142,7 +142,7 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
         assert_eq!(all(&*source).await, wanted);
         for to in kinds(&dir, server.as_ref()) {
             let target = to();
-            // A copy that was interrupted, and a target in use.
+            // An interrupted copy, and a target in use.
             let page = source.page(RecordKind::Handoff, "").await.unwrap();
             target.import(&page.records[..10]).await.unwrap();
             let copied = copy(&*source, &*target).await.unwrap();
@@ -166,7 +166,7 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
             );
             let checked = check(&*target).await.unwrap();
             assert_eq!(checked.count, 0, "{:?}", checked.problems);
-            // It serves: what is found by an index is found.
+            // The target works: lookups by index find records.
             let beside = target
                 .placed::<HiddenPair>("a", Lookup::Places(&["call_7".to_owned()]))
                 .await
@@ -193,7 +193,7 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
                     .len(),
                 1
             );
-            // What is newer there stays.
+            // A newer record in the target stays.
             let known = target.conversation("c3").await.unwrap().unwrap();
             let newer = Update {
                 changes: vec![RecordChange::Tooled {
@@ -247,7 +247,7 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read(server: Option<Re
         assert_eq!(checked.count, 3, "{:?}", checked.problems);
         assert!(checked.problems.iter().any(|p| p.contains(&lost.id.to_string())));
     }
-    // Damaged by hand.
+    // Damaged manually.
     let file = dir.path().join("damaged");
     let store = SqliteStore::open(&file).unwrap();
     fill(&store, 3).await;
@@ -255,7 +255,7 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read(server: Option<Re
     conn.execute_batch("UPDATE pairs SET record = '{' WHERE rowid = 2")
         .unwrap();
     let checked = check(&store).await.unwrap();
-    // The record, and the reference to it.
+    // One problem for the record, and one for the reference to it.
     assert_eq!(checked.count, 2, "{:?}", checked.problems);
     assert!(checked.problems[0].contains("cannot be read"));
     let copied = copy(&store, &SqliteStore::in_memory().unwrap()).await.unwrap();
@@ -268,7 +268,7 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read(server: Option<Re
     assert_eq!(check(&store).await.unwrap().count, 2);
 }
 
-/// A copy that is broken off anywhere while its source is in use, and begun again.
+/// A copy is interrupted at any point while its source is in use, and then repeated.
 async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
     for from in &kinds(&dir, server.as_ref())[1..] {
@@ -278,7 +278,7 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Opti
             let mut whole = false;
             for moment in 1..60 {
                 let time = std::time::Duration::from_millis(2 * moment * moment);
-                // What is written meanwhile: conversations that were there are changed, and have more.
+                // Meanwhile existing conversations change and get more records.
                 let (broken_off, _) = tokio::join!(
                     tokio::time::timeout(time, copy(&*source, &*target)),
                     fill(&*source, 3)
@@ -287,7 +287,7 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Opti
                     whole = copied.unwrap().is_whole();
                     break;
                 }
-                // What is there refers to nothing that is missing, except for what was written before the source's own.
+                // No reference dangles, except those written after their kind was copied.
                 let checked = check(&*target).await.unwrap();
                 assert!(
                     checked.problems.iter().all(|p| p.contains("missing")),
@@ -296,7 +296,7 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Opti
                 );
             }
             assert!(whole, "{} to {}", source.kind(), target.kind());
-            // At rest there is nothing left to copy.
+            // Once the source is idle, nothing is left to copy.
             assert!(copy(&*source, &*target).await.unwrap().is_whole());
             assert_eq!(
                 all(&*target).await,
@@ -313,7 +313,7 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Opti
     }
 }
 
-/// A target in use has documents of its own: what is newer there stays in force.
+/// A target in use has its own documents. Newer ones stay in force.
 async fn a_copied_document_supersedes_no_newer_one(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
     for to in kinds(&dir, server.as_ref()) {
@@ -337,7 +337,7 @@ async fn a_copied_document_supersedes_no_newer_one(server: Option<RedisServer>) 
             0,
             "nothing is left to do"
         );
-        // A newer one of the source supersedes the target's.
+        // A newer document of the source supersedes the target's one.
         let newest = document("a", "main", 7);
         source.put_document(&newest).await.unwrap();
         copy(&source, &*target).await.unwrap();
@@ -350,7 +350,7 @@ async fn a_copied_document_supersedes_no_newer_one(server: Option<RedisServer>) 
     }
 }
 
-/// What an expiry takes, and what is in use.
+/// Records that expire, and records in use.
 async fn handoffs_expire_where_nothing_goes_on_from_them(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
     for make in kinds(&dir, server.as_ref()) {
@@ -390,7 +390,7 @@ async fn handoffs_expire_where_nothing_goes_on_from_them(server: Option<RedisSer
         };
         assert_eq!(store.sweep(&expiring).await.unwrap(), 1, "{}", store.kind());
         assert_eq!(there().await, [false, true, true, true, true], "{}", store.kind());
-        // Its conversation ends, too.
+        // The conversation expires as well.
         let all = Retention {
             handoffs: Some(20_000),
             ..Retention::before(20_000)

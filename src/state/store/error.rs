@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A failed store call. It is never the agent's fault, and a retry may succeed.
+/// A failed store call. The agent never caused it, and a retry may succeed.
 #[derive(Debug, Clone)]
 pub struct StoreError {
     /// The operation and its error, for the log.
@@ -13,7 +13,7 @@ pub struct StoreError {
 pub type StoreResult<T> = Result<T, StoreError>;
 
 impl StoreError {
-    /// The error with this message.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -29,7 +29,7 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
+/// Returns the error for writing to another principal's record. Ids are random, so this is a bug, not a race.
 pub(super) fn foreign_record(what: &str) -> StoreError {
     StoreError::new(format!("{what}: the id belongs to another principal"))
 }

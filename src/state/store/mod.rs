@@ -1,7 +1,7 @@
 //! Storage of handoffs, hidden pairs, cut points, other insertions and conversations.
 //!
-//! Deals with records and durability; knows nothing of wires, requests or streams. A write that returned `Ok` survives a
-//! crash of the process.
+//! Deals with records and durability. Knows nothing about wires, requests or streams. A write that returned
+//! `Ok` survives a crash of the process.
 
 pub mod copy_and_check;
 mod error;
@@ -40,37 +40,37 @@ pub type SharedStore = Arc<dyn Store>;
 /// Selects handoffs for listings.
 #[derive(Debug, Clone, Default)]
 pub struct HandoffFilter {
-    /// Only this principal's.
+    /// Principal that owns the handoffs. `None` selects all.
     pub principal: Option<String>,
-    /// Only this conversation's.
+    /// Conversation of the handoffs. `None` selects all.
     pub conversation: Option<String>,
-    /// Only ids in this inclusive range.
+    /// Inclusive range of ids.
     pub ids: Option<(HandoffId, HandoffId)>,
-    /// Include archived ones.
+    /// Whether to include archived handoffs.
     pub archived: bool,
-    /// Maximum number, newest first; 0: no limit.
+    /// Maximum number, newest first. 0 means no limit.
     pub limit: usize,
 }
 
 /// Selects documents for listings.
 #[derive(Debug, Clone, Default)]
 pub struct DocumentFilter {
-    /// Only this principal's.
+    /// Principal that owns the documents. `None` selects all.
     pub principal: Option<String>,
-    /// Only that of this handoff.
+    /// Handoff of the document. `None` selects all.
     pub handoff: Option<HandoffId>,
-    /// Only those of this status.
+    /// Status of the documents. `None` selects all.
     pub status: Option<HandoffStatus>,
-    /// Only those about this.
+    /// Topic of the documents. `None` selects all.
     pub topic: Option<String>,
-    /// Leave the documents out.
+    /// Whether to omit the contents of the documents.
     pub without_documents: bool,
-    /// Maximum number, newest first; 0: no limit.
+    /// Maximum number, newest first. 0 means no limit.
     pub limit: usize,
 }
 
 impl DocumentFilter {
-    /// The document of one handoff.
+    /// Selects the document of one handoff.
     pub fn for_handoff(principal: &str, handoff: HandoffId) -> Self {
         Self {
             principal: Some(principal.to_owned()),
@@ -79,7 +79,7 @@ impl DocumentFilter {
         }
     }
 
-    /// Whether a document is wanted; the limit is not examined.
+    /// Whether a document is selected, regardless of the limit.
     pub fn matches(&self, document: &DocumentRecord) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == document.principal)
             && self.handoff.is_none_or(|id| id == document.handoff)
@@ -88,8 +88,10 @@ impl DocumentFilter {
     }
 }
 
-/// Whether a write is answered only when it survives a power loss (on this machine's disk, or as `store.durability` has it).
-/// Otherwise it is flushed soon after its answer, and survives the end of the process alone.
+/// Whether a write returns only when it survives a power loss.
+///
+/// That means this machine's disk, or the condition of `store.durability`. Other writes are flushed soon
+/// after they return, and survive only the end of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durable {
     Yes,
@@ -97,7 +99,8 @@ enum Durable {
 }
 
 impl Durable {
-    /// For records with the change to their conversation. A change alone is derived again by the next request.
+    /// Requires durability for a write with records. The next request can derive a change without records
+    /// again.
     fn where_new(records: &[StoredRecord]) -> Self {
         match records.is_empty() {
             true => Self::No,
@@ -109,43 +112,47 @@ impl Durable {
 /// The interface of all stores. Records of another principal count as unknown.
 ///
 /// # Errors
-/// Every call fails where the store cannot be reached, read or written; a write that failed changed nothing.
+/// Every call fails if the store cannot be reached, read or written. A failed write changes nothing.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The kind as in the config: `memory`, `sqlite`, `redis`.
+    /// Returns the kind as configured: `memory`, `sqlite`, `redis`.
     fn kind(&self) -> &'static str;
 
-    /// Whether other processes write to the same records: what is cached in front of the store is checked before use.
+    /// Whether other processes write to the same records. Then caches before the store are checked before
+    /// use.
     fn shared(&self) -> bool {
         false
     }
 
-    /// A handoff by id.
+    /// Returns a handoff by id.
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>>;
 
-    /// Lists handoffs, newest first, without what only a cut needs: the text of `head`, and `recall`.
+    /// Lists handoffs, newest first, without the fields that only a cut needs: the contents of `head`, and
+    /// `recall`.
     async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>>;
 
-    /// Archives or unarchives a handoff; `false` for an unknown id.
+    /// Archives or unarchives a handoff. Returns `false` for an unknown id.
     async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool>;
 
-    /// Records that are in a transcript, without unknown ones; see [`Lookup`].
+    /// Returns the known records of a transcript. See [`Lookup`].
     async fn find(&self, kind: PlacedKind, principal: &str, by: Lookup<'_>)
     -> StoreResult<Vec<PlacedRecord>>;
 
-    /// Whether there may be any insertion at all; `false` saves its caller the work of a look-up.
+    /// Whether any insertion may exist. `false` saves the caller a lookup.
     fn may_have_insertions(&self) -> bool {
         true
     }
 
-    /// A conversation by key.
+    /// Returns a conversation by key.
     async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>>;
 
-    /// Writes records, all or none. `action` names the write in errors.
+    /// Writes records atomically. `action` names the write in errors.
     async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()>;
 
-    /// Writes records and the change to their conversation atomically. A change alone may be lost with a power failure: the
-    /// next request derives it again from its sentinel, its pairs, or a provider that rejects the prefix.
+    /// Writes records and the change to their conversation atomically.
+    ///
+    /// A power failure may lose a change without records. The next request derives it again: from its
+    /// sentinel, its pairs, or a provider that rejects the prefix.
     async fn put_with(
         &self,
         action: &'static str,
@@ -153,17 +160,20 @@ pub trait Store: Send + Sync + 'static {
         update: &Update,
     ) -> StoreResult<UpdateOutcome>;
 
-    /// The upstream response id of one that the agent was shown (Responses API).
+    /// Returns the upstream response id for an id shown to the agent (Responses API).
     async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>>;
 
-    /// Writes a document. One that is active supersedes, in the same transaction, the active one of the same principal,
-    /// repository, branch and topic; returns the handoffs of those that it superseded.
+    /// Writes a document. Returns the handoffs whose documents it superseded.
+    ///
+    /// An active document supersedes, in the same transaction, the active one of the same principal,
+    /// repository, branch and topic.
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>>;
 
     /// Lists documents, newest first.
     async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>>;
 
-    /// Gives a document another status, and supersedes as [`Store::put_document`] does; `None` for an unknown id.
+    /// Sets the status of a document, and supersedes like [`Store::put_document`]. Returns `None` for an
+    /// unknown id.
     async fn set_document_status(
         &self,
         principal: &str,
@@ -171,40 +181,46 @@ pub trait Store: Send + Sync + 'static {
         status: HandoffStatus,
     ) -> StoreResult<Option<Vec<HandoffId>>>;
 
-    /// Archives the documents that are superseded, of handoffs made before this time: in one transaction, so that none
-    /// is archived that somebody resumes. Returns whose they are, and the handoffs.
+    /// Archives superseded documents of handoffs made before this time. Returns their principals and
+    /// handoffs.
+    ///
+    /// One transaction, so that it cannot archive a document that is being resumed.
     async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>>;
 
-    /// Deletes what has long been unused and nothing in use refers to; documents stay. Returns the number of deleted
-    /// records.
+    /// Deletes records that were long unused and that nothing in use refers to. Documents stay.
+    ///
+    /// Returns the number of deleted records.
     async fn sweep(&self, retention: &Retention) -> StoreResult<u64>;
 
-    /// Some records of a kind, in an order of the store's own: those after `after`, which is empty for the first page.
-    /// A store in use may return a record twice.
+    /// Returns some records of a kind, in the store's own order, beginning after `after`.
+    ///
+    /// `after` is empty for the first page. A store in use may return a record twice.
     async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage>;
 
-    /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
-    /// like this.
+    /// Writes records of one kind unchanged. A conversation replaces only an older version.
+    ///
+    /// Returns how many records were missing or different.
     async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64>;
 
-    /// How many of these records, all of one kind, are there, whatever they say.
+    /// Counts which of these records, all of one kind, exist, regardless of their contents.
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64>;
 
     /// Checks that the store can be read.
     async fn ping(&self) -> StoreResult<()>;
 
-    /// Checks that a record could be written durably, by a real write. It may rewrite a page unchanged, so callers ask
-    /// every few seconds at most.
+    /// Checks that a record could be written durably, by a real write.
+    ///
+    /// It may rewrite a page unchanged, so callers probe at most every few seconds.
     async fn probe(&self) -> StoreResult<()> {
         self.ping().await
     }
 
-    /// The setting of the store's server that breaks a promise of the config.
+    /// Describes a setting of the store's server that breaks a configured promise.
     async fn settings_problem(&self) -> StoreResult<Option<String>> {
         Ok(None)
     }
 
-    /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
+    /// Writes a handoff that is not active in any conversation until a user resumes it.
     async fn put_draft(&self, handoff: &Handoff) -> StoreResult<()> {
         let record = StoredRecord::Handoff(Box::new(handoff.clone()));
         self.put("write a handoff", vec![record]).await
@@ -229,10 +245,10 @@ pub trait Store: Send + Sync + 'static {
 }
 
 impl dyn Store + '_ {
-    /// Records of one kind that are in a transcript, without unknown ones.
+    /// Returns the known records of one kind in a transcript.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub(crate) async fn placed<T: Placed>(&self, principal: &str, by: Lookup<'_>) -> StoreResult<Vec<T>> {
         let found = self.find(T::KIND, principal, by).await?;
         Ok(found.into_iter().filter_map(T::of).collect())
@@ -240,7 +256,7 @@ impl dyn Store + '_ {
 }
 
 impl HandoffFilter {
-    /// All handoffs, archived ones too.
+    /// Selects all handoffs, including archived ones.
     pub fn everything() -> Self {
         Self {
             archived: true,
@@ -248,7 +264,7 @@ impl HandoffFilter {
         }
     }
 
-    /// Whether a handoff is selected, without regard to the limit.
+    /// Whether a handoff is selected, regardless of the limit.
     fn fits(&self, handoff: &Handoff) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == handoff.principal)
             && self
@@ -262,11 +278,14 @@ impl HandoffFilter {
     }
 }
 
-/// Opens the store for `serve`. `sqlite` creates the state directory and the file where they are missing; `redis` connects
-/// with the first call.
+/// Opens the store for `serve`.
+///
+/// `sqlite` creates the state directory and the file if they are missing. `redis` connects with the first
+/// call.
 ///
 /// # Errors
-/// The directory or the file cannot be created or opened, or the server's certificates not be read.
+/// Returns an error if the directory or file cannot be created or opened, or the server's certificates cannot
+/// be read.
 pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<SharedStore> {
     match settings.kind {
         StoreKind::Memory => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
@@ -275,11 +294,11 @@ pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<Sha
     }
 }
 
-/// Opens the store for commands, with or without a running proxy. Creates nothing; the store is empty where there is no
-/// file.
+/// Opens the store for commands, with or without a running proxy. Creates nothing: a missing file is an empty
+/// store.
 ///
 /// # Errors
-/// The file exists and cannot be opened, or has another schema version.
+/// Returns an error if the file exists and cannot be opened, or has another schema version.
 pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<SharedStore> {
     match open_existing(settings, state_dir)? {
         Some(store) => Ok(store),
@@ -287,10 +306,10 @@ pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Sto
     }
 }
 
-/// Opens the store as [`open_for_reading`] does; `None` where there is no file.
+/// Opens the store like [`open_for_reading`]. Returns `None` if there is no file.
 ///
 /// # Errors
-/// As [`open_for_reading`].
+/// Fails like [`open_for_reading`].
 pub fn open_existing(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<Option<SharedStore>> {
     Ok(match settings.kind {
         StoreKind::Redis => Some(Arc::new(redis::RedisStore::new(settings)?)),
@@ -302,10 +321,11 @@ pub fn open_existing(settings: &config::StoreConfig, state_dir: &Path) -> StoreR
     })
 }
 
-/// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
+/// Creates the state directory, accessible only to its owner, because carry-over prompts contain what the
+/// agent saw.
 ///
 /// # Errors
-/// The directory cannot be created.
+/// Returns an error if the directory cannot be created.
 pub fn make_dir(dir: &Path) -> StoreResult<()> {
     disk::make_dir(dir, FileAccess::Owner).map_err(|err| {
         StoreError::new(format!(
@@ -315,11 +335,13 @@ pub fn make_dir(dir: &Path) -> StoreResult<()> {
     })
 }
 
-/// Creates a private file atomically: `fill` writes it under a temporary name, and it gets its real name once it is
-/// complete and flushed. Where another process was faster, its file is kept. `explain` converts IO errors.
+/// Creates a private file atomically. An existing file is kept.
+///
+/// `fill` writes it under a temporary name. The file gets its real name once it is complete and flushed.
+/// `explain` converts IO errors.
 ///
 /// # Errors
-/// `fill` failed, or the file cannot be created, flushed or renamed.
+/// Returns an error if `fill` fails, or the file cannot be created, flushed or renamed.
 pub(crate) fn make_whole<E>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,

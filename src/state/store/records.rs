@@ -6,11 +6,12 @@ use uuid::Uuid;
 use crate::config::StoreRetention;
 use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
-/// Records read or examined by one call; a server does nothing else meanwhile.
+/// Maximum number of records per call. A server does nothing else during a call.
 pub(super) const PAGE: usize = 256;
 
-/// What is used is marked as used again when its last use is older than this. One day: exact enough for sweeping by weeks,
-/// and one write a day for a busy conversation.
+/// Minimum age of a record's last-used time before it is refreshed.
+///
+/// One day is precise enough for retention in weeks, and costs a busy conversation one write a day.
 pub(crate) const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A kind of record.
@@ -18,7 +19,7 @@ pub(crate) const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 pub enum RecordKind {
     /// Handoffs.
     Handoff,
-    /// What is at a place of a transcript.
+    /// Records anchored in a transcript.
     Placed(PlacedKind),
     /// Response ids.
     ResponseId,
@@ -28,19 +29,20 @@ pub enum RecordKind {
     Document,
 }
 
-/// A kind of record that is at a place of a transcript and is looked up by its id or by that place.
+/// A kind of record that is anchored in a transcript, and is found by its id or by its anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PlacedKind {
-    /// Hidden pairs, by the call next to them.
+    /// Hidden pairs, found by the call next to them.
     Pair,
-    /// Cut points, by the digest of their position.
+    /// Cut points, found by the digest of their position.
     CutPoint,
-    /// Other insertions, by [`InsertionPoint::key`](baton_core::record::InsertionPoint::key).
+    /// Other insertions, found by [`InsertionPoint::key`](baton_core::record::InsertionPoint::key).
     Insertion,
 }
 
 impl RecordKind {
-    /// Every kind; what others refer to comes first, so that a copy that was interrupted refers to nothing that is missing.
+    /// Every kind, referenced ones before referencing ones, so that an interrupted copy has no dangling
+    /// references.
     pub const ALL: [Self; 7] = [
         Self::Handoff,
         Self::Placed(PlacedKind::Pair),
@@ -51,7 +53,7 @@ impl RecordKind {
         Self::Document,
     ];
 
-    /// The name that `baton store` prints.
+    /// Returns the name that `baton store` prints.
     pub fn name(self) -> &'static str {
         match self {
             Self::Handoff => "handoffs",
@@ -66,7 +68,7 @@ impl RecordKind {
 }
 
 impl PlacedKind {
-    /// What a failed look-up did, for its error.
+    /// Names a lookup in its error message.
     pub(super) fn reading(self) -> &'static str {
         match self {
             Self::Pair => "read hidden pairs",
@@ -76,16 +78,16 @@ impl PlacedKind {
     }
 }
 
-/// What placed records are looked up by.
+/// Selects placed records.
 #[derive(Debug, Clone, Copy)]
 pub enum Lookup<'a> {
-    /// Their ids. Found in this order.
+    /// By id. Results follow this order.
     Ids(&'a [Uuid]),
-    /// Keys of their places. Found oldest first, each once.
+    /// By key of the anchor. Results are distinct, oldest first.
     Places(&'a [String]),
 }
 
-/// A record that is at a place of a transcript.
+/// A record that is anchored in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the kinds are described there")]
@@ -95,22 +97,22 @@ pub enum PlacedRecord {
     Insertion(Insertion),
 }
 
-/// What a store keeps besides the JSON of a placed record.
+/// The values that a store keeps in addition to a placed record's JSON.
 pub(crate) struct PlacedColumns<'a> {
     pub(crate) kind: PlacedKind,
     pub(crate) id: Uuid,
     pub(super) principal: &'a str,
     pub(super) conversation: &'a str,
-    /// The key of its place.
+    /// Key of the anchor.
     pub(super) key: Option<&'a str>,
     pub(super) created_ms: u64,
 }
 
-/// A record of one kind that is at a place of a transcript.
+/// A type of record that is anchored in a transcript.
 pub(crate) trait Placed: Sized {
     const KIND: PlacedKind;
     fn columns(&self) -> PlacedColumns<'_>;
-    /// `None` for a record of another kind.
+    /// Converts a record. Returns `None` if it is of another kind.
     fn of(record: PlacedRecord) -> Option<Self>;
 }
 
@@ -197,7 +199,7 @@ impl PlacedRecord {
         })
     }
 
-    /// Sorts what was looked up by places: oldest first, each once.
+    /// Sorts the results of a lookup by anchor: oldest first, without duplicates.
     pub(super) fn sort_oldest_first<T>(found: &mut Vec<T>, record: impl Fn(&T) -> &Self) {
         let key = |one: &T| {
             let columns = record(one).columns();
@@ -208,11 +210,11 @@ impl PlacedRecord {
     }
 }
 
-/// A record as it is stored. `used_ms`: its last use, in milliseconds since the Unix epoch.
+/// A record as stored. `used_ms` is its last use, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what they say")]
 pub enum StoredRecord {
-    /// With its head, and whether it is archived.
+    /// A handoff with its head and its archive flag.
     Handoff(Box<Handoff>),
     Placed {
         record: PlacedRecord,
@@ -227,7 +229,7 @@ pub enum StoredRecord {
 }
 
 impl From<PlacedRecord> for StoredRecord {
-    /// Last used when it was made.
+    /// Sets the last use to the creation time.
     fn from(record: PlacedRecord) -> Self {
         let used_ms = record.columns().created_ms;
         Self::Placed { record, used_ms }
@@ -237,30 +239,30 @@ impl From<PlacedRecord> for StoredRecord {
 /// A response id of the Responses API, with its upstream id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseId {
-    /// The principal that owns it.
+    /// Principal that owns the id.
     pub principal: String,
-    /// As the agent was shown it.
+    /// Id as shown to the agent.
     pub shown: String,
-    /// Upstream's own, or the handoff that ended the response.
+    /// Upstream's id, or the handoff that ended the response.
     pub upstream: String,
 }
 
-/// Some records of a kind.
+/// A page of records of one kind.
 #[derive(Debug, Default)]
 pub struct RecordPage {
-    /// The readable records.
+    /// Readable records.
     pub records: Vec<StoredRecord>,
-    /// The unreadable records: the id and the reason.
+    /// Unreadable records: the id and the reason.
     pub unreadable: Vec<(String, String)>,
-    /// The cursor of the next page; `None`: this is the last one.
+    /// Cursor of the next page. `None` on the last page.
     pub next: Option<String>,
 }
 
-/// The times before which a last use is too old, in milliseconds since the Unix epoch.
+/// For each kind, the time before which a last use is too old, in milliseconds since the Unix epoch.
 pub type Retention = StoreRetention<u64>;
 
 impl StoredRecord {
-    /// Its kind.
+    /// Returns the kind of the record.
     pub fn kind(&self) -> RecordKind {
         match self {
             Self::Handoff(_) => RecordKind::Handoff,
@@ -271,8 +273,10 @@ impl StoredRecord {
         }
     }
 
-    /// Whether this one, which is stored, says all that another one of the same id does: the same, used as late or later; a
-    /// conversation as new or newer.
+    /// Whether this stored record is at least as recent as `other`, which has the same id.
+    ///
+    /// A conversation must have the same or a newer version. Other records must be equal, and used at the
+    /// same time or later.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -294,7 +298,7 @@ impl StoredRecord {
         }
     }
 
-    /// Bytes that it takes as JSON, without what the store adds.
+    /// Returns the size of the record as JSON in bytes, without the store's own data.
     pub fn size(&self) -> u64 {
         let json = match self {
             Self::Handoff(record) => serde_json::to_string(record),

@@ -1,9 +1,10 @@
-//! The seal keys in the state directory. They have their own files, so that handoffs in transcripts stay valid when the
-//! database is lost.
+//! The seal keys in the state directory.
 //!
-//! `seal.key` holds the key that makes seals, and nothing else. Keys that made seals before are in `seal-older.keys`, one
-//! a line with the time it was made, and verify until they are retired. Rotating writes the second file first: at any
-//! moment the two together hold every key that has made a seal.
+//! They have their own files, so that handoffs in transcripts stay valid if the database is lost.
+//!
+//! `seal.key` holds only the key that creates seals. Earlier keys are in `seal-older.keys`, one per line with
+//! its creation time, and verify seals until they are retired. A rotation writes the second file first. At
+//! any moment the two files together hold every key that has created a seal.
 
 use std::fs;
 use std::io;
@@ -14,55 +15,57 @@ use super::{StoreError, StoreResult, hex, make_dir, random};
 use crate::disk::{self, FileAccess, private_file};
 use baton_core::marker::seal::{SealKey, SealKeys};
 
-/// The file with the key that makes seals.
+/// Name of the file with the key that creates seals.
 pub const FILE: &str = "seal.key";
 
-/// The file with the keys that made seals before.
+/// Name of the file with the earlier keys.
 pub const OLDER: &str = "seal-older.keys";
 
-/// Locked while the files are changed.
+/// Name of the file that is locked while the others change.
 const LOCK: &str = "seal.lock";
 
-/// Length of a key in bytes: the output size of HMAC-SHA256; longer keys add nothing.
+/// Length of a key in bytes: the output size of HMAC-SHA256. Longer keys add nothing.
 const KEY_BYTES: usize = 32;
 
-/// Most keys at a time: a prompt under an unknown seal is hashed twice with each of them.
+/// Maximum number of keys: a prompt under an unknown seal is hashed twice with each of them.
 pub const MOST_KEYS: usize = 16;
 
-/// A key as it is stored.
+/// A key as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredKey {
     pub key: SealKey,
-    /// When it was made, in milliseconds since the Unix epoch, as far as its file shows.
+    /// Creation time in milliseconds since the Unix epoch, if its file shows it.
     pub made_ms: Option<u64>,
 }
 
 /// All keys of a state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredKeys {
-    /// The one that makes seals.
+    /// The key that creates seals.
     pub newest: StoredKey,
-    /// Those that still verify, the newest of them first.
+    /// Keys that still verify seals, newest first.
     pub older: Vec<StoredKey>,
 }
 
 impl StoredKeys {
-    /// All of them, the one that makes seals first.
+    /// Returns all keys, beginning with the one that creates seals.
     pub fn all(&self) -> impl Iterator<Item = &StoredKey> {
         std::iter::once(&self.newest).chain(&self.older)
     }
 
-    /// Without their ages.
+    /// Drops the creation times.
     pub fn into_keys(self) -> SealKeys {
         let older = self.older.into_iter().map(|stored| stored.key);
         SealKeys::new(self.newest.key, older.collect())
     }
 }
 
-/// The keys in `dir`, the first one generated there if it is missing. Processes that start at the same time agree on one.
+/// Returns the keys in `dir`, and generates the first one if there is none.
+///
+/// Processes that start at the same time agree on one key.
 ///
 /// # Errors
-/// A file cannot be read or created, or does not hold keys.
+/// Returns an error if a file cannot be read or created, or does not hold keys.
 pub fn load_or_make(dir: &Path) -> StoreResult<StoredKeys> {
     if let Some(keys) = load(dir)? {
         return Ok(keys);
@@ -70,17 +73,17 @@ pub fn load_or_make(dir: &Path) -> StoreResult<StoredKeys> {
     make_dir(dir)?;
     let path = dir.join(FILE);
     make(dir, &path).map_err(|err| StoreError::new(format!("cannot make {}: {err}", path.display())))?;
-    // Read back: if another process was faster, its key counts.
+    // Read back: if another process was faster, its key is in the file.
     load(dir)?
         .ok_or_else(|| StoreError::new(format!("{} was removed while it was being made", path.display())))
 }
 
-/// The keys in `dir`; `None` where none was ever made.
+/// Returns the keys in `dir`, or `None` if none was ever generated.
 ///
 /// # Errors
-/// A file cannot be read, or does not hold keys.
+/// Returns an error if a file cannot be read, or does not hold keys.
 pub fn load(dir: &Path) -> StoreResult<Option<StoredKeys>> {
-    // In this order: a key leaves the first file only after it is in the second one.
+    // Read in this order: a rotation adds a key to the second file before it replaces it in the first.
     let Some(newest) = newest(&dir.join(FILE))? else {
         return Ok(None);
     };
@@ -94,11 +97,13 @@ pub fn load(dir: &Path) -> StoreResult<Option<StoredKeys>> {
     Ok(Some(StoredKeys { newest, older }))
 }
 
-/// Makes a new key, which makes seals from now on; the one before verifies until it is retired. Running proxies that use
-/// this directory follow.
+/// Generates a new key, which creates seals from now on. The previous one verifies until it is retired.
+///
+/// Running proxies that use this directory follow.
 ///
 /// # Errors
-/// The files cannot be read or written, or there are [`MOST_KEYS`] keys already. Nothing has changed then.
+/// Returns an error if the files cannot be read or written, or if there are already [`MOST_KEYS`] keys.
+/// Nothing changes then.
 pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
     let (_lock, keys) = locked(dir)?;
     if keys.all().count() >= MOST_KEYS {
@@ -114,11 +119,12 @@ pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
     load_or_make(dir)
 }
 
-/// Takes the keys with these ids out of those that verify. Returns what is left; `None` where one of them is not among
-/// the older keys, and nothing has changed.
+/// Removes keys from those that verify seals. Returns the remaining keys.
+///
+/// Returns `None`, and changes nothing, if an id does not belong to an earlier key.
 ///
 /// # Errors
-/// The files cannot be read or written.
+/// Returns an error if the files cannot be read or written.
 pub fn retire(dir: &Path, ids: &[String]) -> StoreResult<Option<StoredKeys>> {
     let (_lock, mut keys) = locked(dir)?;
     let known = |id: &String| keys.older.iter().any(|stored| stored.key.id() == *id);
@@ -181,7 +187,7 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
     disk::sync_dir(dir)
 }
 
-/// The keys, which no other process changes while the file is open.
+/// Returns the keys, and a lock on them. No other process changes the keys while the file is open.
 fn locked(dir: &Path) -> StoreResult<(fs::File, StoredKeys)> {
     load_or_make(dir)?;
     let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
@@ -295,7 +301,7 @@ mod tests {
         assert_eq!(names(dir.path()), [OLDER, FILE, LOCK]);
     }
 
-    /// A process that is killed between the two files, or while it writes one of them.
+    /// A process may be killed between writing the two files, or while writing one of them.
     #[test]
     fn a_rotation_broken_off_at_any_step_loses_no_key() {
         let dir = tempfile::tempdir().unwrap();

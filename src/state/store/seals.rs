@@ -1,4 +1,5 @@
-//! The seal keys of a running proxy, which follow the files: a rotated or retired key takes effect with the next seal.
+//! The seal keys of a running proxy. They follow the files: a rotated or retired key takes effect with the
+//! next seal.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,9 +12,9 @@ use super::seal_key::{FILE, OLDER, load, load_or_make};
 use crate::sync::locked;
 use baton_core::marker::seal::{SealKey, SealKeys};
 
-/// The keys with which a proxy makes and verifies seals.
+/// The keys that a proxy creates and verifies seals with.
 pub struct Seals {
-    /// The state directory; `None` where the keys are the config's.
+    /// The state directory. `None` if the keys are configured.
     dir: Option<PathBuf>,
     known: Mutex<KnownSeals>,
 }
@@ -23,7 +24,7 @@ struct KnownSeals {
     stamps: Stamps,
 }
 
-/// What shows that a file was replaced, as both only ever are: when it was written, its length, and its number.
+/// Identity of each file: write time, length and inode. Files are only ever replaced, which changes it.
 type Stamps = [Option<(Option<SystemTime>, u64, u64)>; 2];
 
 impl From<SealKeys> for Seals {
@@ -39,12 +40,12 @@ impl From<SealKey> for Seals {
 }
 
 impl Seals {
-    /// The keys of a state directory, the first one made there if it is missing.
+    /// Loads the keys of a state directory, and generates the first one if there is none.
     ///
     /// # Errors
-    /// A file cannot be read or created, or does not hold keys.
+    /// Returns an error if a file cannot be read or created, or does not hold keys.
     pub fn of_dir(dir: &Path) -> StoreResult<Self> {
-        // Taken first: what changes meanwhile is read again.
+        // Taken before reading: a file that changes meanwhile is read again later.
         let stamps = stamps(dir);
         let keys = load_or_make(dir)?.into_keys();
         Ok(Self::with(Some(dir.to_owned()), keys, stamps))
@@ -58,8 +59,10 @@ impl Seals {
         }
     }
 
-    /// The keys as they are now. Asks for the state of two files, a few microseconds, and only a handoff or a sentinel that
-    /// the store does not know needs it. Where the files cannot be read, the keys that were known stay in use.
+    /// Returns the current keys.
+    ///
+    /// Costs two `stat` calls, a few microseconds, and only handoffs and sentinels unknown to the store need
+    /// it. If the files cannot be read, the keys in memory stay in use.
     pub fn now(&self) -> Arc<SealKeys> {
         let mut known = locked(&self.known);
         if let Some(dir) = &self.dir {
@@ -125,7 +128,7 @@ mod tests {
         for proxy in &proxies {
             assert_eq!(proxy.now().count(), 2);
         }
-        // Without a change nothing is read again.
+        // Without a change the files are not read again.
         assert!(Arc::ptr_eq(&proxies[0].now(), &proxies[0].now()));
     }
 

@@ -1,7 +1,7 @@
-//! Reads the server's answers: from its values to records and outcomes.
+//! Parses the server's replies into records and outcomes.
 //!
-//! Pure: no connection, no clock. Any server may answer with anything; each function returns, and an answer of another form
-//! is an error. `tests/fuzz` calls them all (`resp`).
+//! Pure: no connection, no clock. A server may reply with anything. Each function returns, and a reply of an
+//! unexpected form is an error. `tests/fuzz` calls all of them (`resp`).
 
 use redis::{FromRedisValue, InfoDict, ServerError, ServerErrorKind, Value};
 use serde::de::DeserializeOwned;
@@ -11,10 +11,10 @@ use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, StoredRecord};
 use crate::store::{StoreError, StoreResult, foreign_record};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
-/// A record's last use in milliseconds since the Unix epoch, and the fields that were read of it.
+/// Last use of a record in milliseconds since the Unix epoch, and the requested fields.
 pub(super) type UsedFields<const N: usize> = (u64, [String; N]);
 
-/// A value in the form that is expected; an error of the server is one here.
+/// Converts a value to the expected type. An error reply from the server is an error.
 pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, String> {
     match value {
         Value::ServerError(error) => Err(error_text(&error)),
@@ -22,7 +22,7 @@ pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, String> {
     }
 }
 
-/// The first answer, in the form that is expected.
+/// Converts the first reply to the expected type.
 pub(super) fn first<T: FromRedisValue>(what: &str, answers: Vec<Value>) -> StoreResult<T> {
     let first = answers.into_iter().next().unwrap_or_default();
     redis::from_redis_value(first).map_err(|_| unexpected_reply(what))
@@ -47,20 +47,20 @@ pub(super) fn unexpected_reply(what: &str) -> StoreError {
 /// The failure of a request.
 #[derive(Debug)]
 pub(super) enum LinkFault {
-    /// The connection, or what it leads to, is not what it was: another one may do.
+    /// The connection is broken, or leads to a server with another role. A new connection may succeed.
     Broken(String),
-    /// The server refused it.
+    /// The server refused the request.
     Refused(String),
 }
 
-/// The fault that a reply is, if it is an error.
+/// Classifies an error reply. Returns `None` for any other reply.
 pub(super) fn server_fault(value: &Value) -> Option<LinkFault> {
     let Value::ServerError(error) = value else {
         return None;
     };
     let text = error_text(error);
     Some(match error.kind() {
-        // The scripts are loaded with the connection; a failover or a flush takes them.
+        // Scripts are loaded with each connection. `NOSCRIPT` means that a failover or a flush removed them.
         Some(
             ServerErrorKind::NoScript
             | ServerErrorKind::ReadOnly
@@ -75,28 +75,30 @@ pub(super) fn server_fault(value: &Value) -> Option<LinkFault> {
     })
 }
 
-/// The target of a redirection: `MOVED 3999 127.0.0.1:6381`.
+/// Parses the target of a redirection such as `MOVED 3999 127.0.0.1:6381`.
 pub(super) fn redirection(error: &str) -> Option<(String, u16)> {
     let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
     let (host, port) = words.next()?.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))
 }
 
-/// The digests of as many scripts, and the server's state: the answers to `SCRIPT LOAD`, `INFO` and `CONFIG GET`.
+/// Parses the replies to `SCRIPT LOAD` (one for each script), `INFO` and `CONFIG GET`.
+///
+/// Returns the digests of the scripts and the state of the server.
 pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<String>, ServerState), String> {
     let mut answers = answers.into_iter();
     let digests = answers.by_ref().take(scripts);
     let digests = digests.map(read).collect::<Result<_, _>>()?;
     let info: InfoDict = read(answers.next().unwrap_or_default())?;
-    // Managed servers may not report it.
+    // Managed servers may forbid `CONFIG GET`.
     let fsync = answers.next().and_then(|pair| read::<(Value, String)>(pair).ok());
     Ok((digests, ServerState::read(&info, fsync.map(|(_, fsync)| fsync))))
 }
 
-/// Checks the answer to `WAIT` or `WAITAOF`: that the write is where it must be.
+/// Checks the reply to `WAIT` or `WAITAOF` for the required durability.
 ///
 /// # Errors
-/// It did not arrive in time.
+/// Returns an error if the write did not get there in time.
 pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), LinkFault> {
     let reached = match answer {
         Some(Value::Int(replicas)) => replicas > 0,
@@ -112,7 +114,7 @@ pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), Link
         .ok_or_else(|| LinkFault::Refused(missing.to_owned()))
 }
 
-/// The outcome of a write of records; `Some`: a record has another version, and is this one.
+/// Parses the outcome of writing records. `Some` contains a record that has another version than expected.
 pub(super) fn written(what: &str, answer: Vec<String>) -> StoreResult<Option<String>> {
     let mut answer = answer.into_iter();
     match (answer.next().as_deref(), answer.next()) {
@@ -135,7 +137,7 @@ pub(super) fn placed(kind: PlacedKind, record: &str) -> StoreResult<PlacedRecord
     PlacedRecord::from_json(kind, record).map_err(unreadable)
 }
 
-/// A record of any kind: from its owner, its JSON, whether it is archived, its head and its status.
+/// Builds a record of any kind from its owner, JSON, archive flag, head and status.
 pub(super) fn record(
     kind: RecordKind,
     (used_ms, [owner, record, archived, head, status]): UsedFields<5>,
@@ -162,15 +164,15 @@ pub(super) fn record(
 /// The result of the script that writes documents.
 #[derive(Debug)]
 pub(super) enum ScriptResult {
-    /// The document has this status now, and these are superseded.
+    /// The document now has this status, and these handoffs' documents are superseded.
     Written(String, Vec<HandoffId>),
     /// The record belongs to another principal.
     Foreign,
-    /// There is none whose status could be written.
+    /// There is no document whose status could be set.
     Unknown,
 }
 
-/// The outcome of a write of a document.
+/// Parses the outcome of writing a document.
 pub(super) fn document_written(what: &str, answer: Vec<String>) -> StoreResult<ScriptResult> {
     let mut answer = answer.into_iter();
     match (answer.next().as_deref(), answer.next()) {

@@ -1,4 +1,4 @@
-//! Opens connections to the primary: TCP, TLS, login, Sentinels, a cluster's redirections.
+//! Opens connections to the primary: TCP, TLS, login, Sentinels, and a cluster's redirections.
 
 use std::path::Path;
 
@@ -16,17 +16,17 @@ use super::scripts::RedisScript;
 use super::settings::{ServerState, WriteWait};
 use crate::config::{ServerDurability, StoreAddress, Topology};
 
-/// Redirections followed for one connection: a cluster needs one, and another while a slot moves.
+/// Maximum redirections for one connection. A cluster needs one, and another one while a slot moves.
 const REDIRECTIONS: usize = 4;
 
-/// Commands that may wait to be written to a connection.
+/// Maximum commands waiting to be written to a connection.
 const BACKLOG: usize = 1024;
 
-/// How connections are made.
+/// Opens connections with the configured settings.
 pub(super) struct Dialer {
     pub(super) address: StoreAddress,
     pub(super) durability: ServerDurability,
-    /// The key with the schema's version, which determines a cluster's node.
+    /// Key of the schema version. Its slot determines the node of a cluster.
     pub(super) slot: String,
     tls: Option<TlsCertificates>,
 }
@@ -34,16 +34,16 @@ pub(super) struct Dialer {
 /// An open connection to the primary.
 pub(super) struct PrimaryConnection {
     pub(super) connection: MultiplexedConnection,
-    /// The digests of the scripts, by their numbers.
+    /// Digests of the scripts, in the order of [`RedisScript::ALL`].
     pub(super) digests: Vec<String>,
-    /// The server's role, version and settings.
+    /// Role, version and settings of the server.
     pub(super) server: ServerState,
-    /// How a write becomes durable there, or why it cannot.
+    /// How a write becomes durable on this server, or the reason why it cannot.
     pub(super) wait: Result<WriteWait, String>,
 }
 
 impl Dialer {
-    /// `ca`: the CA certificates for the server; `None`: Mozilla's roots.
+    /// Creates a dialer. `ca` contains the CA certificates for the server; `None` means Mozilla's roots.
     pub(super) fn new(
         address: StoreAddress,
         durability: ServerDurability,
@@ -92,7 +92,7 @@ impl Dialer {
                 Ok(schema) => known_schema(schema).map_err(describe)?,
                 Err(error) => match redirection(&error) {
                     Some((other, at)) => {
-                        // An empty host is this one.
+                        // An empty host means the same host.
                         host = Some(other).filter(|other| !other.is_empty()).unwrap_or(host);
                         port = at;
                         continue;
@@ -127,7 +127,7 @@ impl Dialer {
         })
     }
 
-    /// The primary's address, of the first Sentinel that knows it.
+    /// Returns the primary's address from the first Sentinel that knows it.
     async fn ask_sentinels(&self, group: &str) -> Result<(String, u16), String> {
         let mut last = String::new();
         for (host, port) in &self.address.servers {
@@ -140,7 +140,7 @@ impl Dialer {
     }
 
     async fn ask_sentinel(&self, host: &str, port: u16, group: &str) -> Result<(String, u16), String> {
-        // Sentinels have logins of their own, and mostly none.
+        // Sentinels have their own logins, usually none, and must not receive the server's password.
         let mut connection = self.open(host, port, false).await?;
         let mut command = Cmd::new();
         command.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
@@ -148,7 +148,7 @@ impl Dialer {
         found.ok_or_else(|| format!("it knows no group {group}"))
     }
 
-    /// A connection. The task that drives it ends with its last clone.
+    /// Opens a connection. Its background task ends with the last clone.
     async fn open(&self, host: &str, port: u16, login: bool) -> Result<MultiplexedConnection, String> {
         let mut settings = RedisConnectionInfo::default().set_lib_name("baton", env!("CARGO_PKG_VERSION"));
         if login {
@@ -160,7 +160,7 @@ impl Dialer {
                 settings = settings.set_password(password);
             }
         }
-        // Calls have an end of their own, which counts the wait for a connection.
+        // Each call has its own time limit, which includes the wait for a connection.
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BACKLOG);
@@ -191,7 +191,7 @@ impl Dialer {
     }
 }
 
-/// Whether a store's records are of this version's schema, the first: only later ones have a key for it.
+/// Checks the schema version. This is the first one, which stores no version; only later ones do.
 fn known_schema(stored: Option<String>) -> Result<(), String> {
     stored.map_or(Ok(()), |found| {
         Err(format!(
@@ -201,13 +201,13 @@ fn known_schema(stored: Option<String>) -> Result<(), String> {
     })
 }
 
-/// Sends one command; an error of the server is one.
+/// Sends one command. An error reply is an error.
 async fn one<T: FromRedisValue>(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<T, String> {
     let answer = connection.send_packed_command(command).await;
     read(answer.map_err(|error| error.to_string())?)
 }
 
-/// The CA certificates of this file; without one the client has Mozilla's.
+/// Reads the CA certificates of a file. Without a file the client uses Mozilla's roots.
 fn certificates(ca: Option<&Path>) -> Result<TlsCertificates, String> {
     let read = |file: &Path| {
         let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());

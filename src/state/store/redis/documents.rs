@@ -1,4 +1,4 @@
-//! Documents: a hash for each, an index by time, and one of those that are active by what they are about.
+//! Documents: a hash for each, an index by time, and an index of active ones by subject.
 
 use super::answers::{ScriptResult, document_written};
 use super::scripts::RedisScript;
@@ -7,12 +7,12 @@ use crate::store::records::StoredRecord;
 use crate::store::{Durable, StoreError, StoreResult, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
-/// The arguments of the script.
+/// Arguments of the script.
 pub(super) struct DocumentWrite<'a> {
     pub(super) handoff: HandoffId,
     pub(super) principal: &'a str,
     pub(super) status: HandoffStatus,
-    /// The key and the record; `None`: the status alone is written.
+    /// The document, or `None` to write only the status.
     pub(super) document: Option<&'a DocumentRecord>,
     pub(super) is_copy: bool,
 }
@@ -79,7 +79,7 @@ impl<'a> DocumentWrite<'a> {
     }
 }
 
-/// The repository, branch and topic of a document as one key.
+/// Returns the principal, repository, branch and topic of a document as one key.
 fn about(document: &DocumentRecord) -> String {
     let about = [
         &document.principal,
@@ -87,10 +87,11 @@ fn about(document: &DocumentRecord) -> String {
         &document.branch,
         &document.topic,
     ];
+    // NUL separates the parts, so it must not occur inside of them.
     about.map(|part| part.replace('\0', " ")).join("\0")
 }
 
-/// A document's record as it is stored.
+/// Serializes a document for the store.
 fn stored(what: &str, document: &DocumentRecord) -> StoreResult<String> {
     serde_json::to_string(document).map_err(|error| StoreError::new(format!("{what}: {error}")))
 }

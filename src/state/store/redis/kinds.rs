@@ -1,9 +1,9 @@
-//! The layout: which kinds of records there are, and by what each is found.
+//! The layout: the kinds of records, and the indexes that find them.
 //!
-//! A record is a hash `PREFIX KIND:ID` with its owner (`o`), its JSON (`r`), the indexes that it is in (`i`), and what
-//! else its kind has. Indexes are sorted sets `PREFIX i:…` of ids. Every kind has one by time, whose scores are the records'
-//! last uses in milliseconds and only grow: by it they are listed, copied and swept. A new kind is a constant here and a
-//! function that makes its [`Record`].
+//! A record is a hash `PREFIX KIND:ID` with its owner (`o`), its JSON (`r`), its indexes (`i`), and further
+//! fields of its kind. Indexes are sorted sets `PREFIX i:…` of ids. Every kind has an index by time. Its
+//! scores are the last uses of the records in milliseconds and only grow. Listing, copying and sweeping use
+//! it. A new kind needs a constant here and a function that builds its [`RedisRecord`].
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -14,18 +14,18 @@ use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, St
 use crate::store::{StoreError, StoreResult};
 use baton_core::record::{Conversation, Handoff, HandoffId};
 
-/// A kind of record. An empty name: the kind has no such index.
+/// A kind of record. An empty index name means that the kind has no such index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RedisKind {
-    /// Its name in keys.
+    /// Name of the kind in keys.
     pub(super) name: &'static str,
-    /// The index by time.
+    /// Index by time.
     pub(super) times: &'static str,
-    /// The indexes by place; what is after it is of [`at_place`](RedisKind::at_place).
+    /// Prefix of the indexes by anchor. [`at_place`](RedisKind::at_place) appends the rest.
     places: &'static str,
-    /// The kind whose record field `c` names: what it owns is not swept while it is there.
+    /// Kind of the owner, whose id is in field `c`. While the owner exists, its records are not swept.
     pub(super) owned_by: &'static str,
-    /// The index of what uses a record, the record's id after it: what is used is not swept.
+    /// Prefix of the index of a record's users, followed by the record's id. A record in use is not swept.
     pub(super) used_by: &'static str,
 }
 
@@ -67,10 +67,10 @@ const INSERTION: RedisKind = RedisKind {
 
 pub(super) const RESPONSE_ID: RedisKind = kind("resp", "i:resp:used");
 
-/// Written by a script of its own, since one document supersedes another.
+/// Documents have their own script, since one document supersedes another.
 const DOCUMENT: RedisKind = kind("document", "documents");
 
-/// A record that only shows that one can be written.
+/// A record that only shows that writing works.
 const PROBE: RedisKind = kind("probe", "i:probe:used");
 
 impl From<PlacedKind> for RedisKind {
@@ -96,36 +96,36 @@ impl From<RecordKind> for RedisKind {
 }
 
 impl RedisKind {
-    /// The index of a principal's records with a place of this key.
+    /// Returns the index of a principal's records with this anchor.
     pub(super) fn at_place(self, principal: &str, key: &str) -> String {
         format!("{}{}", self.places, short(&[principal, key]))
     }
 }
 
-/// The handoffs of all principals by id, for ids that are cut off.
+/// Index of all principals' handoffs by id, for resolving truncated ids.
 pub(super) const HANDOFF_IDS: &str = "i:handoff:ids";
 
-/// The field with a handoff's head, which listings do not read.
+/// Field with a handoff's head, which listings do not read.
 pub(super) const HEAD: &str = "h";
 
-/// The field that says whether a handoff is archived: `1`, else `0`.
+/// Field with a handoff's archive flag: `1` or `0`.
 pub(super) const ARCHIVED: &str = "a";
 
-/// The field with a document's status.
+/// Field with a document's status.
 pub(super) const STATUS: &str = "s";
 
-/// A record to be written.
+/// A record to write.
 #[derive(Debug)]
 pub(super) struct RedisRecord {
     kind: RedisKind,
     id: String,
     owner: String,
-    /// The version that the stored one must have; `None`: any.
+    /// Version that the stored record must have. `None` accepts any.
     version: Option<u64>,
     fields: Vec<(&'static str, String)>,
-    /// Fields that are only set with a new record.
+    /// Fields that are only set if the record is new.
     first: Vec<(&'static str, String)>,
-    /// Indexes, with the score.
+    /// Indexes, with the record's score.
     indexes: Vec<(String, u64)>,
     /// Last use, in milliseconds since the Unix epoch.
     used_ms: u64,
@@ -145,14 +145,14 @@ impl RedisRecord {
         }
     }
 
-    /// `over`: the version of the conversation that this one replaces.
+    /// Converts a record. `over` is the version of the conversation that it replaces.
     pub(super) fn from_record(record: &StoredRecord, over: u64) -> StoreResult<Self> {
         match record {
             StoredRecord::Handoff(handoff) => Self::handoff(handoff),
             StoredRecord::Placed { record, used_ms } => Self::placed(record, *used_ms),
             StoredRecord::ResponseId { record, used_ms } => Self::response_id(record, *used_ms),
             StoredRecord::Conversation(conversation) => Self::conversation(conversation, over),
-            // A script of their own writes them.
+            // A separate script writes them.
             StoredRecord::Document(_) => Err(unexpected_reply("write records")),
         }
     }
@@ -189,7 +189,7 @@ impl RedisRecord {
         Ok(record)
     }
 
-    /// `over`: the version of the record that this one replaces.
+    /// Converts a conversation. `over` is the version of the record that it replaces.
     pub(super) fn conversation(conversation: &Conversation, over: u64) -> StoreResult<Self> {
         let active = conversation.active.iter();
         let mut at: Vec<HandoffId> = active.chain(&conversation.left_out).copied().collect();
@@ -220,13 +220,13 @@ impl RedisRecord {
         Self::new(PROBE, "probe".to_owned(), "baton", String::new(), 0)
     }
 
-    /// The same, archived or not, whatever the stored one is.
+    /// Sets the archive flag even if the record already exists.
     pub(super) fn archived(mut self, archived: bool) -> Self {
         self.fields.push((ARCHIVED, u8::from(archived).to_string()));
         self
     }
 
-    /// The arguments of the script that writes it.
+    /// Appends the arguments for the script that writes the record.
     pub(super) fn args(self, args: &mut Vec<Vec<u8>>) {
         let version = self.version.map_or(String::new(), |version| version.to_string());
         args.extend([self.kind.name.to_owned(), self.id, self.owner, version].map(String::into_bytes));
@@ -255,17 +255,17 @@ impl RedisRecord {
     }
 }
 
-/// The index of a conversation's handoffs.
+/// Returns the index of a conversation's handoffs.
 pub(super) fn of_conversation(key: &str) -> String {
     format!("i:handoff:of:{}", short(&[key]))
 }
 
-/// The id of a response id's record.
+/// Returns the id of a response id's record.
 pub(super) fn response(principal: &str, shown: &str) -> String {
     short(&[principal, shown])
 }
 
-/// The id of a record.
+/// Returns the id of a record.
 pub(super) fn id_of(record: &StoredRecord) -> String {
     match record {
         StoredRecord::Handoff(handoff) => handoff.id.to_string(),
@@ -276,7 +276,7 @@ pub(super) fn id_of(record: &StoredRecord) -> String {
     }
 }
 
-/// Texts of agents as part of a key: of one length, and of no letters that mean anything.
+/// Hashes strings from agents for use in a key: the length is fixed, and no character has a meaning in Redis.
 fn short(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,8 +1,8 @@
-//! A persistent connection to the primary: reopened when it breaks, with bounded waits.
+//! A persistent connection to the primary, reopened when it breaks, with bounded waits.
 //!
-//! A task of its own opens the connection, and retries after a fault, at least every quarter of a second. Callers wait
-//! for a first attempt, or for one that follows a fault; while the server is known to be offline they fail at once.
-//! Every call ends within the link's timeout, and the number of concurrent calls is bounded.
+//! A background task opens the connection, and retries after a failure, at least every quarter of a second.
+//! Callers wait for the first attempt, or for one that follows a failure. While the server is offline they
+//! fail at once. Every call ends within the link's timeout, and the number of concurrent calls is bounded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,13 +18,14 @@ use super::scripts::ScriptCall;
 use super::settings::WriteWait;
 use crate::store::{Durable, StoreError, StoreResult};
 
-/// Calls that may be under way. More would only wait for each other.
+/// Maximum number of concurrent calls. More would only wait for each other.
 const UNDER_WAY: usize = 1024;
 
-/// Pause after a failed attempt to connect: a fast first one, for a server that restarts.
+/// First and longest pause after a failed attempt to connect. The first one is short, for a server that
+/// restarts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
-/// The share of a call's time that the server may wait for a replica or for its file.
+/// Fraction of a call's timeout that the server may wait for a replica or for its file.
 const WAIT_SHARE: f64 = 0.75;
 
 /// A connection that is kept open.
@@ -39,13 +40,13 @@ struct LinkCore {
     dial: Arc<Dialer>,
     state: watch::Sender<LinkState>,
     broken: Notify,
-    /// Counts connections, so that a fault of an old one breaks no newer one.
+    /// Counts connections, so that a failure of an old one does not break a newer one.
     opened: AtomicU64,
 }
 
 #[derive(Clone)]
 enum LinkState {
-    /// An attempt is under way.
+    /// An attempt to connect is in progress.
     Opening,
     Open(u64, Arc<PrimaryConnection>),
     /// The last attempt failed.
@@ -54,7 +55,7 @@ enum LinkState {
 
 /// A request to the server.
 pub(super) enum LinkRequest {
-    /// A script; answered when it is durable, where that is requested.
+    /// A script. The call returns when its write is durable, if requested.
     Script(ScriptCall, Durable),
     /// Plain commands.
     Plain(Pipeline),
@@ -69,7 +70,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Opens nothing yet. No call takes longer than `time`.
+    /// Creates a link without connecting. No call takes longer than `time`.
     pub(super) fn new(dial: Arc<Dialer>, time: Duration) -> Self {
         let (state, _) = watch::channel(LinkState::Opening);
         Self {
@@ -85,7 +86,7 @@ impl Link {
         }
     }
 
-    /// The connection, when it is open.
+    /// Waits for the connection to open, and returns it.
     pub(super) async fn line(&self) -> StoreResult<Arc<PrimaryConnection>> {
         let found = tokio::time::timeout(self.time, self.open()).await;
         found.map_or_else(
@@ -94,7 +95,7 @@ impl Link {
         )
     }
 
-    /// Sends a request, which must be idempotent: it may be sent twice.
+    /// Sends a request, which must be idempotent because it may be sent twice.
     pub(super) async fn send(&self, what: &'static str, request: &LinkRequest) -> StoreResult<Vec<Value>> {
         let Ok(_place) = self.places.try_acquire() else {
             return Err(self.failed(what, "too many calls wait for it"));
@@ -103,7 +104,7 @@ impl Link {
         match tokio::time::timeout(self.time, self.send_twice(what, request, &mut used)).await {
             Ok(sent) => sent,
             Err(_) => {
-                // The connection may be dead: probe from another one.
+                // The connection may be dead: the next call tries a new one.
                 if let Some(opened) = used {
                     self.shared.report(opened);
                 }
@@ -119,6 +120,8 @@ impl Link {
         used: &mut Option<u64>,
     ) -> StoreResult<Vec<Value>> {
         let mut last = String::new();
+        // A broken connection gets one retry, since the first call after a failover usually finds the old
+        // connection.
         for _ in 0..2 {
             let (opened, line) = self.open().await?;
             *used = Some(opened);
@@ -178,13 +181,13 @@ impl Link {
         Ok(values)
     }
 
-    /// Begins to connect, where that was not begun. Call it within the runtime.
+    /// Begins to connect, unless that already happened. Call it within the runtime.
     pub(super) fn start(&self) {
         self.connector
             .get_or_init(|| tokio::spawn(keep(Arc::clone(&self.shared))));
     }
 
-    /// The connection: at once, or when the running attempt has ended.
+    /// Returns the connection, after the current attempt to connect has ended.
     async fn open(&self) -> StoreResult<(u64, Arc<PrimaryConnection>)> {
         self.start();
         let mut states = self.shared.state.subscribe();
@@ -208,7 +211,7 @@ impl Link {
 }
 
 impl LinkCore {
-    /// A connection is of no use any more.
+    /// Reports a connection as broken.
     fn report(&self, opened: u64) {
         let stale = self.state.send_if_modified(|state| match state {
             LinkState::Open(known, _) if *known == opened => {
@@ -223,7 +226,7 @@ impl LinkCore {
     }
 }
 
-/// Opens the connection, and again whenever it is reported broken.
+/// Opens the connection, and reopens it whenever it is reported broken.
 async fn keep(shared: Arc<LinkCore>) {
     let (first, longest) = PAUSES;
     let mut pause = first;
@@ -260,5 +263,5 @@ async fn keep(shared: Arc<LinkCore>) {
     }
 }
 
-/// How long an attempt to connect may take.
+/// Timeout of one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(1);

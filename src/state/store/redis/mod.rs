@@ -1,9 +1,10 @@
-//! The store in a server that several proxies share: Redis or Valkey.
+//! The store on a server that several proxies share: Redis or Valkey.
 //!
-//! All keys have one prefix, which is in one slot of a cluster: each write of several records is one script, and
-//! atomic. The record of a conversation is written over the version that the writer knows, or the change is made again
-//! on the newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's
-//! file, and what is read does not queue after it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
+//! All keys have one prefix and share one slot of a cluster. Each write of several records is one script, and
+//! so atomic. A conversation's record replaces only the version that its writer knows; otherwise the change
+//! is repeated on the newer one. Reads and writes have separate connections: a write may wait for a replica
+//! or for the server's file, and reads must not queue after it. Nothing expires on the server.
+//! [`Store::sweep`] deletes.
 
 mod answers;
 mod dial;
@@ -43,7 +44,8 @@ use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 
-/// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
+/// Maximum attempts to repeat a change while others change the same record. In each round one of them
+/// succeeds.
 const MOST_OVERTAKEN: usize = 256;
 
 #[async_trait]
@@ -76,7 +78,8 @@ impl Store for RedisStore {
             (None, None) => HANDOFF.times.to_owned(),
         };
         let key = format!("{}{index}", self.prefix);
-        // They are all read by id, and then sorted.
+        // A range of ids is read completely: the index sorts it by id, and the result is sorted by creation
+        // time.
         let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
         let mut found = Vec::new();
         for from in (0..).step_by(PAGE) {
@@ -167,7 +170,7 @@ impl Store for RedisStore {
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();
         for attempt in 0..MOST_OVERTAKEN {
-            // Each attempt ends within a call's time; no other one begins after it.
+            // No further attempt begins after the timeout of one call.
             if attempt > 0 && began.elapsed() >= self.time {
                 break;
             }
@@ -284,7 +287,7 @@ impl Store for RedisStore {
     }
 
     async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
-        // Their records are deleted after them.
+        // Conversations come first: the records that they own are swept only after them.
         let kinds = [
             (CONVERSATION, Some(retention.conversations)),
             (PlacedKind::Pair.into(), Some(retention.pairs)),
@@ -303,7 +306,7 @@ impl Store for RedisStore {
     }
 
     async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
-        // By the server's own cursor, which may return a record twice and misses none that is there all the time.
+        // Uses the server's cursor: it may return a record twice, but misses none that exists the whole time.
         let what = "read a page of records";
         let of = RedisKind::from(kind);
         let mut pipe = Pipeline::new();
@@ -333,7 +336,7 @@ impl Store for RedisStore {
                 changed += u64::from(self.import_document(document, stored).await?);
                 continue;
             }
-            // A conversation may change between the check and the write.
+            // Repeated, because a conversation may change between the check and the write.
             loop {
                 if stored.as_ref().is_some_and(|stored| stored.covers(record)) {
                     break;
@@ -381,7 +384,9 @@ impl Store for RedisStore {
     }
 }
 
-/// What is added to a version: at random, so that a version which a failover lost is not met again in another record.
+/// Returns a random step between two versions.
+///
+/// After a failover has lost a version, no other record can then have the same one.
 fn step() -> StoreResult<u64> {
     let mut bytes = [0; 4];
     random(&mut bytes).map_err(|error| StoreError::new(format!("no randomness: {error}")))?;

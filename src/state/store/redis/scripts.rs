@@ -1,4 +1,4 @@
-//! The scripts that run in the server: each does one write or read of several records, atomically.
+//! The scripts that run on the server. Each reads or writes several records atomically.
 
 use redis::Cmd;
 
@@ -26,7 +26,7 @@ impl RedisScript {
         Self::Archive,
     ];
 
-    /// Its text.
+    /// Returns the source text of the script.
     pub(super) fn source(self) -> &'static str {
         match self {
             Self::Write => include_str!("scripts/write.lua"),
@@ -40,7 +40,8 @@ impl RedisScript {
     }
 }
 
-/// A script with its arguments: the server has the scripts since the connection was opened, and is sent their digests.
+/// A script with its arguments. The server loads the scripts with each connection and then only receives
+/// their digests.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptCall {
     pub(super) script: RedisScript,
@@ -53,8 +54,9 @@ impl ScriptCall {
         Self { script, args }
     }
 
-    /// The command, with the script's digest as the server returned it, and a key of the store: a cluster finds by it the server
-    /// that has all of them.
+    /// Builds the command from the script's digest and a key of the store.
+    ///
+    /// The key tells a cluster which node has all of the store's keys.
     pub(super) fn command(&self, digests: &[String], slot: &str) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let digest = digests.get(self.script as usize);

@@ -1,4 +1,4 @@
-//! Whether a server's settings can guarantee the configured durability.
+//! Checks whether a server's settings can guarantee the configured durability.
 
 use redis::InfoDict;
 
@@ -7,41 +7,41 @@ use crate::config::ServerDurability;
 /// The state that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerState {
-    /// Version of the protocol that it implements: what Valkey calls its `redis_version`.
+    /// Version of the protocol that the server implements, which Valkey reports as `redis_version` as well.
     pub(super) version: (u32, u32),
-    /// `master`, else it cannot be written.
+    /// Role of the server. Only `master` can be written to.
     pub(super) role: String,
-    /// Replicas that are connected.
+    /// Number of connected replicas.
     pub(super) replicas: u32,
-    /// Whether it appends to a file.
+    /// Whether the server has an append-only file.
     pub(super) appends: bool,
-    /// `always`, `everysec` or `no`; `None` where the server does not report it.
+    /// `always`, `everysec` or `no`. `None` if the server does not report it.
     pub(super) fsync: Option<String>,
-    /// The eviction policy.
+    /// Eviction policy.
     pub(super) eviction: String,
-    /// Bytes from which it evicts; 0: never.
+    /// Bytes of memory at which eviction begins. 0 means never.
     pub(super) memory_limit: u64,
 }
 
-/// The first version that supports waiting for its own file.
+/// First version that can wait for its own append-only file (`WAITAOF`).
 const WAITS_FOR_FILE: (u32, u32) = (7, 2);
 
-/// The first version with what the scripts use.
+/// First version with the features that the scripts use.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// The condition under which a write is durable.
+/// How a write becomes durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteWait {
-    /// Its answer is enough.
+    /// The reply is enough.
     No,
-    /// A replica has it.
+    /// A replica must have the write.
     Replica,
-    /// It is in the server's own file.
+    /// The server's append-only file must have the write.
     File,
 }
 
 impl ServerState {
-    /// Reads the answers to `INFO` and, where it was allowed, `CONFIG GET appendfsync`.
+    /// Parses the replies to `INFO` and, if permitted, `CONFIG GET appendfsync`.
     pub(super) fn read(info: &InfoDict, fsync: Option<String>) -> Self {
         let version: String = info.get("redis_version").unwrap_or_default();
         let mut parts = version.split('.').map(|part| part.parse().ok());
@@ -57,11 +57,12 @@ impl ServerState {
         }
     }
 
-    /// How a write is made durable by what the server is now: an offline replica may come back, and each write shows
-    /// it.
+    /// Returns how a write becomes durable, given the server's current settings.
+    ///
+    /// A missing replica is not an error here: it may return, and each write checks for it.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit), except for a missing replica.
+    /// Fails like [`fit`](Self::fit), except for a missing replica.
     pub(super) fn wait(&self, durability: ServerDurability) -> Result<WriteWait, String> {
         let replicas = self.replicas.max(1);
         Self {
@@ -71,16 +72,17 @@ impl ServerState {
         .fit(durability)
     }
 
-    /// How a write is made durable.
+    /// Returns how a write becomes durable.
     ///
     /// # Errors
-    /// The settings cannot hold that; says which, and what to set.
+    /// Returns an error if the settings cannot guarantee it. The message names the setting and its fix.
     pub(super) fn fit(&self, durability: ServerDurability) -> Result<WriteWait, String> {
         if self.version < OLDEST {
             let (major, minor) = self.version;
             return Err(format!("it is version {major}.{minor}: 7.0 or later is needed"));
         }
-        // Without a limit nothing is evicted, and a policy for keys with an end of their own takes none of ours.
+        // Without `maxmemory` nothing is evicted, and `volatile-*` policies skip baton's keys, which have no
+        // TTL.
         if self.memory_limit > 0 && self.eviction.starts_with("allkeys") {
             return Err(format!(
                 "its maxmemory-policy is {}, which drops handoffs when its memory is full: set noeviction",

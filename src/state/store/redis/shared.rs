@@ -1,4 +1,5 @@
-//! The store's connections, and what its calls are made of: scripts, pipelines, reads of records by id and by place.
+//! The store's connections, and the building blocks of its calls: scripts, pipelines, and reads by id and by
+//! anchor.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::config::{ServerDurability, StoreConfig};
 use crate::store::records::{PAGE, PlacedKind, RecordKind, StoredRecord};
 use crate::store::{Durable, StoreError, StoreResult};
 
-/// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
+/// Number of connections for writes. While one waits for a replica, further writes do not queue after it.
 pub(super) const WRITERS: usize = 4;
 
-/// The Redis store: its connections, and the names of keys.
+/// The Redis store: its connections and the prefix of its keys.
 pub struct RedisStore {
     pub(super) prefix: String,
     pub(super) slot: String,
@@ -32,7 +33,7 @@ pub struct RedisStore {
     next_writer: AtomicUsize,
 }
 
-/// The records as the server stores them.
+/// Converts records to their form on the server.
 pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRecord>> {
     records
         .iter()
@@ -41,14 +42,14 @@ pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRe
 }
 
 impl RedisStore {
-    /// The store as the config describes it. Connects with the first call.
+    /// Creates the configured store. Connects with the first call.
     ///
     /// # Errors
-    /// The certificates cannot be read.
+    /// Returns an error if the certificates cannot be read.
     pub fn new(settings: &StoreConfig) -> StoreResult<Self> {
         let address = settings.address.clone();
         let address = address.ok_or_else(|| StoreError::new("store.url is missing"))?;
-        // Braces: a cluster places keys by what is in them.
+        // In a cluster the part in braces determines the slot, so all keys of a store share one.
         let prefix = format!("{{{}}}:", settings.prefix);
         let slot = format!("{prefix}schema");
         let (durability, time) = (settings.durability, settings.timeout);
@@ -71,7 +72,7 @@ impl RedisStore {
     }
 
     fn reader(&self) -> &Link {
-        // The first call opens all connections, so that no later call waits for one.
+        // The first call opens all connections, so that no later call has to wait for one.
         self.writers.iter().for_each(|writer| writer.start());
         &self.reader
     }
@@ -82,7 +83,7 @@ impl RedisStore {
         &self.writers[next % self.writers.len()]
     }
 
-    /// A script that reads; returns its answer.
+    /// Runs a script that reads, and returns its result.
     pub(super) async fn read<T: FromRedisValue>(
         &self,
         what: &'static str,
@@ -93,7 +94,7 @@ impl RedisStore {
         first(what, self.reader().send(what, &request).await?)
     }
 
-    /// A script that writes; returns its answer.
+    /// Runs a script that writes, and returns its result.
     pub(super) async fn run<T: FromRedisValue>(
         &self,
         what: &'static str,
@@ -105,7 +106,7 @@ impl RedisStore {
         first(what, self.writer().send(what, &request).await?)
     }
 
-    /// The answer to one plain command.
+    /// Sends one plain command and returns its result.
     pub(super) async fn query<T: FromRedisValue>(
         &self,
         what: &'static str,
@@ -114,7 +115,7 @@ impl RedisStore {
         first(what, self.reader().send(what, &LinkRequest::Plain(pipe)).await?)
     }
 
-    /// Writes records; `Some`: a record has another version, and is this one.
+    /// Writes records. Returns `Some` with the stored record if one has another version than expected.
     pub(super) async fn write(
         &self,
         what: &'static str,
@@ -129,7 +130,8 @@ impl RedisStore {
         answers::written(what, answer)
     }
 
-    /// The stored records of one kind by id, in the order of the ids, without unreadable ones.
+    /// Returns the stored counterparts of records of one kind, in the same order. Unreadable ones count as
+    /// missing.
     pub(super) async fn stored(&self, records: &[StoredRecord]) -> StoreResult<Vec<Option<StoredRecord>>> {
         let Some(kind) = records.first().map(StoredRecord::kind) else {
             return Ok(Vec::new());
@@ -139,7 +141,7 @@ impl RedisStore {
         Ok(found.into_iter().map(|read| read.and_then(Result::ok)).collect())
     }
 
-    /// Records by id, each where its id is.
+    /// Returns records by id, in the order of the ids.
     pub(super) async fn by_id(
         &self,
         what: &'static str,
@@ -154,7 +156,7 @@ impl RedisStore {
         Ok(ids.iter().map(&mut take).collect())
     }
 
-    /// Records by id, in the requested order, without unknown ones: with their last use and the requested fields.
+    /// Returns the known records by id, in the given order, with their last use and the requested fields.
     pub(super) async fn records<const N: usize>(
         &self,
         what: &'static str,
@@ -165,7 +167,7 @@ impl RedisStore {
     ) -> StoreResult<Vec<(String, UsedFields<N>)>> {
         let ids: Vec<String> = ids.into_iter().collect();
         let count = N.to_string();
-        // All at once: however many there are, it is one round trip.
+        // All pages are sent at once, so any number of ids takes one round trip.
         let pages = ids.chunks(PAGE).map(|ids| {
             let mut args = vec![&*self.prefix, kind.name, owner, kind.times, &count];
             args.extend(fields);
@@ -175,7 +177,7 @@ impl RedisStore {
         Ok(try_join_all(pages).await?.concat())
     }
 
-    /// The records in the indexes of these places.
+    /// Returns the records that are anchored at these places.
     pub(super) async fn at_places(
         &self,
         kind: PlacedKind,
@@ -193,7 +195,7 @@ impl RedisStore {
         Ok(try_join_all(pages).await?.concat())
     }
 
-    /// Marks records as used now, after the answer. Once a day for each.
+    /// Marks records as used now, in the background. Happens once a day for each record.
     pub(super) fn touch(&self, kind: RedisKind, ids: Vec<String>) {
         let mut pipe = Pipeline::new();
         let key = format!("{}{}", self.prefix, kind.times);
@@ -202,11 +204,11 @@ impl RedisStore {
             pipe.cmd("ZADD").arg(&key).arg("XX").arg("GT").arg(now).arg(id);
         }
         let writer = Arc::clone(self.writer());
-        // Where it fails, the next reader tries again.
+        // If this fails, the next reader tries again.
         tokio::spawn(async move { writer.send("touch records", &LinkRequest::Plain(pipe)).await });
     }
 
-    /// Deletes what was last used before a time and is not in use.
+    /// Deletes records that were last used before a time and are not in use.
     pub(super) async fn sweep_kind(&self, kind: RedisKind, before_ms: u64) -> StoreResult<u64> {
         let (mut gone, mut kept) = (0, 0);
         loop {

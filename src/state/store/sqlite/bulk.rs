@@ -1,4 +1,4 @@
-//! SQL for bulk access to the whole file: pages of records, and records written unchanged.
+//! Bulk access to the whole file: pages of records, and writing records unchanged.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
@@ -9,7 +9,7 @@ use super::rows::{self, PlacedTable, TouchedRecord};
 use super::schema::{from_json, uint};
 use crate::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
 
-/// A page of records, in the order in which they were written first.
+/// Returns a page of records, in the order of their first write.
 pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<RecordPage> {
     let mut page = RecordPage::default();
     let (table, id) = table(kind);
@@ -36,11 +36,11 @@ pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite
     Ok(page)
 }
 
-/// Writes records as they are; returns how many were not there like this.
+/// Writes records unchanged. Returns how many were missing or different.
 pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
     let mut changed = 0;
     for record in records {
-        // One that cannot be read is rewritten.
+        // An unreadable record is overwritten.
         let known = stored(conn, record).ok().flatten();
         if known.is_some_and(|known| known.covers(record)) {
             continue;
@@ -58,7 +58,7 @@ pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::R
     Ok(changed)
 }
 
-/// How many of these records are there.
+/// Counts which of these records exist.
 pub(super) fn has(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
     let mut found = 0;
     for record in records {
@@ -67,7 +67,7 @@ pub(super) fn has(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Resu
     Ok(found)
 }
 
-/// The table of a kind, and its column of ids.
+/// Returns the table of a kind, and its id column.
 fn table(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
         RecordKind::Handoff => ("handoffs", "id"),
@@ -81,7 +81,7 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
     }
 }
 
-/// The stored record of an id.
+/// Returns the stored record with the same id.
 fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
     let kind = like.kind();
     let by = |key: &dyn ToSql| record(conn, kind, table(kind).1, key);
@@ -102,7 +102,7 @@ fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<Sto
     }
 }
 
-/// The record of a kind with this value in a column, whoever owns it.
+/// Returns the record of a kind with this value in a column, regardless of its owner.
 fn record(
     conn: &Connection,
     kind: RecordKind,

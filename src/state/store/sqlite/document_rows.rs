@@ -1,4 +1,4 @@
-//! Documents as rows. A unique index holds that at most one with the same key is active.
+//! Documents as rows. A unique index guarantees that at most one document with the same key is active.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -7,11 +7,11 @@ use super::schema::{int, owned, uint};
 use crate::store::DocumentFilter;
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
-/// Columns of a document, in the order `read` expects.
+/// Columns of a document, in the order that `read` expects.
 pub(super) const DOCUMENT: &str =
     "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
 
-/// Writes a document.
+/// Writes a document. Changes nothing if it belongs to another principal.
 const PUT: &str = "INSERT INTO documents
           (handoff, principal, repository, branch, topic, status, created_ms, folder, document)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -19,18 +19,19 @@ const PUT: &str = "INSERT INTO documents
           folder = ?8, document = ?9
         WHERE principal = ?2";
 
-/// Supersedes what is active with the same key.
+/// Supersedes the active document with the same key.
 const SUPERSEDE: &str = "UPDATE documents SET status = 'superseded'
         WHERE status = 'active' AND principal = ?1 AND repository = ?2 AND branch = ?3 AND topic = ?4 AND handoff != ?5
         RETURNING handoff";
 
-/// Archives what was superseded or undone and is older.
+/// Archives older documents that were superseded or undone.
 const ARCHIVE: &str =
     "UPDATE documents SET status = 'archived' WHERE status IN ('superseded', 'undone') AND created_ms < ?1
         RETURNING principal, handoff";
 
 pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
     let superseded = match document.status {
+        // Superseded first: the unique index allows only one active document with this key.
         HandoffStatus::Active => supersede(conn, document)?,
         _ => Vec::new(),
     };
@@ -49,7 +50,9 @@ pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Res
     Ok(superseded)
 }
 
-/// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+/// Writes a document of another store. Returns whether anything changed.
+///
+/// A newer document that is active here supersedes it.
 pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<bool> {
     let sql =
         "SELECT EXISTS (SELECT 1 FROM documents WHERE status = 'active' AND principal = ?1 AND repository = ?2
@@ -75,7 +78,7 @@ pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::
     put(conn, &document).map(|_| true)
 }
 
-/// The document of a handoff, whoever owns it.
+/// Returns the document of a handoff, regardless of its owner.
 pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<DocumentRecord>> {
     let sql = format!("SELECT {DOCUMENT} FROM documents WHERE handoff = ?1");
     let mut statement = conn.prepare_cached(&sql)?;
@@ -101,7 +104,7 @@ pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Resu
         true => DOCUMENT.replace("document", "''"),
         false => DOCUMENT.to_owned(),
     };
-    // Where a handoff is given, the statement has no other case: then it is found by the primary key.
+    // A separate statement for a given handoff, so that SQLite uses the primary key.
     let handoff = filter.handoff.map_or("1", |_| "handoff = ?2");
     let sql = format!(
         "SELECT {columns} FROM documents WHERE (?1 IS NULL OR principal = ?1) AND {handoff}

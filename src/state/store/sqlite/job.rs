@@ -5,20 +5,20 @@ use tokio::sync::oneshot;
 
 use crate::store::{Durable, StoreError, StoreResult};
 
-/// A piece of SQL with the channel for its result.
+/// A piece of SQL, with the channel for its result.
 pub(super) trait SqlJob: Send {
-    /// Whether the caller waits for the disk.
+    /// Whether the caller waits until the write is on the disk.
     fn durable(&self) -> Durable;
     /// Runs the SQL.
     fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
-    /// Answers the caller with the value of `run`, or with the error.
+    /// Sends the caller the value of `run`, or the error.
     fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>);
 }
 
 /// A closure as a job.
 pub(super) struct SqlTask<F, T> {
     pub(super) durable: Durable,
-    /// Its name in errors.
+    /// Name of the job in error messages.
     pub(super) what: &'static str,
     pub(super) run: Option<F>,
     pub(super) value: Option<T>,
@@ -50,7 +50,7 @@ where
             (None, None) => Err(StoreError::new(format!("{what}: not run"))),
             (Some(err), _) => Err(StoreError::new(format!("{what}: {err}"))),
         };
-        // Nobody waits for a submitted job, or the caller is gone.
+        // Nobody waits for a submitted job, or the caller was cancelled.
         let _ = reply.send(result);
     }
 }

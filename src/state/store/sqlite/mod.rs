@@ -1,11 +1,12 @@
-//! The default store: one SQLite file in the state directory; and the store `memory`, the same tables without a file.
+//! The default store: one SQLite file in the state directory. Also the store `memory`: the same tables
+//! without a file.
 //!
-//! One worker thread writes. It commits in groups and flushes with every commit, so an answered write survives a power
-//! loss. After a failed flush, and while the file is deleted or replaced, every write fails (`writer`). Writes that can be
-//! derived again from transcripts and settings (a conversation on its own, a touch, a sweep) are answered first and
-//! flushed right after. Reads have a connection and a worker thread of their own. Whole records are cached in `session`,
-//! in front of any store; `places` is an index in memory that answers the common question (no hidden pair next to these
-//! calls) without SQL.
+//! One worker thread writes. It commits in groups and flushes with every commit, so an acknowledged write
+//! survives a power loss. After a failed flush, and while the file is deleted or replaced, every write fails
+//! (`writer`). Writes that transcripts and settings imply (a conversation on its own, a touch, a sweep)
+//! return first and are flushed right after. Reads have their own connection and worker thread. `session`
+//! caches whole records before any store. `places` is an index in memory that answers the common question
+//! without SQL: no hidden pair is next to these calls.
 
 mod bulk;
 mod document_rows;
@@ -41,10 +42,10 @@ use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 
-/// The file's name in the state directory.
+/// Name of the file in the state directory.
 pub const FILE: &str = "baton.db";
 
-/// The SQLite store. One serving process holds its file; commands may read and archive meanwhile.
+/// The SQLite store. One serving process holds its file. Commands may read and archive meanwhile.
 pub struct SqliteStore {
     kind: &'static str,
     writer: Arc<DbWorker>,
@@ -55,10 +56,11 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store in `dir`; creates the directory and the file as needed.
+    /// Opens the store in `dir`, creating the directory and the file if needed.
     ///
     /// # Errors
-    /// The directory or the file cannot be created or opened, the file is damaged, or has another schema version.
+    /// Returns an error if the directory or the file cannot be created or opened, the file is damaged, or it
+    /// has another schema version.
     pub fn open(dir: &Path) -> StoreResult<Self> {
         Self::open_flushed_by(dir, to_disk())
     }
@@ -70,10 +72,10 @@ impl SqliteStore {
         Self::start(writer, file, flush)
     }
 
-    /// Opens an existing store without creating anything; `None` where nothing was ever stored.
+    /// Opens an existing store without creating anything. Returns `None` if nothing was ever stored.
     ///
     /// # Errors
-    /// The file cannot be opened, is damaged, or has another schema version.
+    /// Returns an error if the file cannot be opened, is damaged, or has another schema version.
     pub fn open_existing(dir: &Path) -> StoreResult<Option<Self>> {
         let file = dir.join(FILE);
         match schema::open_existing(&file)? {
@@ -82,10 +84,10 @@ impl SqliteStore {
         }
     }
 
-    /// The store `memory`: the same tables without a file, which one worker reads and writes.
+    /// Creates the store `memory`: the same tables without a file. One worker reads and writes them.
     ///
     /// # Errors
-    /// The worker's thread cannot be started.
+    /// Returns an error if the worker's thread cannot be started.
     pub fn in_memory() -> StoreResult<Self> {
         let (conn, file) = (schema::open_in_memory()?, Path::new(schema::IN_MEMORY));
         let explained = |err| schema::explain(file, &err);
@@ -119,12 +121,14 @@ impl SqliteStore {
         })
     }
 
-    /// Transactions so far, at most one flush each. Fewer than writes where writes were grouped.
+    /// Returns the number of transactions so far, each with at most one flush.
+    ///
+    /// Fewer than writes, because writes are grouped.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// The places of a kind that have a record, where they are known.
+    /// Returns the index of anchors that have a record of this kind, if there is one.
     fn index(&self, kind: PlacedKind) -> Option<&PlaceSet> {
         match kind {
             PlacedKind::Pair => Some(&self.siblings),
@@ -133,7 +137,9 @@ impl SqliteStore {
         }
     }
 
-    /// Before a write: a superfluous place costs a look-up, a missing one would hide its record.
+    /// Adds the anchors of records before they are written.
+    ///
+    /// A superfluous anchor costs a lookup, while a missing one would hide its record.
     fn add_places(&self, records: &[StoredRecord]) {
         for record in records {
             if let StoredRecord::Placed { record, .. } = record {
@@ -145,7 +151,7 @@ impl SqliteStore {
         }
     }
 
-    /// Returns the records, and submits a touch of those whose timestamp is old.
+    /// Returns the records, and enqueues a touch of those whose timestamp is old.
     fn touched(&self, kind: PlacedKind, found: Vec<TouchedRecord>) -> Vec<PlacedRecord> {
         let now = now_ms();
         let stale = |found: &&TouchedRecord| now.saturating_sub(found.used_ms) > TOUCH_AFTER_MS;
@@ -248,7 +254,7 @@ impl Store for SqliteStore {
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         let document = document.clone();
         let write = move |conn: &Connection| document_rows::put(conn, &document);
-        // It can be made again from the journal; a power loss may take the last one.
+        // The journal can rebuild a document, so a power loss may take the last one.
         self.writer
             .call_with(Durable::No, "write a document", write)
             .await
@@ -278,7 +284,7 @@ impl Store for SqliteStore {
 
     async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
         let retention = *retention;
-        // The index keeps the swept siblings: a superfluous entry does no harm.
+        // The index keeps swept anchors: a superfluous entry does no harm.
         let write = move |conn: &Connection| rows::sweep(conn, &retention);
         self.writer
             .call_with(Durable::No, "sweep old records", write)

@@ -1,4 +1,4 @@
-//! An index in memory of the keys of hidden pairs and insertions: most requests need no SQL.
+//! An index in memory of the anchors of hidden pairs and insertions, so that most requests need no SQL.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -10,17 +10,17 @@ use rusqlite::Connection;
 use super::rows;
 use crate::store::records::PlacedKind;
 
-/// The places that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one look-up.
+/// Anchors that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one lookup.
 pub(super) struct PlaceSet {
     hasher: RandomState,
     known: RwLock<HashSet<u64>>,
 }
 
 impl PlaceSet {
-    /// The places of all records of a kind.
+    /// Reads the anchors of all records of a kind.
     ///
     /// # Errors
-    /// The database cannot be read.
+    /// Returns an error if the database cannot be read.
     pub(super) fn new(kind: PlacedKind, conn: &Connection) -> rusqlite::Result<Self> {
         let hasher = RandomState::new();
         let mut known = HashSet::new();
@@ -31,19 +31,19 @@ impl PlaceSet {
         Ok(Self { hasher, known })
     }
 
-    /// Adds the place of a principal's record.
+    /// Adds the anchor of a principal's record.
     pub(super) fn add(&self, principal: &str, place: &str) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(self.hasher.hash_one((principal, place)));
     }
 
-    /// Whether there is none.
+    /// Whether the index is empty.
     pub(super) fn is_empty(&self) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.is_empty()
     }
 
-    /// The places that may have a record.
+    /// Returns the anchors that may have a record.
     pub(super) fn hits(&self, principal: &str, places: &[String]) -> Vec<String> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.is_empty() {

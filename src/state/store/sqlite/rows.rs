@@ -1,4 +1,4 @@
-//! Conversion between records and rows; all SQL statements of the store.
+//! Converts between records and rows. Contains all SQL statements of the store.
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
@@ -14,11 +14,11 @@ use baton_core::record::{
     CarriedItem, Conversation, Handoff, HandoffId, HandoffOrigin, KeptTurns, Update, UpdateOutcome,
 };
 
-/// Columns of a handoff, in the order `read_handoff` expects; listings do without the last two.
+/// Columns of a handoff, in the order that `read_handoff` expects. Listings omit the last two.
 pub(super) const WHOLE_HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
     history_bytes, reason, prompt, origin, spelled_out, routed, carried, head, recall";
 
-/// Writes a handoff. A second write leaves `archived` unchanged: a user sets it, not the proxy.
+/// Writes a handoff. Writing it again leaves `archived` unchanged, because users set it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
             prompt, head, spelled_out, recall, routed, carried)
@@ -28,12 +28,12 @@ const PUT_HANDOFF: &str = "INSERT INTO handoffs
           routed = ?16, carried = ?17
         WHERE principal = ?2";
 
-/// The column `carried`: what follows a handoff's prompt.
+/// The column `carried`: the items that follow a handoff's prompt.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum CarriedColumn {
     Items(Vec<CarriedItem>),
-    /// With the turns that stay, of a reviewed draft.
+    /// With the turns that stay, for a reviewed draft.
     WithTurns {
         items: Vec<CarriedItem>,
         kept: KeptTurns,
@@ -57,7 +57,7 @@ impl CarriedColumn {
     }
 }
 
-/// Writes a conversation.
+/// Writes a conversation. Changes nothing if it belongs to another principal.
 const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
@@ -70,7 +70,7 @@ const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, s
 pub(super) struct PlacedTable {
     pub(super) name: &'static str,
     pub(super) id: &'static str,
-    /// The key of a record's place.
+    /// Column with the key of the anchor.
     place: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl PlacedTable {
         Self { name, id, place }
     }
 
-    /// Writes a record. One that exists keeps its last use.
+    /// Returns the SQL that writes a record. The last use of an existing one never becomes earlier.
     fn put(&self) -> String {
         let Self { name, id, place } = self;
         format!(
@@ -97,7 +97,7 @@ impl PlacedTable {
     }
 }
 
-/// What rows of a table of placed records are looked up by.
+/// Selects rows of a table of placed records.
 pub(super) enum RowKeys {
     Ids(Vec<[u8; 16]>),
     Places(Vec<String>),
@@ -122,7 +122,7 @@ pub(super) struct TouchedRecord {
     pub(super) used_ms: u64,
 }
 
-/// Writes a record of any kind. A handoff that exists stays archived or not.
+/// Writes a record of any kind. An existing handoff keeps its archive flag.
 pub(super) fn put(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<()> {
     match record {
         StoredRecord::Handoff(handoff) => put_handoff(conn, handoff),
@@ -159,7 +159,7 @@ fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
     owned(changed, "write a handoff")
 }
 
-/// A handoff of this principal's.
+/// Returns a handoff, if it belongs to this principal.
 pub(super) fn handoff(
     conn: &Connection,
     principal: &str,
@@ -174,7 +174,7 @@ pub(super) fn handoff(
 
 pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::Result<Vec<Handoff>> {
     let listed = WHOLE_HANDOFF.trim_end_matches(", head, recall");
-    // Where ids are given, the statement has no other case: then they are found by the primary key.
+    // A separate statement for a range of ids, so that SQLite uses the primary key.
     let ids = filter.ids.map_or("1", |_| "id BETWEEN ?3 AND ?4");
     let sql = format!(
         "SELECT {listed} FROM handoffs WHERE (?1 IS NULL OR principal = ?1) AND (?2 IS NULL OR conversation = ?2)
@@ -221,7 +221,7 @@ fn put_placed(conn: &Connection, record: &PlacedRecord, used_ms: u64) -> rusqlit
     owned(changed, "write a record")
 }
 
-/// Records by id, in the order of the ids; or by place, oldest first and each once.
+/// Returns records by id, in the order of the ids, or by anchor, distinct and oldest first.
 pub(super) fn placed(
     conn: &Connection,
     kind: PlacedKind,
@@ -262,7 +262,7 @@ pub(super) fn touch(conn: &Connection, kind: PlacedKind, id: Uuid, now_ms: u64) 
     statement.execute(params![id.as_bytes(), int(now_ms)]).map(drop)
 }
 
-/// Calls `each` with the principal and the place of every record of a kind that has one.
+/// Calls `each` with the principal and the anchor of every record of a kind that has one.
 pub(super) fn places(
     conn: &Connection,
     kind: PlacedKind,
@@ -278,7 +278,7 @@ pub(super) fn places(
     Ok(())
 }
 
-/// Changes the record of a conversation, in the transaction that the writer is in.
+/// Changes the record of a conversation, within the writer's transaction.
 pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<UpdateOutcome> {
     let written = update.on(conversation(conn, &update.known.key)?, 1);
     let written = written.ok_or_else(|| {
@@ -316,25 +316,29 @@ pub(super) fn response_id(
         .optional()
 }
 
-/// Checks what every write needs: the tables with all their columns, and a page that can be written (the schema version,
-/// rewritten unchanged).
+/// Checks the requirements of every write: the tables with all their columns, and a writable page.
+///
+/// The page is the one with the schema version, rewritten unchanged.
 pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
-    // Makes SQLite reread the schema: preparing a statement trusts its cached copy.
+    // Makes SQLite reread the schema, since preparing a statement trusts its cached copy.
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let placed = [PlacedKind::Pair, PlacedKind::CutPoint, PlacedKind::Insertion];
     let placed = placed.map(|kind| PlacedTable::for_kind(kind).put());
     let placed = placed.iter().map(String::as_str);
     for sql in placed.chain([PUT_HANDOFF, PUT_CONVERSATION, PUT_RESPONSE_ID]) {
-        // Prepared, not run.
+        // Preparing a statement checks its tables and columns without running it.
         conn.prepare(sql)?;
     }
     let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     conn.pragma_update(None, "user_version", version)
 }
 
-/// Deletes old records. A conversation in use keeps its pairs; reading a pair touches it, so a fork keeps those of the
-/// conversation it came from.
+/// Deletes old records.
+///
+/// A conversation in use keeps its pairs. Reading a pair touches it, so a fork keeps the pairs of the
+/// conversation that it came from.
 pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Result<u64> {
+    // Conversations first: the records that they own are then no longer protected.
     let conversations = "DELETE FROM conversations WHERE updated_ms < ?1";
     let mut gone = conn.execute(conversations, [int(retention.conversations)])?;
     for (kind, before_ms) in [
@@ -351,7 +355,7 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
     let response_ids = "DELETE FROM response_ids WHERE touched_ms < ?1";
     gone += conn.execute(response_ids, [int(retention.response_ids)])?;
     if let Some(before_ms) = retention.handoffs {
-        // What a conversation is at, or may be cut at, its record names.
+        // Keeps handoffs that a conversation is at, or may be cut at. Its record names them.
         let sql = "DELETE FROM handoffs WHERE created_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)
             AND lower(hex(id)) NOT IN (SELECT replace(record ->> '$.active', '-', '') FROM conversations
                 WHERE record ->> '$.active' IS NOT NULL)

@@ -1,4 +1,4 @@
-//! Creates and opens the database file; values of its columns, and errors of its rows.
+//! Creates and opens the database file, and converts column values and row errors.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,25 +12,30 @@ use serde::de::DeserializeOwned;
 use crate::database::{self, BUSY, DatabaseError, VERSION, create_tables, has_tables};
 use crate::store::{StoreError, StoreResult, foreign_record, make_whole};
 
-/// Pause between attempts where SQLite does not wait by itself.
+/// Interval between attempts for the statement that ignores SQLite's busy timeout.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-/// The write-ahead log is truncated to this size after a burst; bytes.
+/// Size in bytes to which the write-ahead log is truncated after a burst.
 const WAL_KEEP: u32 = 16 << 20;
 
-/// Pages of the write-ahead log from which the writer checkpoints. Fewer pages are left in the log: reads search through
-/// them, but a checkpoint costs two flushes.
+/// Pages of the write-ahead log at which the writer checkpoints.
+///
+/// Fewer pages stay in the log: reads search through them, but a checkpoint costs two flushes.
 pub(super) const LOG_PAGES: u32 = 1000;
 
-/// Pages of the log from which a commit checkpoints and waits for it. The writer's maintenance normally does it long
-/// before, between commits.
+/// Pages of the log at which a commit itself checkpoints and waits for it.
+///
+/// The writer's maintenance normally does it long before, between commits.
 const WAL_PAGES: u32 = 8 * LOG_PAGES;
 
-/// Settings under which a power loss cannot corrupt the file; the second one is needed on macOS. The writer flushes
-/// commits itself.
+/// Settings that prevent a power loss from corrupting the file. macOS needs the second one.
+///
+/// The writer flushes commits itself.
 const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
 
-/// Large texts are the last columns of a row, so that listings do not read their overflow pages.
+/// Tables of the store.
+///
+/// Large strings are the last columns of a row, so that listings do not read their overflow pages.
 const SCHEMA: &str = "
     CREATE TABLE handoffs (
         id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
@@ -70,13 +75,14 @@ const SCHEMA: &str = "
     CREATE UNIQUE INDEX documents_active ON documents (principal, repository, branch, topic) WHERE status = 'active';
 ";
 
-/// Opens the file for writing; creates it with mode 0600 as needed.
+/// Opens the file for writing, and creates it with mode 0600 if needed.
 ///
 /// # Errors
-/// The file cannot be created or opened, is damaged, or has another schema version.
+/// Returns an error if the file cannot be created or opened, is damaged, or has another schema version.
 pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
     if matches!(fs::exists(file), Ok(false)) {
-        // SQLite gives its side files the mode of the main file, which it would create with the umask.
+        // Created here, not by SQLite, which would use the umask. Its side files get the mode of the main
+        // file.
         make_whole(file, fill, |err| open_error(file, &err))?;
     }
     let mut conn = connect(file)?;
@@ -90,13 +96,13 @@ pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
     Ok(conn)
 }
 
-/// What errors call a database without a file.
+/// Name of a database without a file in error messages.
 pub(super) const IN_MEMORY: &str = ":memory:";
 
 /// Opens an empty database without a file.
 ///
 /// # Errors
-/// SQLite cannot be set up.
+/// Returns an error if SQLite cannot be set up.
 pub(super) fn open_in_memory() -> StoreResult<Connection> {
     let mut conn = connect(Path::new(IN_MEMORY))?;
     create_tables(&mut conn, SCHEMA).map_err(|error| unopened(Path::new(IN_MEMORY), error))?;
@@ -106,7 +112,7 @@ pub(super) fn open_in_memory() -> StoreResult<Connection> {
 /// Reopens the file for writing.
 ///
 /// # Errors
-/// The database cannot be opened, is damaged, or has another schema version.
+/// Returns an error if the database cannot be opened, is damaged, or has another schema version.
 pub(super) fn reopen(file: &Path) -> StoreResult<Connection> {
     let conn = connect(file)?;
     settle(&conn).map_err(|err| explain(file, &err))?;
@@ -122,7 +128,7 @@ fn settle(conn: &Connection) -> rusqlite::Result<()> {
     ))
 }
 
-/// Fills a new file without flushing; the caller flushes it once. SQLite itself would flush ten times.
+/// Fills a new file without flushing. The caller flushes it once, while SQLite would flush ten times.
 fn fill(temp: &Path) -> StoreResult<()> {
     let mut conn = connect(temp)?;
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
@@ -132,31 +138,33 @@ fn fill(temp: &Path) -> StoreResult<()> {
     conn.close().map_err(|(_, err)| explain(temp, &err))
 }
 
-/// Writes the first frame of an empty log without a flush. SQLite flushes the header and the directory entry of every new
-/// log, so that frames of an older log cannot be taken for its own. Where there was no older log the first commit's
-/// flush is enough, and the first request after a start does not wait for two more.
+/// Writes the first frame of an empty log without a flush.
+///
+/// SQLite flushes the header and the directory entry of every new log, so that frames of an older log cannot
+/// be taken for the new one's. Without an older log the first commit's flush is enough, and the first request
+/// after a start does not wait for two more.
 fn begin_log(conn: &Connection, file: &Path) -> rusqlite::Result<()> {
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN IMMEDIATE;")?;
-    // Checked while holding the write lock: nobody else can start a log meanwhile.
+    // Checked while holding the write lock, so nobody else can start a log meanwhile.
     let length = fs::metadata(log_of(file)).map_or(0, |log| log.len());
     match length {
-        // Any write will do.
+        // Any write creates the first frame. This one changes nothing.
         0 => conn.execute_batch(&format!("PRAGMA user_version = {VERSION}; COMMIT;")),
         _ => conn.execute_batch("ROLLBACK;"),
     }
 }
 
-/// Path of the write-ahead log of a database file.
+/// Returns the path of a database file's write-ahead log.
 pub(super) fn log_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Opens an existing file; `None` where there is none, or it is empty.
+/// Opens an existing file. Returns `None` if it is missing or empty.
 ///
 /// # Errors
-/// The database cannot be opened, is damaged, or has another schema version.
+/// Returns an error if the database cannot be opened, is damaged, or has another schema version.
 pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
     match fs::metadata(file) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -169,11 +177,12 @@ pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
     Ok(has_tables.then_some(conn))
 }
 
-/// Opens a connection that cannot write. (Not with the read-only flag: SQLite could not replay the log of a killed
-/// process.)
+/// Opens a connection that cannot write.
+///
+/// It does not use the read-only flag, with which SQLite could not replay the log of a killed process.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// Returns an error if the file cannot be opened.
 pub(super) fn open_reader(file: &Path) -> StoreResult<Connection> {
     let conn = connect(file)?;
     conn.execute_batch("PRAGMA query_only = ON;")
@@ -181,7 +190,7 @@ pub(super) fn open_reader(file: &Path) -> StoreResult<Connection> {
     Ok(conn)
 }
 
-/// The error of a failed open, with advice.
+/// Converts the error of a failed open, and adds advice.
 pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     match err.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::new(format!(
@@ -197,8 +206,10 @@ fn connect(file: &Path) -> StoreResult<Connection> {
     database::connect(file).map_err(|err| explain(file, &err))
 }
 
-/// Sets the journal mode, which the file keeps. This is the one statement for which SQLite ignores the busy timeout where
-/// two processes create a file at the same time, so it is retried here.
+/// Sets the journal mode, which the file keeps.
+///
+/// This is the only statement for which SQLite ignores the busy timeout, if two processes create a file at
+/// the same time. Therefore it is retried here.
 fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
     let began = Instant::now();
     loop {
@@ -213,7 +224,7 @@ fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// The error of a failed open or a file of another version.
+/// Converts a failed open, or the error of a file with another version.
 fn unopened(file: &Path, error: DatabaseError) -> StoreError {
     match error {
         DatabaseError::Sqlite(err) => explain(file, &err),
@@ -232,7 +243,7 @@ fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
     ))
 }
 
-/// The error where no row was changed: the id exists and belongs to another principal.
+/// Returns an error if no row was changed: the id exists and belongs to another principal.
 pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
     if changed == 0 {
         return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign_record(
@@ -255,7 +266,7 @@ pub(super) fn unreadable(column: usize, err: serde_json::Error) -> rusqlite::Err
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err))
 }
 
-// SQLite's integers are signed; times and sizes are far below the limit.
+// SQLite's integers are signed. Times and sizes are far below the limit.
 pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

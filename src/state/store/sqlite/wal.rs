@@ -1,26 +1,29 @@
-//! The write-ahead log as a file (<https://sqlite.org/fileformat2.html#the_write_ahead_log>): read, checked against
-//! its own checksums, and written again.
+//! Rewrites the write-ahead log as a file, after checking it against its own checksums.
 //!
-//! A flush that failed leaves the kernel's pages clean although the disk does not have them, and the next flush
-//! succeeds without them (Linux reports such a failure once). So a later flush proves nothing about earlier frames,
-//! until their bytes have been written again.
+//! Format: <https://sqlite.org/fileformat2.html#the_write_ahead_log>.
+//!
+//! A failed flush leaves the kernel's pages clean although the disk does not have them, and the next flush
+//! succeeds without them (Linux reports such a failure once). A later flush therefore proves nothing about
+//! earlier frames until their bytes have been written again.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Bytes of the file's header, of which the last eight are its checksum.
+/// Bytes of the file header. The last eight are its checksum.
 const HEADER: usize = 32;
 
-/// Bytes in front of each page, of which the last eight are the checksum of all frames so far.
+/// Bytes of the header before each page. The last eight are the checksum of all frames so far.
 const FRAME: usize = 24;
 
-/// The magic number; its last bit says that checksums are computed over big-endian words.
+/// The magic number. Its last bit means that checksums use big-endian words.
 const MAGIC: u32 = 0x377f_0682;
 
-/// The largest page that SQLite has.
+/// The largest page size of SQLite.
 const LARGEST_PAGE: usize = 64 << 10;
 
-/// Writes every frame again that the chain of checksums proves whole, and returns how many there are. Writes the very
-/// bytes that were checked. The caller holds the right to write to the database, and flushes afterwards.
+/// Rewrites every frame that the chain of checksums proves complete, and returns their number.
+///
+/// Writes exactly the bytes that were checked. The caller holds the database's write lock, and flushes
+/// afterwards.
 pub(super) fn rewrite(log: &mut (impl Read + Write + Seek)) -> io::Result<u64> {
     log.rewind()?;
     let mut header = [0; HEADER];
@@ -47,7 +50,7 @@ pub(super) fn rewrite(log: &mut (impl Read + Write + Seek)) -> io::Result<u64> {
     }
 }
 
-/// Reads the whole buffer; `false` at the end of the file.
+/// Fills the buffer. Returns `false` at the end of the file.
 fn filled(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match log.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -56,7 +59,7 @@ fn filled(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// The chain of checksums: each frame's depends on all before it.
+/// The chain of checksums: each frame's checksum depends on all frames before it.
 struct Chain {
     big_endian: bool,
     page: usize,
@@ -65,7 +68,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// From the file's header; `None` where that is not whole.
+    /// Begins a chain with the file header. Returns `None` if the header is incomplete or invalid.
     fn begin(header: &[u8; HEADER]) -> Option<Self> {
         let magic = word(header, 0);
         let page = usize::try_from(word(header, 8)).ok()?;
@@ -83,8 +86,9 @@ impl Chain {
         whole.then_some(chain)
     }
 
-    /// Whether this frame is the chain's next one.
+    /// Whether this frame is the next one in the chain.
     fn holds(&mut self, frame: &[u8]) -> bool {
+        // SQLite changes the salt when it restarts the log, so other frames are left over from before.
         if frame[8..16] != self.salt {
             return false;
         }
@@ -123,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A log as SQLite writes it, and how many frames it says there are.
+    /// Returns a log written by SQLite, and the number of frames that SQLite reports.
     fn log() -> (Vec<u8>, u64) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.db");
@@ -139,7 +143,7 @@ mod tests {
         (bytes, frames.unwrap())
     }
 
-    /// Remembers what was written.
+    /// Records which bytes were written.
     struct Watched {
         inner: Cursor<Vec<u8>>,
         written: Vec<bool>,

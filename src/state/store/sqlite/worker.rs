@@ -1,4 +1,5 @@
-//! A database worker: a thread with its own connection and a job queue. SQL never runs on the runtime's threads.
+//! A database worker: a thread with its own connection and a job queue. SQL never runs on the runtime's
+//! threads.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,20 +13,20 @@ use super::job::{SqlJob, SqlTask};
 use super::writer::{SqliteWriter, in_savepoint};
 use crate::store::{Durable, StoreError, StoreResult};
 
-/// Most writes in one transaction. Bounds how long the first job waits for the last one.
+/// Maximum writes in one transaction, which bounds how long the first job waits for the last one.
 const BATCH: usize = 256;
 
-/// The sending side of a worker thread. Dropping it waits until the thread has worked off its queue and closed the file.
+/// Handle of a worker thread. Dropping it waits until the thread has finished its queue and closed the file.
 pub(super) struct DbWorker {
     queue: Option<mpsc::Sender<Box<dyn SqlJob>>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl DbWorker {
-    /// A worker that runs and answers each job on its own.
+    /// Creates a worker that runs each job separately.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn reader(conn: Connection, file: &Path) -> StoreResult<Self> {
         Self::start("baton-read", file, move |jobs| {
             for mut job in jobs {
@@ -35,10 +36,10 @@ impl DbWorker {
         })
     }
 
-    /// A worker that reads and writes a database without a file: each job is done or undone as a whole.
+    /// Creates a worker that reads and writes a database without a file. Each job is atomic.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn in_memory(conn: Connection, file: &Path) -> StoreResult<Self> {
         Self::start("baton-memory", file, move |jobs| {
             for mut job in jobs {
@@ -48,11 +49,13 @@ impl DbWorker {
         })
     }
 
-    /// A worker that runs all queued jobs in one transaction, commits, then answers all of them (group commit): one
-    /// flush serves every caller that waits for the disk.
+    /// Creates a worker that runs all queued jobs in one transaction, commits, and then returns their
+    /// results.
+    ///
+    /// With this group commit, one flush serves every caller that waits for the disk.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn writer(mut writer: SqliteWriter, file: &Path) -> StoreResult<Self> {
         Self::start("baton-write", file, move |jobs| {
             loop {
@@ -89,11 +92,12 @@ impl DbWorker {
         })
     }
 
-    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that is
-    /// cancelled does not cancel the job.
+    /// Runs `run` on the thread and waits for its result. A write is flushed before this returns.
+    ///
+    /// Cancelling the caller does not cancel the job.
     ///
     /// # Errors
-    /// The job or its transaction failed, or the thread has ended.
+    /// Returns an error if the job or its transaction failed, or the thread has ended.
     pub(super) async fn call<T: Send + 'static>(
         &self,
         what: &'static str,
@@ -102,10 +106,10 @@ impl DbWorker {
         self.call_with(Durable::Yes, what, run).await
     }
 
-    /// As [`call`](Self::call), with the given durability.
+    /// Like [`call`](Self::call), with the given durability.
     ///
     /// # Errors
-    /// The job or its transaction failed, or the thread has ended.
+    /// Returns an error if the job or its transaction failed, or the thread has ended.
     pub(super) async fn call_with<T: Send + 'static>(
         &self,
         durable: Durable,
@@ -134,7 +138,8 @@ impl DbWorker {
             reply,
         };
         if let Some(queue) = &self.queue {
-            // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed channel.
+            // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed
+            // channel.
             let _ = queue.send(Box::new(task));
         }
         answer

@@ -1,5 +1,6 @@
-//! The writing connection: commits jobs in groups, flushes the write-ahead log, and rejects writes while it is unknown
-//! what has reached the disk.
+//! The writing connection: commits jobs in groups and flushes the write-ahead log.
+//!
+//! Rejects writes while it is unknown which of them have reached the disk.
 
 use std::fmt;
 use std::fs;
@@ -18,18 +19,20 @@ use super::wal;
 use crate::disk::sync_dir;
 use crate::store::Durable;
 
-/// Delay of the flush for writes that were answered before it. A burst of them (at start, or with the first requests of
-/// many conversations) then shares one flush.
+/// Delay of the flush for writes that return before it.
+///
+/// A burst of them (at start, or with the first requests of many conversations) shares one flush.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Pause between two attempts to verify the file after a failed flush. Each attempt reads the whole file.
+/// Interval between attempts to verify the file after a failed flush. Each attempt reads the whole file.
 const VERIFY_EVERY: Duration = Duration::from_millis(500);
 
 /// Flushes a file to the disk. Tests inject one that fails.
 pub(super) type Flush = Arc<dyn Fn(&fs::File) -> io::Result<()> + Send + Sync>;
 
-/// `fdatasync`: flushes the data and the metadata needed to read it. SQLite's own `fsync` also flushes the timestamps,
-/// which is twice the work.
+/// Returns `fdatasync`, which flushes the data and the metadata needed to read it.
+///
+/// SQLite's own `fsync` also flushes the timestamps, which is twice the work.
 pub(super) fn to_disk() -> Flush {
     Arc::new(fs::File::sync_data)
 }
@@ -39,16 +42,17 @@ pub(super) struct SqliteWriter {
     conn: Connection,
     file: PathBuf,
     opened: OpenedFiles,
-    /// The write-ahead log, opened for flushing. `Some` once the directory entries of the store's files are flushed.
+    /// The write-ahead log, opened for flushing. `Some` once the directory entries of the store's files are
+    /// flushed.
     log: Option<fs::File>,
     flush: Flush,
     commits: Arc<AtomicU64>,
-    /// When [`Writer::maintain`] is to run next: soon after each commit.
+    /// When `maintain` runs next: soon after each commit.
     due: Option<Instant>,
     unverified: Option<FailedFlush>,
 }
 
-/// A flush has failed: it is unknown which part of the log has reached the disk.
+/// A failed flush. It is unknown which part of the log has reached the disk.
 struct FailedFlush {
     why: String,
     /// Time and error of the last attempt to verify the file.
@@ -87,13 +91,15 @@ impl SqliteWriter {
         }
     }
 
-    /// When maintenance is due; `None` where there is nothing to do.
+    /// Returns when maintenance is due, or `None` if there is nothing to do.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Runs all jobs in one transaction and answers them. A job that fails rolls back only its own writes; where the
-    /// transaction itself is lost (disk full, failed commit, failed flush, deleted file), all jobs fail.
+    /// Runs all jobs in one transaction and returns their results.
+    ///
+    /// A job that fails rolls back only its own writes. If the transaction itself is lost (disk full, failed
+    /// commit, failed flush, deleted file), all jobs fail.
     pub(super) fn commit(&mut self, batch: Vec<Box<dyn SqlJob>>) {
         if let Err(why) = self.may_write() {
             self.due.get_or_insert_with(|| Instant::now() + VERIFY_EVERY);
@@ -121,7 +127,7 @@ impl SqliteWriter {
             lost = exec(conn, "COMMIT").err();
         }
         if lost.is_some() && !conn.is_autocommit() {
-            // What cannot be rolled back was not begun; the next BEGIN will say so.
+            // The rollback fails if no transaction was open. The next `BEGIN` reports the cause.
             let _ = exec(conn, "ROLLBACK");
         }
         if let Some(err) = lost.as_ref().filter(|err| is_failed_flush(err)) {
@@ -135,14 +141,15 @@ impl SqliteWriter {
             lost = self.opened.check(&self.file).err().map(as_sql_error);
         }
         self.due.get_or_insert_with(|| Instant::now() + SOON);
-        // Counted before the callers are answered, so that a caller sees its own commit counted.
+        // Counted before the callers get their results, so that a caller sees its own commit counted.
         self.commits.fetch_add(1, Ordering::Relaxed);
         for (job, own) in executed {
             job.finish(own.as_ref().or(lost.as_ref()));
         }
     }
 
-    /// Background work between commits: the delayed flush, the checkpoint, and another attempt to verify the file.
+    /// Runs background work between commits: the delayed flush, the checkpoint, and further attempts to
+    /// verify the file.
     pub(super) fn maintain(&mut self) {
         self.due = None;
         if self.unverified.is_some() {
@@ -151,19 +158,19 @@ impl SqliteWriter {
             }
             return;
         }
-        // A failure is not reported here; from now on every write fails with it.
+        // A failure is not reported here: from now on every write fails with it.
         if self.flush_checked().is_ok() && self.log_pages().is_ok_and(|pages| pages >= LOG_PAGES) {
             let moved = self
                 .conn
                 .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-            // Other errors only let the log grow; the next checkpoint tries again.
+            // Any other error only lets the log grow. The next checkpoint tries again.
             if let Some(err) = moved.err().filter(is_failed_flush) {
                 self.flush_failed(err.to_string());
             }
         }
     }
 
-    /// Whether a write would be durable now; the error says why not. Verifies the file first where a flush has failed.
+    /// Checks whether a write would be durable now. Verifies the file first if a flush has failed.
     fn may_write(&mut self) -> Result<(), String> {
         self.opened.check(&self.file)?;
         let Some(failed) = self.unverified.take() else {
@@ -185,10 +192,11 @@ impl SqliteWriter {
         Err(self.unverified.insert(failed).to_string())
     }
 
-    /// Reopens the file and verifies that all of it is on the disk. Every frame that SQLite counts in the log is read,
-    /// checked against the log's chain of checksums, rewritten and flushed. The database must pass SQLite's
-    /// `quick_check`. Every acknowledged write is in these frames, or a successful checkpoint has moved it to the file.
-    /// Returns the number of frames.
+    /// Reopens the file and verifies that all of it is on the disk. Returns the number of frames.
+    ///
+    /// Every frame that SQLite counts in the log is read, checked against the log's chain of checksums,
+    /// rewritten and flushed. The database must pass SQLite's `quick_check`. Every acknowledged write is in
+    /// these frames, or a successful checkpoint has moved it to the file.
     fn verify(&mut self) -> Result<u64, String> {
         let message = |err: rusqlite::Error| err.to_string();
         let conn = schema::reopen(&self.file).map_err(|err| err.message)?;
@@ -208,7 +216,7 @@ impl SqliteWriter {
         Ok(frames)
     }
 
-    /// Rewrites and flushes the log; returns it with the number of its frames.
+    /// Rewrites and flushes the log. Returns it with the number of its frames.
     fn rewritten(&self, counted: u64) -> Result<(fs::File, u64), String> {
         let path = schema::log_of(&self.file);
         let open = fs::OpenOptions::new().read(true).write(true).open(path);
@@ -221,7 +229,7 @@ impl SqliteWriter {
         Ok((log, frames))
     }
 
-    /// Flushes the log; a failure makes every write fail until the file is verified.
+    /// Flushes the log. A failure makes every write fail until the file is verified.
     fn flush_checked(&mut self) -> Result<(), String> {
         let flushed = self.flush();
         flushed.map_err(|err| self.flush_failed(err.to_string()))
@@ -241,37 +249,39 @@ impl SqliteWriter {
         why
     }
 
-    /// Flushes the log and with it every committed write.
+    /// Flushes the log, and with it every committed write.
     fn flush(&mut self) -> io::Result<()> {
         if let Some(log) = &self.log {
             return (self.flush)(log);
         }
-        // Only the log: closing another handle of the database file would release SQLite's POSIX locks on it.
+        // Opens only the log: closing another handle of the database file would release SQLite's POSIX locks
+        // on it.
         let log = fs::OpenOptions::new()
             .write(true)
             .open(schema::log_of(&self.file))?;
         (self.flush)(&log)?;
-        // A directory that cannot be flushed is ignored, as SQLite does.
+        // Like SQLite, ignores a directory that cannot be flushed.
         let _ = self.file.parent().map(sync_dir);
         self.log = Some(log);
         Ok(())
     }
 
-    /// Pages of the WAL that are not checkpointed yet.
+    /// Returns the number of log pages that are not checkpointed yet.
     fn log_pages(&self) -> rusqlite::Result<u32> {
         let (all, moved) = log_state(&self.conn)?;
         Ok(all.saturating_sub(moved))
     }
 }
 
-/// Frames in the log, and how many of them are checkpointed.
+/// Returns the number of frames in the log, and how many of them are checkpointed.
 fn log_state(conn: &Connection) -> rusqlite::Result<(u32, u32)> {
     let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
     statement.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
 }
 
-/// Identity of the database file and of its log at open. While the program runs, either may be deleted or replaced, and
-/// writes would go to a file without a name.
+/// Identity of the database file and of its log when they were opened.
+///
+/// Either may be deleted or replaced while the program runs. Writes would then go to a file without a name.
 struct OpenedFiles {
     file: Option<FileIdentity>,
     log: Option<FileIdentity>,
@@ -316,7 +326,7 @@ fn identity(path: &Path) -> Option<FileIdentity> {
     Some((found.dev(), found.ino()))
 }
 
-/// Whether the error is a flush of SQLite's own that failed: a checkpoint flushes the log first.
+/// Whether the error is a failed flush by SQLite itself: a checkpoint flushes the log first.
 fn is_failed_flush(err: &rusqlite::Error) -> bool {
     let code = err.sqlite_error().map(|err| err.extended_code);
     matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
@@ -326,7 +336,7 @@ fn as_sql_error(why: String) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
 }
 
-/// Runs a job; one that fails changes nothing.
+/// Runs a job in a savepoint. A job that fails changes nothing.
 pub(super) fn in_savepoint(conn: &Connection, job: &mut dyn SqlJob) -> rusqlite::Result<()> {
     exec(conn, "SAVEPOINT job")?;
     let result = job.run(conn);

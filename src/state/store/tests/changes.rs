@@ -1,4 +1,4 @@
-//! Changes of conversations, by many at once, and the expiry of records that nothing uses.
+//! Concurrent changes of conversations, and the expiry of unused records.
 
 use super::*;
 
@@ -26,7 +26,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert!(known.version > first.version);
     assert_eq!(store.conversation("s").await.unwrap(), Some(known.clone()));
 
-    // Two writers that both know this record.
+    // Two writers start from this record.
     let (one, two) = (pair("a", "s", Some("one")), pair("a", "s", Some("two")));
     let paired = |pair: &HiddenPair, known: &Conversation| Update {
         known: known.clone(),
@@ -65,7 +65,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
         [point]
     );
 
-    // Of another principal's update nothing is done.
+    // Nothing in another principal's update takes effect.
     let theirs = pair("b", "s", Some("three"));
     let seized = paired(&theirs, &conversation("b", "s", 5));
     assert!(store.change(&seized).await.is_err());
@@ -134,8 +134,9 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         )
         .await
         .unwrap();
-    // A fork reads a pair of the old conversation; a later write makes sure that it was noted. Writing the pair
-    // again, as it was made, does not make its last use an earlier one.
+    // A fork reads the old conversation's pair. A later write ensures that the touch was applied.
+    //
+    // Writing the pair again with its original time does not make its last use earlier.
     assert_eq!(
         store
             .placed::<HiddenPair>("w", Lookup::Ids(&[forked.id]))

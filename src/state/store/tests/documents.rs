@@ -1,4 +1,4 @@
-//! Documents: one is active of each repository, branch and topic.
+//! Documents: at most one is active for each repository, branch and topic.
 
 use super::*;
 
@@ -69,8 +69,9 @@ pub(super) async fn one_document_of_a_kind_is_active(store: &dyn Store) {
     assert!(store.put_document(&stolen).await.is_err());
 }
 
-/// Concurrent writers, resumers and readers: what supersedes and what is superseded change in one step. A store whose
-/// lists are read in several steps shows that at the end alone.
+/// Concurrent writers, resumers and readers: superseding and superseded documents change atomically.
+///
+/// A store whose lists take several steps can only be checked at the end.
 pub(super) async fn no_moment_has_two_active_documents_or_none(store: &SharedStore, lists_at_once: bool) {
     const EACH: u64 = 25;
     let first = document("a", "main", 1);
@@ -98,7 +99,7 @@ pub(super) async fn no_moment_has_two_active_documents_or_none(store: &SharedSto
         ..DocumentFilter::default()
     };
     while writers.iter().any(|writer| !writer.is_finished()) {
-        // A list of a shared store is read in several steps, of the others in one.
+        // Listing a shared store takes several steps, listing the others a single one.
         let found = store.documents(&active).await.unwrap().len();
         assert!(found == 1 || !lists_at_once, "{found} are active");
         tokio::task::yield_now().await;
@@ -137,7 +138,7 @@ pub(super) async fn superseded_documents_are_archived_by_age(store: &dyn Store) 
         ]
     );
     assert_eq!(store.archive_documents(5).await.unwrap(), []);
-    // It can be resumed, and what it replaces is superseded again.
+    // The document can be resumed, and its replacement becomes superseded again.
     let resumed = store
         .set_document_status("a", old.handoff, HandoffStatus::Active)
         .await;

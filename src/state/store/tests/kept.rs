@@ -1,4 +1,4 @@
-//! What is written is read again, by its own principal alone.
+//! Written records are read back, but only by their own principal.
 
 use super::*;
 
@@ -16,7 +16,7 @@ pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     assert_eq!(store.handoff("a", Uuid::now_v7()).await.unwrap(), None);
     assert_eq!(stored(store, "c").await, Some(after.clone()));
 
-    // Neither half of a write to a foreign id is done.
+    // Neither half of a write to another principal's id takes effect.
     let mut stolen = one.clone();
     stolen.principal = "b".into();
     stolen.prompt = "stolen".into();
@@ -29,7 +29,7 @@ pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     assert_eq!(store.handoff("b", new.id).await.unwrap(), None);
     assert_eq!(stored(store, "c").await, Some(after.clone()));
 
-    // One that no conversation is at.
+    // A handoff that no conversation is at.
     let waiting = handoff("a", "none", 12);
     store.put_draft(&waiting).await.unwrap();
     assert_eq!(
@@ -43,7 +43,7 @@ pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     };
     assert!(store.put_draft(&taken).await.is_err(), "another's id");
 
-    // Written again, it stays archived.
+    // Writing it again leaves it archived.
     assert!(!store.archive("b", one.id, true).await.unwrap());
     assert!(!store.archive("a", Uuid::now_v7(), true).await.unwrap());
     assert!(store.archive("a", one.id, true).await.unwrap());

@@ -1,4 +1,4 @@
-//! What every store must do, run over each of them.
+//! Tests that every store must pass.
 
 mod changes;
 mod documents;
@@ -16,10 +16,10 @@ use baton_core::record::{
     RecordChange,
 };
 
-/// Writes of records with a change, as sessions make them.
+/// Writes records together with a change, like sessions do.
 #[async_trait]
 pub(crate) trait PutRecords: Store {
-    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
+    /// Writes a handoff, its position if known, and the change to its conversation atomically.
     async fn put_handoff(
         &self,
         handoff: &Handoff,
@@ -49,7 +49,7 @@ pub(crate) trait PutRecords: Store {
 
 impl<S: Store + ?Sized> PutRecords for S {}
 
-/// A handoff with every field filled.
+/// Returns a handoff with every field set.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
     Handoff {
         id: Uuid::now_v7(),
@@ -84,7 +84,7 @@ pub(crate) fn conversation(principal: &str, key: &str, updated_ms: u64) -> Conve
     }
 }
 
-/// A write of this record where there is none, and of nothing where there is one.
+/// Writes this record if it does not exist, and otherwise nothing.
 pub(crate) fn update(known: &Conversation) -> Update {
     Update {
         known: known.clone(),
@@ -93,7 +93,7 @@ pub(crate) fn update(known: &Conversation) -> Update {
     }
 }
 
-/// The record of a conversation, without its version.
+/// Returns the record of a conversation, without its version.
 async fn stored(store: &dyn Store, key: &str) -> Option<Conversation> {
     let found = store.conversation(key).await.unwrap();
     found.map(|record| Conversation { version: 0, ..record })
@@ -151,7 +151,7 @@ pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
     }
 }
 
-/// Writes the position of a handoff alone.
+/// Writes only the position of a handoff.
 pub(crate) async fn put_cut_point(store: &dyn Store, point: &CutPoint) -> StoreResult<()> {
     let record = PlacedRecord::CutPoint(point.clone()).into();
     store.put("write a cut point", vec![record]).await

@@ -1,4 +1,4 @@
-//! A server that answers with anything: errors, and neither a panic nor a call that does not end.
+//! A server that replies with anything causes errors, but neither a panic nor a call that never ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::store::HandoffFilter;
 
-/// Words that the scripts answer with, besides others.
+/// Words that the scripts reply with, among others.
 const WORDS: [&str; 9] = [
     "written",
     "overtaken",
@@ -24,10 +24,10 @@ const WORDS: [&str; 9] = [
     "é",
 ];
 
-/// What a server says of itself.
+/// State reported by the server.
 const INFO: &[u8] = b"$37\r\nredis_version:7.2.0\r\nrole:master\r\na:b\r\n";
 
-/// One answer in RESP2 or RESP3.
+/// Generates a reply in RESP2 or RESP3.
 fn answer() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(&WORDS[..]);
     let leaf = prop_oneof![
@@ -41,7 +41,7 @@ fn answer() -> impl Strategy<Value = Vec<u8>> {
         Just(b"#t\r\n".to_vec()),
         Just(b"-MOVED 1 127.0.0.1:1\r\n".to_vec()),
         Just(b"-NOSCRIPT none\r\n".to_vec()),
-        // Not RESP, or lengths that nothing meets.
+        // Not RESP, or lengths that no data matches.
         vec(any::<u8>(), 1..20),
         Just(b"$9223372036854775807\r\n".to_vec()),
         Just(b"*-7\r\n".to_vec()),
@@ -51,13 +51,14 @@ fn answer() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Answers each command that arrives: those of the handshake as a server would, unless `rude`.
+/// Replies to each command. Handshake commands get a valid reply unless `rude`.
 fn serve(client: TcpStream, answers: &[Vec<u8>], rude: bool, called: &AtomicUsize) {
     client.set_nodelay(true).unwrap();
     let mut writer = client.try_clone().unwrap();
     let mut lines = BufReader::new(client).lines();
     let mut next = answers.iter().cycle();
-    // A command is `*N` and then N times its length and its text; no text of these tests has a line of its own.
+    // A command is `*N` followed by N pairs of length and string. No string in these tests contains a line
+    // break.
     while let Some(Ok(line)) = lines.next() {
         let Some(words) = line
             .strip_prefix('*')
@@ -80,7 +81,7 @@ fn serve(client: TcpStream, answers: &[Vec<u8>], rude: bool, called: &AtomicUsiz
     }
 }
 
-/// Calls of each kind; they may fail.
+/// Makes calls of each kind. They may fail.
 async fn call_all(store: &RedisStore) {
     let id = Uuid::now_v7();
     let record = conversation("local", "c", 1);
@@ -99,7 +100,7 @@ async fn call_all(store: &RedisStore) {
     let _ = store.ping().await;
 }
 
-/// Panics where a call to a server with these answers does not end.
+/// Panics if a call to a server with these replies does not end.
 fn assert_all_end(answers: Vec<Vec<u8>>, rude: bool) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go offline.
+//! The store on real servers: settings, replicas, logins, Sentinels, clusters, and outages.
 
 mod answers;
 #[expect(unreachable_pub, reason = "shared with the suite")]
@@ -22,7 +22,7 @@ use super::*;
 use crate::config::{Config, ServerDurability, StoreAddress, StoreConfig};
 use crate::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
 
-/// Tests that take a server: `local` is without one, `redis` with one.
+/// Generates variants of tests that accept a server: `local` without one, `redis` with one.
 macro_rules! also_over_redis {
     ($($test:ident)*) => {
         mod local {
@@ -41,7 +41,7 @@ macro_rules! also_over_redis {
 }
 pub(crate) use also_over_redis;
 
-/// A store in that server. `change` sets what is not as in most tests.
+/// Creates a store on that server. `change` adjusts the settings that most tests share.
 pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut StoreConfig)) -> RedisStore {
     let mut settings = StoreConfig {
         address: Some(StoreAddress::parse(url).unwrap()),
@@ -93,7 +93,7 @@ async fn settings_that_hold_no_handoff_are_named() {
         (store.settings_problem().await.unwrap(), written.is_ok())
     };
     assert_eq!(verify(ServerDurability::Memory).await, (None, true));
-    // One that supports waiting for its file meets the promise.
+    // A server that supports waiting for its file keeps the promise.
     let (named, written) = verify(ServerDurability::Fsync).await;
     let waits = server.is_version(7, 2);
     assert_eq!((named.is_none(), written), (waits, waits), "{named:?}");
@@ -111,7 +111,7 @@ async fn settings_that_hold_no_handoff_are_named() {
     assert_eq!(verify(ServerDurability::Fsync).await, (None, true));
 }
 
-/// With a server that flushes every second, and supports waiting for that: what was acknowledged survives its kill.
+/// On a server that flushes every second and supports waiting for it, acknowledged writes survive a kill.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
@@ -160,7 +160,8 @@ async fn a_replicated_write_is_on_the_replica() {
         assert_eq!(there, "1");
     }
     replica.kill();
-    // The server waits three quarters of a call's time; a machine under load may report later, and then the call ends.
+    // The server waits three quarters of a call's time. Under load it may report later, and then the call
+    // times out.
     let began = Instant::now();
     let error = put(&store).await.unwrap_err();
     let messages = ["no replica", "takes too long"];
@@ -169,7 +170,7 @@ async fn a_replicated_write_is_on_the_replica() {
         "{error}"
     );
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    // Reads do not queue after it.
+    // Reads do not queue after the write.
     let (write, read_was_first) = tokio::join!(
         async {
             let error = put(&store).await;
@@ -209,7 +210,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
             .unwrap(),
         [PlacedRecord::Pair(Box::new(beside.clone()))]
     );
-    // Reading updates its time of use after the answer.
+    // A read updates the last use in the background.
     let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
     while used().await == "7" {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -240,7 +241,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
             .unwrap(),
         [PlacedRecord::Pair(Box::new(beside))]
     );
-    // Nothing has an end of its own, and nothing is outside of the prefix.
+    // No key expires, and no key lacks the prefix.
     let keys = server.cli(&["KEYS", "*"]);
     for key in keys.lines() {
         assert!(key.starts_with("{p}:"), "{key}");

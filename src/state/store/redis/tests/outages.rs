@@ -1,4 +1,4 @@
-//! Servers that go offline, come back, or take too long.
+//! Servers that go offline, come back, or respond too slowly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -36,7 +36,7 @@ async fn a_server_that_stops_fails_calls_at_once_and_is_found_again_within_a_sec
     put(&store).await.unwrap();
 }
 
-/// A connection that was cut between two calls is opened again within the next one.
+/// A connection that was cut between two calls is reopened within the next call.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_connection_that_was_cut_fails_no_call() {
@@ -49,10 +49,10 @@ async fn a_connection_that_was_cut_fails_no_call() {
     }
 }
 
-/// Long enough for a server, and short for a test.
+/// Timeout of a call: long enough for a server, short for a test.
 const TIME: Duration = Duration::from_millis(300);
 
-/// What a machine under load adds to it.
+/// Additional time for a machine under load.
 const SLACK: Duration = Duration::from_millis(500);
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             o.prefix = prefix.clone();
         });
         let direct = store_in(&server.url(), |o| o.prefix = prefix.clone());
-        // With a delay it is slow, and works.
+        // With a delay the server is slow but works.
         wire.delay(Duration::from_millis(20));
         put(&store).await.unwrap();
         put(&direct).await.unwrap();
@@ -99,7 +99,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
                 };
                 (began.elapsed(), done)
             }));
-            // Others have another way to the server, and are unharmed.
+            // Stores with another path to the server are unaffected.
             let other = async {
                 let began = Instant::now();
                 put(&direct).await.unwrap();
@@ -107,18 +107,18 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             };
             let (all, other) = tokio::join!(all, other);
             let longest = all.iter().map(|(time, _)| *time).max().unwrap();
-            // A change is made again where others change the same record; no attempt begins after the first one's time.
+            // Conflicting changes are repeated, but no attempt begins after the first one's timeout.
             assert!(longest < 2 * TIME + SLACK, "{fault:?}: {longest:?}");
             assert!(began.elapsed() < 2 * TIME + SLACK, "{fault:?}");
             assert!(other < SLACK, "{fault:?}: {other:?}");
             answered += all.iter().filter(|(_, done)| done.is_ok()).count();
             written.extend(all.into_iter().filter_map(|(_, done)| done.ok().flatten()));
         }
-        // Each link has the task that keeps it and one that drives its connection.
+        // Each link has one task that keeps it open and one that drives its connection.
         let limit = before + 2 * (WRITERS + 1);
         assert!(tasks() <= limit, "{fault:?}: {} after {before}", tasks());
         match fault {
-            // A late piece delays all reads behind it: those of one round, sometimes of two, end too late.
+            // A late packet delays all reads after it: one round, or sometimes two, end too late.
             Fault::Lossy { .. } => assert!(answered > 200, "{answered} of 900"),
             Fault::Torn => {}
             _ => assert_eq!((answered, written.len()), (0, 0), "{fault:?}"),
@@ -139,7 +139,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
     }
 }
 
-/// The primary is killed under load and its replica takes over: what was acknowledged is there.
+/// The primary is killed under load and its replica takes over. Acknowledged writes are still there.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_failover_loses_nothing_that_was_replicated() {
@@ -165,7 +165,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
     let failover = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         primary.kill();
-        // The one that has more is promoted, as a Sentinel does.
+        // Promotes the replica with more data, like a Sentinel does.
         let offset = |server: &RedisServer| {
             let info = server.cli(&["INFO", "replication"]);
             let line = info
@@ -202,7 +202,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
     assert!(now - went_on < 2, "writes go on after it: {} in all", all.len());
 }
 
-/// An address that leads to the primary, whichever that is: its connections break where it changes.
+/// An address that always leads to the current primary. Its connections break when the primary changes.
 struct Switch {
     port: u16,
     target: tokio::sync::watch::Sender<u16>,

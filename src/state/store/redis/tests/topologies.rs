@@ -35,7 +35,7 @@ async fn a_user_with_a_password_logs_in() {
     assert_eq!(good.settings_problem().await.unwrap(), None);
     let error = put(&store("baton:wrong", "acl")).await.unwrap_err();
     assert!(!error.message.contains("wrong@"), "{error}");
-    // Outside of its keys.
+    // Keys outside of the user's permissions.
     assert!(put(&store("baton:p%40ss%3Aword", "other")).await.is_err());
 }
 
@@ -91,7 +91,7 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
     let url = format!("redis-sentinel://127.0.0.1:1,127.0.0.1:{}/main", sentinel.port);
     let store = store_in(&url, |_| {});
     let before = put(&store).await.unwrap();
-    // It must know the replica before it can promote it.
+    // The Sentinel must know the replica before it can promote it.
     let began = Instant::now();
     while !sentinel
         .cli(&["SENTINEL", "REPLICAS", "main"])
@@ -100,7 +100,7 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
         assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // `WAIT` of a new connection waits for nothing that others wrote: the replica itself is queried.
+    // `WAIT` on a new connection does not cover writes of others, so the replica itself is queried.
     let written = format!("*handoff:{before}");
     while !replica.cli(&["KEYS", &written]).contains(&before.to_string()) {
         assert!(began.elapsed() < Duration::from_secs(30));
@@ -129,7 +129,7 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
 async fn a_cluster_is_one_slot_and_its_node_is_found() {
     let nodes = [(); 2].map(|()| RedisServer::start(&["--cluster-enabled", "yes"]));
     let [one, two] = nodes;
-    // Half of the slots each.
+    // Each node has half of the slots.
     assert_eq!(one.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]), "OK");
     assert_eq!(two.cli(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]), "OK");
     two.cli(&["CONFIG", "SET", "cluster-announce-ip", "127.0.0.1"]);
@@ -147,7 +147,7 @@ async fn a_cluster_is_one_slot_and_its_node_is_found() {
         }
     }
     let seeds = format!("redis-cluster://127.0.0.1:1,127.0.0.1:{}", one.port);
-    // Some prefixes are on either node.
+    // These prefixes cover both nodes.
     for n in 0..6 {
         let store = store_in(&seeds, |o| o.prefix = format!("cluster{n}"));
         let id = put(&store).await.unwrap();

@@ -1,8 +1,8 @@
-//! Failed flushes, deleted files, and the probe of writes.
+//! Failed flushes, deleted files, and the write probe.
 
 use super::*;
 
-/// A disk whose flushes fail while it is set to.
+/// A disk whose flushes fail on demand.
 #[derive(Clone, Default)]
 struct Disk {
     fails: Arc<std::sync::atomic::AtomicBool>,
@@ -26,7 +26,7 @@ impl Disk {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
-    /// Waits for this many more flushes.
+    /// Waits for this many further flushes.
     async fn flushed(&self, times: u64) {
         let before = self.flushes.load(Ordering::SeqCst);
         let began = Instant::now();
@@ -37,7 +37,7 @@ impl Disk {
     }
 }
 
-/// A write that was answered before its flush, and a later flush that fails: the kernel reports that once.
+/// Makes a flush fail after its write was acknowledged. The kernel reports such a failure only once.
 async fn a_flush_fails_unseen(disk: &Disk, store: &SqliteStore) {
     disk.fail(true);
     store
@@ -74,7 +74,7 @@ async fn after_a_failed_flush_nothing_is_acknowledged_until_the_file_is_verified
         }
         assert!(began.elapsed() < Duration::from_secs(20), "never verified");
     };
-    // As a start after a power loss finds it: of the two files alone.
+    // Only the two files, like a start after a power loss finds them.
     let copy = tempfile::tempdir().unwrap();
     for name in [FILE.to_owned(), format!("{FILE}-wal")] {
         fs::copy(dir.path().join(&name), copy.path().join(&name)).unwrap();
@@ -108,7 +108,7 @@ async fn nothing_is_written_after_a_hole_in_the_log() {
         put(&store, at).await.unwrap();
     }
     a_flush_fails_unseen(&disk, &store).await;
-    // The kernel read a page of the log again, and the disk did not have it.
+    // As if the kernel had reread a page of the log that the disk did not have.
     let mut log = fs::OpenOptions::new()
         .write(true)
         .open(schema::log_of(&dir.path().join(FILE)))
@@ -141,13 +141,13 @@ async fn what_is_written_to_a_file_that_is_gone_is_an_error() {
     assert!(err.contains("was deleted"), "{err}");
     fs::rename(&elsewhere, &dir).unwrap();
     assert_eq!(write(&store).await, Ok(()), "put back");
-    // The log alone, which holds the newest of what was acknowledged.
+    // Only the log, which holds the newest acknowledged writes.
     let log = schema::log_of(&dir.join(FILE));
     fs::rename(&log, &elsewhere).unwrap();
     assert!(write(&store).await.unwrap_err().contains("-wal"));
     fs::rename(&elsewhere, &log).unwrap();
     assert_eq!(write(&store).await, Ok(()));
-    // Another file under the name, be it the same bytes.
+    // Another file with this name, even with the same bytes.
     fs::copy(dir.join(FILE), &elsewhere).unwrap();
     fs::rename(&elsewhere, dir.join(FILE)).unwrap();
     assert!(write(&store).await.unwrap_err().contains("another file"));
@@ -175,7 +175,7 @@ async fn the_probe_goes_the_way_of_writes() {
             .unwrap();
         store.probe().await.unwrap();
     }
-    // A panic ends the thread, and the reader knows nothing of it.
+    // A panic ends the thread without the reader noticing.
     store.kill_writer();
     let err = store.probe().await.unwrap_err();
     assert!(err.message.contains("has ended"), "{err}");

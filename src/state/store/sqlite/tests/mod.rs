@@ -14,7 +14,7 @@ use super::*;
 use crate::store::tests::{PutRecords, conversation, handoff, pair, update};
 use baton_core::record::RecordChange;
 
-/// Set for the child of `survives_sigkill`: the directory it writes to.
+/// Set for the child of `survives_sigkill`: the directory that it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
 
 impl SqliteStore {
@@ -73,7 +73,7 @@ fn survives_sigkill() {
     assert!(ids.len() >= 20, "{} answered", ids.len());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        // First as a command finds it, with the log not yet replayed.
+        // First opened like a command does, with the log not yet replayed.
         let command = SqliteStore::open_existing(dir.path()).unwrap().unwrap();
         let last = *ids.last().unwrap();
         assert!(command.handoff("local", last).await.unwrap().is_some());
@@ -147,7 +147,7 @@ async fn writes_that_wait_share_a_commit() {
     arrived.recv().unwrap();
     let puts = join_all((0..100).map(|at| put(&store, at)));
     let release = async {
-        // `join!` has polled every put once, so all are queued.
+        // `join!` has polled every put once, so all of them are queued.
         open_gate.send(()).unwrap();
         blocked.await.unwrap().unwrap();
     };
@@ -271,7 +271,7 @@ fn a_file_of_another_schema_is_refused() {
     }
 }
 
-/// Pages of the log that are not in the file yet.
+/// Returns the number of log pages that are not in the file yet.
 fn log_pages(dir: &Path) -> u32 {
     let conn = Connection::open(dir.join(FILE)).unwrap();
     let pages = |row: &rusqlite::Row<'_>| Ok(row.get::<_, u32>(1)? - row.get::<_, u32>(2)?);
@@ -330,7 +330,7 @@ fn a_damaged_file_is_refused() {
     .unwrap();
     assert!(refusal(dir.path()).contains("damaged"));
 
-    // A whole header with rubbish after it.
+    // A valid header followed by garbage.
     let dir = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(dir.path()).unwrap());
     let mut bytes = fs::read(dir.path().join(FILE)).unwrap();
@@ -399,7 +399,7 @@ async fn misses_ask_no_sql() {
     );
 }
 
-/// Prints what the durability promise costs on this disk.
+/// Prints the cost of the durability promise on this disk.
 #[tokio::test]
 #[ignore = "measures, judges nothing"]
 async fn cost_of_durability() {
