@@ -1,4 +1,4 @@
-//! The fields of an exchange's log line, by the names that its span has, too.
+//! The fields of an exchange's log line, which have the same names in its span.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{ExchangeEvent, shortened};
 use baton_core::record::WireId;
 use baton_core::wire::wire;
 
-/// What identifies an exchange: a field of the event under its name.
+/// A field that identifies the exchange, with its name.
 type Identity = (&'static str, fn(&ExchangeEvent) -> FactValue<'_>);
 
 pub(super) const REQUEST: [Identity; 3] = [
@@ -26,7 +26,7 @@ pub(super) const REQUEST: [Identity; 3] = [
     }),
 ];
 
-/// What the spans of its legs have, too.
+/// Fields that the spans of the legs have as well.
 pub(super) const CONVERSATION: [Identity; 5] = [
     ("baton.wire", |e| e.wire.map(WireId::name).into()),
     ("baton.upstream", |e| (&*e.upstream).into()),
@@ -39,7 +39,7 @@ pub(super) const CONVERSATION: [Identity; 5] = [
 
 const IDENTITY: usize = REQUEST.len() + CONVERSATION.len();
 
-/// The log's names: the message, what identifies the exchange, the facts.
+/// Field names of the log: the message, the identity of the exchange, the facts.
 static NAMES: [&str; 1 + IDENTITY + FACTS.len()] = {
     let mut names = ["message"; 1 + IDENTITY + FACTS.len()];
     let mut i = 1;
@@ -54,7 +54,7 @@ static NAMES: [&str; 1 + IDENTITY + FACTS.len()] = {
     names
 };
 
-// What `tracing::info!` declares for names that stand in the code.
+// Declared by hand: `tracing::info!` requires field names in the source, and these come from the table.
 static CALLSITE: DefaultCallsite = DefaultCallsite::new(&METADATA);
 static METADATA: Metadata<'static> = Metadata::new(
     "exchange",
@@ -68,7 +68,7 @@ static METADATA: Metadata<'static> = Metadata::new(
 );
 
 impl ExchangeEvent {
-    /// Each field with its value. Texts of the agent's are bounded in length.
+    /// Returns each field with its value. Strings from the agent are bounded in length.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&'static str, FactValue<'_>)> {
         let identity = REQUEST.into_iter().chain(CONVERSATION);
         let identity = identity.map(|(name, value)| (name, value(self)));
@@ -92,7 +92,7 @@ impl ExchangeEvent {
 }
 
 impl FactValue<'_> {
-    /// A text that is borrowed is the agent's; others are lists of names and ids.
+    /// Shortens a borrowed string, which comes from the agent. Owned ones are lists of names and ids.
     fn shortened(self) -> Self {
         match self {
             Self::Text(Cow::Borrowed(text)) => Self::Text(shortened(text).into()),

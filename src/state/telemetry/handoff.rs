@@ -8,39 +8,41 @@ use baton_core::handoffs::document::HandoffSize;
 use baton_core::record::{CarriedState, Handoff};
 use baton_core::redact::Redactor;
 
-/// A handoff that fired. Logged and sent to live viewers when it is stored, counted when its exchange ends. The field
-/// names are API.
+/// A handoff that fired. The field names are part of the API.
+///
+/// It is logged and sent to live viewers when it is stored, and counted when its exchange ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HandoffEvent {
     pub id: String,
-    /// The exchange in which it fired.
+    /// Exchange that contains the handoff.
     pub exchange: String,
     /// Key of the conversation.
     pub conversation: String,
-    /// Who started it: the model, so far.
+    /// Origin of the handoff, by the names of `HandoffOrigin`.
     pub origin: &'static str,
-    /// The reason, if one was given; redacted.
+    /// Reason, if one was given. Redacted.
     pub reason: Option<String>,
     pub wire: &'static str,
-    /// Model as requested.
+    /// Requested model.
     pub model: Option<String>,
-    /// Milliseconds since the Unix epoch.
+    /// Time of the handoff in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// Bytes of the carry-over prompt.
     pub prompt_bytes: u64,
-    /// Bytes of the upstream request in whose answer it fired.
+    /// Bytes of the upstream request in whose response the handoff fired.
     pub before_bytes: u64,
-    /// Bytes of the first upstream request after it.
+    /// Bytes of the first upstream request after the handoff.
     pub after_bytes: u64,
-    /// How many rules, to-dos and contradicted claims the prompt lacked, by kind.
+    /// Number of rules, to-dos and contradicted claims that the prompt lacked, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub missing_items: BTreeMap<&'static str, u32>,
-    /// How much was looked up again after the handoff before, as `carry::looked_up_again` defines it; `None` where that is unknown.
+    /// Number of lookups repeated after the previous handoff, as `carry::looked_up_again` defines them.
+    /// `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relookups: Option<u64>,
 }
 
-/// What a prompt lacked, by kind.
+/// Counts by kind the items that a prompt lacked.
 fn missing_items(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
     let mut kinds = BTreeMap::new();
     let lacking = handoff
@@ -54,8 +56,9 @@ fn missing_items(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
 }
 
 impl HandoffEvent {
-    /// Builds the event of a handoff stored in `exchange`; the request sizes are in bytes. Texts of the model and the
-    /// agent are redacted, since the event goes to the log and to viewers.
+    /// Builds the event of a handoff stored in `exchange`. The request sizes are in bytes.
+    ///
+    /// Strings from the model and the agent are redacted, since the event goes to the log and to viewers.
     pub fn from_handoff(handoff: &Handoff, exchange: &str, bytes: HandoffSize, redactor: &Redactor) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redactor.text(text).into_owned());
         Self {
@@ -75,7 +78,7 @@ impl HandoffEvent {
         }
     }
 
-    /// Writes its log line.
+    /// Logs the handoff with all its fields.
     pub fn log(&self) {
         tracing::info!(
             target: "baton",

@@ -1,4 +1,4 @@
-//! Short log lines for people. `log.format = "json"` logs all fields.
+//! Short log lines for users. `log.format = "json"` logs all fields.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -16,7 +16,7 @@ const MODEL: usize = 24;
 const REASON: usize = 40;
 
 impl ExchangeEvent {
-    /// Logs the exchange as one line for people.
+    /// Logs the exchange as one line for users.
     pub fn log_line(&self) {
         tracing::info!(target: "baton", "{}", cut(&self.line(), LINE_LENGTH));
     }
@@ -52,7 +52,7 @@ impl ExchangeEvent {
 }
 
 impl HandoffEvent {
-    /// Logs the handoff as one line for people.
+    /// Logs the handoff as one line for users.
     pub fn log_line(&self) {
         tracing::info!(target: "baton", "{}", cut(&self.line(), LINE_LENGTH));
     }
@@ -73,7 +73,7 @@ impl HandoffEvent {
     }
 }
 
-/// Untrusted text cut to one line of at most `most` characters, control characters replaced.
+/// Shortens untrusted text to one line of at most `most` characters, and replaces control characters.
 fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
         return text.into();
@@ -87,13 +87,13 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
     kept.into()
 }
 
-/// `512 B`, `3.4 KiB`, `120 MiB`.
+/// Formats a size, such as `512 B`, `3.4 KiB` or `120 MiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    // For people: the last digits of huge numbers do not matter.
+    // A float is precise enough: the last digits of huge sizes are not shown.
     let mut amount = bytes as f64 / 1024.0;
     let mut unit = 0;
     while amount >= 1023.5 && unit + 1 < UNITS.len() {
@@ -115,7 +115,7 @@ mod tests {
     use baton_core::nudge::NudgeOutcome;
     use baton_core::rewrite::untooled::ToolOmission;
 
-    /// Most characters of a line, time and level included: two lines of a terminal.
+    /// Maximum characters of a line, including time and level: two lines of a terminal.
     const LINE: usize = 160;
 
     const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";

@@ -1,7 +1,7 @@
-//! Log lines, metrics and traces, all made from one event for each exchange.
+//! Log lines, metrics and traces, all derived from one event per exchange.
 //!
-//! Field and metric names are API and asserted by tests: OpenTelemetry's GenAI names where they exist, `baton.*` and
-//! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
+//! Field and metric names are part of the API and asserted by tests: OpenTelemetry's GenAI names if they
+//! exist, otherwise `baton.*` and `baton_*`. This module does not depend on requests, stores or streams.
 
 mod facts;
 mod fields;
@@ -46,23 +46,24 @@ baton_core::named! {
         Cancelled = "cancelled",
         /// Upstream ended the response early.
         Truncated = "truncated",
-        /// Upstream answered with an error status, relayed.
+        /// Upstream responded with an error status, which was relayed.
         UpstreamError = "upstream_error",
-        /// Upstream answered with a success status and an error in the body: an error event, or an error reply.
+        /// Upstream responded with a success status and an error in the body: an error event or an error
+        /// object.
         InBandError = "in_band_error",
-        /// The proxy answered with an error of its own.
+        /// The proxy responded with its own error.
         Refused = "refused",
-        /// It has not ended.
+        /// The exchange has not ended.
         #[serde(rename = "")]
         Open = "",
     }
 }
 
 impl ExchangeOutcome {
-    /// Every one of an exchange that has ended.
+    /// Every outcome of an ended exchange.
     pub const ENDS: &[Self] = Self::ALL.split_last().expect("it has variants").1;
 
-    /// The outcome of a response that was sent to its end, from how its last leg stopped.
+    /// Returns the outcome of a response that was sent to its end, given how its last leg stopped.
     pub fn of_end(stop: StopReason) -> Self {
         match stop {
             StopReason::Error => Self::InBandError,
@@ -70,45 +71,45 @@ impl ExchangeOutcome {
         }
     }
 
-    /// Whether an exchange with this outcome has failed. An agent that left has not.
+    /// Whether an exchange with this outcome failed. A disconnected agent is not a failure.
     pub fn has_failed(self) -> bool {
         !matches!(self, Self::Complete | Self::Cancelled | Self::Open)
     }
 }
 
-/// One agent request with its legs and its response. The log line, the metrics, the journal's row and the spans are made
-/// from it.
+/// One agent request with its legs and its response. The source of the log line, the metrics, the journal's
+/// row and the spans.
 #[derive(Debug, Clone, Default)]
 pub struct ExchangeEvent {
-    /// Id, as in `x-baton-exchange`.
+    /// Id of the exchange, as in `x-baton-exchange`.
     pub id: String,
-    /// The wire; `None` for requests relayed without being read.
+    /// Wire of the request. `None` for requests relayed without parsing.
     pub wire: Option<WireId>,
     /// Name of the upstream.
     pub upstream: String,
     /// Method and path, without the query.
     pub route: String,
-    /// Model as requested.
+    /// Requested model.
     pub model: Option<String>,
-    /// Conversation key.
+    /// Key of the conversation.
     pub conversation: Option<String>,
     /// Host and port of the upstream.
     pub server: Option<ServerAddress>,
-    /// What is known at its end.
+    /// Facts at the end of the exchange.
     pub facts: ExchangeFacts,
-    /// The handoff events of `fired`.
+    /// Events of the handoffs in `fired`.
     pub handoffs: Vec<HandoffEvent>,
-    /// From the request's first byte to each leg's start.
+    /// Time from the request's first byte to each leg's start.
     pub leg_starts: Vec<Duration>,
     /// How each leg ended, indexed like `tokens`.
     pub ends: Vec<Option<LegEnd>>,
-    /// The methods that the legs of drafts belong to, by the names in the config.
+    /// Method of each draft leg, by its name in the config.
     pub draft_methods: Vec<&'static str>,
-    /// When the request's first byte came, since the Unix epoch.
+    /// When the request's first byte arrived, since the Unix epoch.
     pub started: Duration,
 }
 
-/// Most of an event are its facts.
+/// Dereferences to the facts, which make up most of an event.
 impl Deref for ExchangeEvent {
     type Target = ExchangeFacts;
 
@@ -124,7 +125,7 @@ impl DerefMut for ExchangeEvent {
 }
 
 impl ExchangeEvent {
-    /// An event with what is known when a request arrives, everything else empty.
+    /// Creates an event with the values known when a request arrives. Everything else is empty.
     pub fn new(id: impl Into<String>, upstream: impl Into<String>, route: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -134,14 +135,14 @@ impl ExchangeEvent {
         }
     }
 
-    /// Records how the leg sent last ended, its usage, and the model that answered it.
+    /// Records how the leg sent last ended, its usage, and the model that responded.
     pub fn count_leg(&mut self, leg: &LegReport) {
         let Self { facts, ends, .. } = self;
         let legs = facts.sent_bytes.len().max(1);
         facts.tokens.resize(legs, None);
         facts.tokens[legs - 1] = Some(leg.usage);
         facts.served.resize(legs, None);
-        // Upstream repeats the name of the request, which may be a key by mistake.
+        // Upstream repeats the model name of the request, which may be a key by mistake.
         let mut served = leg.served.clone();
         if let Cow::Owned(clean) = Redactor::default().text(&served.model) {
             served.model = clean;
@@ -166,12 +167,12 @@ impl ExchangeEvent {
         self.handoffs.push(handoff);
     }
 
-    /// From the request's first byte to the response's last.
+    /// Returns the time from the request's first byte to the response's last byte.
     pub fn total(&self) -> Duration {
         Duration::from_secs_f64(self.total_ms / 1000.0)
     }
 
-    /// The tokens of each draft's leg, with its method; legs that were not answered to their end have none.
+    /// Returns the tokens of each draft leg, with its method. Incomplete legs are omitted.
     pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, Usage)> {
         let legs = self.draft_legs.iter().zip(&self.draft_methods);
         legs.filter_map(|(leg, method)| {
@@ -186,13 +187,13 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Whether a count that most exchanges have none of is left out.
+/// Whether a count is zero, to omit facts that most exchanges lack.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// The agent's text, bounded in length.
+/// Shortens a string from the agent.
 fn shortened(text: &str) -> &str {
     const CHARS: usize = 200;
     text.char_indices()

@@ -5,20 +5,22 @@ use std::sync::Mutex;
 
 use crate::sync::locked;
 
-/// Maximum number of models with a label of their own: more than a user uses, few enough for a dashboard.
+/// Maximum number of models with their own label: more than one user needs, few enough for a dashboard.
 const MODELS: usize = 64;
 /// Maximum length of a model name in a label.
 const CHARS: usize = 64;
-/// The label of all other models.
+/// Label of all other models.
 const OTHER: &str = "other";
 
-/// The models that have a label of their own.
+/// The models that have their own label.
 #[derive(Debug, Default)]
 pub(super) struct LabelledModels(Mutex<HashSet<String>>);
 
 impl LabelledModels {
-    /// Returns the label of a model: its own name while there are few. A name counts only once a request with it has
-    /// succeeded, so that typos and probes do not use up the labels.
+    /// Returns the label of a model: its name, while there are few.
+    ///
+    /// A name counts only once a request with it has succeeded, so that typos and probes do not use up the
+    /// labels.
     pub(super) fn label(&self, model: &str, status: u16) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
         if model.is_empty() || model.len() > CHARS || !model.chars().all(plain) {

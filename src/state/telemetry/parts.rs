@@ -6,25 +6,28 @@ use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd};
 use baton_core::record::HandoffOrigin;
 use baton_core::wire::StopReason;
 
-/// One attempt. An automatic trigger may try several methods.
+/// An attempt at a draft. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
-    /// Who requested it, by [`HandoffOrigin`]'s names: `user`, `auto`, `api`.
+    /// Origin of the request, by [`HandoffOrigin`]'s names: `person`, `auto`, `api`.
     pub origin: &'static str,
-    /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where none was tried.
+    /// `oneshot`, `bundle`, `local`. `given` if the caller supplied the document, `none` if nothing was
+    /// tried.
     pub method: &'static str,
-    /// How it ended: `complete`, `empty`, `cancelled`, or why it failed.
+    /// Outcome: `complete`, `empty`, `cancelled`, or the reason for the failure.
     pub outcome: &'static str,
 }
 
 impl DraftEvent {
-    /// The method of a document that was given.
+    /// Method of a document that the caller supplied.
     pub const GIVEN: &str = "given";
-    /// The method where none was tried.
+    /// Method if nothing was tried.
     pub const NONE: &str = "none";
 
-    /// What was made without an attempt: a document that was given, or none where there was nothing to try. `drafted`: a
-    /// document was to be drafted.
+    /// Returns the event of a document without an attempt: supplied by the caller, or missing because there
+    /// was nothing to try.
+    ///
+    /// `drafted` tells whether a document was requested from a draft method.
     pub fn untried(
         origin: HandoffOrigin,
         made: &Result<AcceptedDraft, DraftEnd>,
@@ -42,7 +45,7 @@ impl DraftEvent {
         })
     }
 
-    /// Its note in the log line, where there is no document.
+    /// Returns the note for the log line, if there is no document.
     pub(super) fn note(&self) -> Option<String> {
         let outcome = self.outcome.replace('_', " ");
         (self.outcome != "complete").then(|| match self.method {
@@ -55,9 +58,9 @@ impl DraftEvent {
 /// How a leg ended, as upstream reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegEnd {
-    /// Upstream's id of the response; empty where it gave none.
+    /// Upstream's id of the response. Empty if it gave none.
     pub id: String,
-    /// Why the model stopped.
+    /// Reason why the model stopped.
     pub stop: StopReason,
 }
 
@@ -66,18 +69,18 @@ pub struct LegEnd {
 pub struct ServerAddress {
     /// Host name or address.
     pub host: String,
-    /// Port, also where it is the scheme's own.
+    /// Port, even if it is the default of the scheme.
     pub port: u16,
 }
 
 baton_core::named! {
-    /// The outcome of sending a pinned request again without the thinking that upstream had refused.
+    /// Outcome of repeating a cut request without the thinking that upstream rejected.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum ThinkingRetry {
-        /// Upstream answered it; later requests leave the same thinking out.
+        /// Upstream accepted the request. Later requests omit the same thinking.
         Accepted = "accepted",
-        /// It failed, too.
+        /// The repeated request failed as well.
         Refused = "refused",
     }
 }

@@ -1,11 +1,12 @@
-//! Converts OpenMetrics to the Prometheus text format (version 0.0.4), which every scraper reads. The samples are the
-//! same; family names differ, and some metric types do not exist there.
-//! <https://prometheus.io/docs/instrumenting/exposition_formats/>
+//! Converts OpenMetrics to the Prometheus text format (version 0.0.4), which every scraper reads.
+//!
+//! The samples are the same. Family names differ, and some metric types do not exist there. See
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 /// Converts the output of the OpenMetrics encoder.
 pub fn plain(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len() + 256);
-    // The help line comes before the type line, and the family's name depends on the type.
+    // The help line precedes the type line, but the family's name depends on the type.
     let mut help = None;
     for line in open_metrics.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -63,8 +64,10 @@ mod tests {
         metrics.text().unwrap()
     }
 
-    /// What `promtool check metrics` requires of a text, as far as it applies to ours. Each sample belongs to the
-    /// family above it, each family has a known type and a help text, and names carry their unit.
+    /// Returns violations of the rules of `promtool check metrics`, as far as they apply to baton's metrics.
+    ///
+    /// Each sample belongs to the family above it, each family has a known type and a help text, and names
+    /// carry their unit.
     fn complaints(text: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut kinds: BTreeMap<String, String> = BTreeMap::new();

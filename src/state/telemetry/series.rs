@@ -1,5 +1,7 @@
-//! Handles of the metric series by wire, which every exchange updates. They are looked up by their labels once and then
-//! kept: a lookup hashes and compares the labels, and an exchange updates about twenty series.
+//! Handles of the metric series by wire, which every exchange updates.
+//!
+//! They are looked up by their labels once and then kept. A lookup hashes and compares the labels, and an
+//! exchange updates about twenty series.
 
 use std::sync::OnceLock;
 
@@ -24,9 +26,9 @@ impl<T> Default for PerWire<T> {
     }
 }
 
-/// The series by wire.
+/// The series of one wire.
 pub(super) struct WireSeries {
-    /// In the order of the table of facts, and for each the values of its label.
+    /// Counters in the order of the table of facts, for each fact one per value of its label.
     pub(super) facts: Vec<Vec<Counter>>,
     pub(super) added: Histogram,
 }

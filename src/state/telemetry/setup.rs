@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 use crate::config::Log;
 use baton_core::text::{date, visible};
 
-/// The library's time stamp, at a fraction of its cost.
+/// Formats the same time stamp as the library, at a fraction of the cost.
 struct LogTime;
 
 impl FormatTime for LogTime {
@@ -22,10 +22,11 @@ impl FormatTime for LogTime {
     }
 }
 
-/// Standard error, where nothing of a log line acts on a terminal: values may be texts of models and agents.
+/// Standard error, with everything escaped that a terminal would interpret: values may come from models and
+/// agents.
 struct LogWriter {
     json: bool,
-    /// Whether the line has styles of ours. Without them it has none of an untrusted text, either.
+    /// Whether lines contain baton's styles. Otherwise every escape sequence is untrusted.
     colour: bool,
 }
 
@@ -37,7 +38,8 @@ impl Write for LogWriter {
             (false, true) => visible::styled(&text),
             (false, false) => visible::visible(&text),
         };
-        // What cannot be written is lost. The library would report an error on standard error, where that panics, too.
+        // A line that cannot be written is lost. Returning the error would make the library report it on
+        // standard error, which panics as well.
         let _ = stderr().write_all(shown.as_bytes());
         Ok(line.len())
     }
@@ -48,10 +50,11 @@ impl Write for LogWriter {
     }
 }
 
-/// Installs the global log to standard error as configured; coloured only on a terminal.
+/// Installs the global log to standard error as configured. Colored only on a terminal.
 ///
 /// # Errors
-/// The level is invalid (a checked config's is not), or this process already has a log.
+/// Returns an error if the level is invalid, which a checked config excludes, or if this process already has
+/// a log.
 pub fn start(log: &Log) -> Result<(), String> {
     let level: LevelFilter = log
         .level
@@ -63,7 +66,8 @@ pub fn start(log: &Log) -> Result<(), String> {
         .with_max_level(level)
         .with_timer(LogTime)
         .with_writer(move || LogWriter { json, colour })
-        // Only a coloured line needs the library's pass over each value: of any other `LogWriter` escapes the whole line.
+        // Only colored lines need the library's pass over each value. `LogWriter` escapes any other line as a
+        // whole.
         .with_ansi_sanitization(colour)
         .with_ansi(colour && !log.json);
     let started = match log.json {

@@ -1,5 +1,7 @@
-//! The table of facts of an exchange: a field of [`ExchangeFacts`], which the journal stores and the API shows, and a row
-//! of [`FACTS`]. The log, the spans, the metrics, the filter and the inspector's sentences are made from the rows.
+//! The table of an exchange's facts: fields of [`ExchangeFacts`] and rows of [`FACTS`].
+//!
+//! The journal stores the fields and the API shows them. The rows produce the log, the spans, the metrics,
+//! the filter and the inspector's sentences.
 
 mod row;
 mod words;
@@ -18,27 +20,27 @@ use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::words::plural;
 use baton_core::wire::{ServedBy, Usage};
 
-/// What is known of an exchange at its end. The names are API.
+/// Facts about an exchange at its end. The field names are part of the API.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExchangeFacts {
     /// Status sent to the agent.
     pub status: u16,
-    /// How it ended.
+    /// How the exchange ended.
     pub outcome: ExchangeOutcome,
     /// Whether the response was a stream.
     pub streamed: bool,
     /// Whether the tool was offered.
     pub tooled: bool,
-    /// Why the tool was not offered, if the request carries a transcript.
+    /// Reason why the tool was not offered, if the request carries a transcript.
     pub untooled: Option<ToolOmission>,
-    /// The handoff the request was pinned to.
+    /// Handoff at which the request was cut.
     pub pinned: Option<String>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub lost_sentinel: bool,
-    /// Handoffs that fired in it.
+    /// Handoffs that fired in the exchange.
     pub fired: Vec<String>,
-    /// How many rules, to-dos and contradicted claims the prompts of its handoffs lacked.
+    /// Number of rules, to-dos and contradicted claims that the prompts of its handoffs lacked.
     #[serde(skip_serializing_if = "is_none")]
     pub missing_items: u32,
     /// Files read again and commands run again after the handoffs before those that fired in it.
@@ -46,77 +48,77 @@ pub struct ExchangeFacts {
     pub relookups: u64,
     /// Retries of later legs.
     pub retries: u32,
-    /// Calls of the tool that searches what was cut, each by its outcome.
+    /// Outcome of each call of the tool that searches the removed history.
     pub recalls: Vec<AnswerOutcome>,
-    /// Calls of our tool that were rejected with an error result, or dropped.
+    /// Calls of baton's tools that were rejected with an error result, or dropped.
     pub refused_calls: u32,
-    /// Answers in which the model wrote a call of our tool as text.
+    /// Responses in which the model wrote a call of baton's tool as text.
     #[serde(skip_serializing_if = "is_none")]
     pub text_tool_calls: u32,
-    /// Hidden pairs whose position in the transcript was not found any more.
+    /// Hidden pairs whose anchor in the transcript was not found anymore.
     #[serde(skip_serializing_if = "is_none")]
     pub lost_pairs: u32,
-    /// Texts of ours whose position in the transcript was not found any more.
+    /// Insertions whose anchor in the transcript was not found anymore.
     #[serde(skip_serializing_if = "is_none")]
     pub lost_insertions: u32,
-    /// Sentinel-like texts of the model that were escaped.
+    /// Sentinel-like strings from the model that were escaped.
     pub escaped_sentinels: u32,
-    /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
+    /// Thinking blocks that upstream reports to have dropped from the model's view.
     #[serde(skip_serializing_if = "is_none")]
     pub dropped_thinking: u32,
-    /// Of these, blocks whose prefix changed.
+    /// Dropped thinking blocks whose prefix changed, included in `dropped_thinking`.
     #[serde(skip_serializing_if = "is_none")]
     pub dropped_for_prefix: u32,
-    /// The outcome of a retry without the thinking that upstream refused.
+    /// Outcome of a retry without the thinking that upstream rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_retry: Option<ThinkingRetry>,
-    /// The outcome of notifying the model of its context use.
+    /// Outcomes of notifying the model of its context use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<NudgeOutcome>,
-    /// In its shadow: what would have been sent.
+    /// Change that shadow mode would have made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowMoment>,
-    /// The outcome of a requested undo.
+    /// Outcome of a requested undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<UndoOutcome>,
-    /// Request bytes received from the agent (decoded).
+    /// Decoded request bytes received from the agent.
     pub received_bytes: u64,
-    /// Request bytes sent upstream, by leg, retries among them.
+    /// Request bytes sent upstream, by leg, including retries.
     pub sent_bytes: Vec<u64>,
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
-    /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
+    /// Usage by leg, indexed like `sent_bytes`. `None` for an incomplete leg. May be shorter.
     pub tokens: Vec<Option<Usage>>,
-    /// The model that answered each leg, indexed like `tokens`.
+    /// Model that responded to each leg, indexed like `tokens`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub served: Vec<Option<ServedBy>>,
-    /// Legs that requested the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's
-    /// doing.
+    /// Legs that requested the document of a handoff, as indices into `sent_bytes`. The agent did not cause
+    /// their cost.
     #[serde(rename = "own_legs", skip_serializing_if = "Vec::is_empty")]
     pub draft_legs: Vec<u32>,
-    /// Tries to make the document of a handoff, in order.
+    /// Attempts to make the document of a handoff, in order.
     #[serde(skip)]
     pub drafts: Vec<DraftEvent>,
-    /// Bytes of the carry-over prompts that were written in it.
+    /// Bytes of the carry-over prompts written in the exchange.
     #[serde(skip_serializing_if = "is_zero")]
     pub prompt_bytes: u64,
-    /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
+    /// Name and version of the agent, the first word of its `user-agent`. Bounded in length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Id of the `baton run` that started the agent; none for subagents.
+    /// Id of the `baton run` that started the agent. `None` for subagents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The topic of its conversation's handoffs, where a user or the request names one.
+    /// Topic of the conversation's handoffs, if the user or the request names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// Whether the request was sent on a subscription, whose tokens have no price.
+    /// Whether a subscription paid for the request, so its tokens have no price.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub subscription: bool,
-    /// From the request's last byte to the first response byte from upstream.
+    /// Milliseconds from the request's last byte to the first response byte from upstream.
     pub first_byte_ms: Option<f64>,
-    /// From the request's first byte to the response's last.
+    /// Milliseconds from the request's first byte to the response's last byte.
     pub total_ms: f64,
-    /// Time spent in our own code before the first leg was sent.
+    /// Milliseconds spent in the proxy before the first leg was sent.
     pub added_ms: f64,
 }
 
@@ -127,7 +129,7 @@ const fn fact(name: &'static str, value: ValueOf<ExchangeFacts>) -> Fact {
     row(name, value)
 }
 
-/// The facts, in the order in which they are logged; their notes come in that order, most important first.
+/// Facts in log order. Their notes appear in the same order, most important first.
 #[rustfmt::skip]
 pub(crate) static FACTS: &[Fact] = &[
     fact("http.response.status_code", |f| f.status.into())
@@ -239,7 +241,8 @@ pub(crate) static FACTS: &[Fact] = &[
             let texts = plural(f.escaped_sentinels.into(), "text");
             format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.escaped_sentinels))
         })),
-    // OpenTelemetry includes cached tokens in the input. Unknown usage is left out: zero tokens would look like a free request.
+    // OpenTelemetry includes cached tokens in the input. Unknown usage is omitted, since zero tokens would
+    // look like a free request.
     fact("gen_ai.usage.input_tokens", |f| f.of_agent(Usage::all_input)),
     fact("gen_ai.usage.cache_read.input_tokens", |f| f.of_agent(|tokens| tokens.cache_read)),
     fact("gen_ai.usage.cache_creation.input_tokens", |f| f.of_agent(|tokens| tokens.cache_write)),
@@ -258,22 +261,22 @@ pub(crate) static FACTS: &[Fact] = &[
 ];
 
 impl ExchangeFacts {
-    /// Whether upstream reported the usage of any leg.
+    /// Whether upstream reported usage for any leg.
     pub fn has_tokens(&self) -> bool {
         self.tokens.iter().any(Option::is_some)
     }
 
-    /// The tokens of all legs but drafts: the true cost of the agent's request.
+    /// Returns the tokens of all legs except drafts: the true cost of the agent's request.
     pub fn spent(&self) -> Usage {
         self.sum(false)
     }
 
-    /// The tokens of drafts.
+    /// Returns the tokens of drafts.
     pub fn drafted(&self) -> Usage {
         self.sum(true)
     }
 
-    /// Tokens of the model's context by its last answer to the agent, with that answer; `None` where none was counted.
+    /// Returns the context tokens after the last response to the agent. `None` if no usage was reported.
     pub fn context_tokens(&self) -> Option<u64> {
         Usage::of_context(&self.tokens, &self.draft_legs)
     }
@@ -294,7 +297,7 @@ impl ExchangeFacts {
             .into()
     }
 
-    /// The outcomes of its recalls.
+    /// Joins the outcomes of recall calls.
     fn recalled(&self, between: &str) -> String {
         let names: Vec<_> = self.recalls.iter().map(|recall| recall.name()).collect();
         names.join(between)

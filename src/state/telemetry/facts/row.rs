@@ -1,16 +1,17 @@
-//! A row of the table of facts: what is known of an exchange under one name.
+//! A row of the table of facts: one named fact of an exchange.
 
 use std::borrow::Cow;
 
-/// A fact of a `T`. Its name is that of the log's field and of the span's attribute.
+/// A fact of a `T`. Its name is the name of the log field and of the span attribute.
 pub(crate) struct FactRow<T> {
     pub name: &'static str,
     pub value: ValueOf<T>,
     pub counter: Option<FactCounter<T>>,
     pub filter: Option<(FilterKind, &'static str)>,
-    /// Its notes in the log line for people.
+    /// Notes in the log line for users.
     pub notes: TextsOf<T>,
-    /// Its sentences in the inspector and in `baton show`, before those of the legs and after them.
+    /// Sentences in the inspector and in `baton show`: `before` precede those of the legs, `after` follow
+    /// them.
     pub before: TextsOf<T>,
     pub after: TextsOf<T>,
 }
@@ -18,17 +19,17 @@ pub(crate) struct FactRow<T> {
 pub(crate) type ValueOf<T> = fn(&T) -> FactValue<'_>;
 pub(crate) type TextsOf<T> = fn(&T) -> Vec<String>;
 
-/// A counter by wire, to which every exchange adds.
+/// A counter by wire. Every exchange adds to it.
 pub(crate) struct FactCounter<T> {
     pub name: &'static str,
     pub help: &'static str,
-    /// A second label, and a count for each of its values, zeros included. Without it the value itself is counted.
+    /// Second label, with a count for each of its values including zeros. `None` counts the value itself.
     pub by: Option<(&'static str, CountsOf<T>)>,
 }
 
 type CountsOf<T> = fn(&T) -> Vec<(&'static str, u64)>;
 
-/// How a term of the filter language asks for a value: `lost_sentinel`, `status:529`, `requests>1`.
+/// The form of a filter term: `lost_sentinel`, `status:529`, `requests>1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterKind {
     Flag,
@@ -36,7 +37,7 @@ pub(crate) enum FilterKind {
     Number,
 }
 
-/// A value; `Unknown` is neither logged nor traced.
+/// The value of a fact. `Unknown` is neither logged nor traced.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FactValue<'a> {
     Unknown,
@@ -46,7 +47,7 @@ pub(crate) enum FactValue<'a> {
     Text(Cow<'a, str>),
 }
 
-/// A fact that is logged and traced.
+/// Creates a fact that is only logged and traced.
 pub(super) const fn row<T>(name: &'static str, value: ValueOf<T>) -> FactRow<T> {
     FactRow {
         name,
@@ -60,13 +61,13 @@ pub(super) const fn row<T>(name: &'static str, value: ValueOf<T>) -> FactRow<T> 
 }
 
 impl<T> FactRow<T> {
-    /// Its value is counted; a text counts as one.
+    /// Counts the value. A string counts as one.
     pub(super) const fn counted(mut self, name: &'static str, help: &'static str) -> Self {
         self.counter = Some(FactCounter { name, help, by: None });
         self
     }
 
-    /// It is counted by a label.
+    /// Counts by a label.
     pub(super) const fn counted_by(
         mut self,
         label: &'static str,
@@ -101,7 +102,7 @@ impl<T> FactRow<T> {
 }
 
 impl FactValue<'_> {
-    /// The value as an amount; zero for nothing.
+    /// Returns the value as an amount. Unknown values are zero.
     pub(crate) fn amount(&self) -> u64 {
         match self {
             Self::Unknown => 0,
@@ -112,7 +113,7 @@ impl FactValue<'_> {
         }
     }
 
-    /// The value as a number, where it is one.
+    /// Returns the value as a number, if it is one.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Self::Count(count) => Some(*count as f64),
@@ -121,7 +122,7 @@ impl FactValue<'_> {
         }
     }
 
-    /// The value as a text.
+    /// Returns the value as a string.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Unknown => Cow::Borrowed(""),

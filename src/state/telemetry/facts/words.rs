@@ -1,4 +1,4 @@
-//! What the rows of the table say in words, and how they count.
+//! Wording and counting helpers for the rows of the table.
 
 use super::FactValue;
 use baton_core::commands::UndoOutcome;
@@ -7,12 +7,12 @@ use baton_core::nudge::NudgeOutcome;
 /// Length of the unique prefix of an id.
 pub(crate) const BRIEF: usize = 13;
 
-/// The prefix of an id that `baton show` and `baton handoffs show` need.
+/// Returns the prefix of an id, which `baton show` and `baton handoffs show` accept.
 pub(crate) fn brief(id: &str) -> &str {
     id.get(..BRIEF).unwrap_or(id)
 }
 
-/// A count of what most exchanges have none of.
+/// Returns a count that is unknown if zero, for facts that most exchanges lack.
 pub(super) fn some<'a, T: Into<FactValue<'a>>>(count: T) -> FactValue<'a> {
     match count.into() {
         FactValue::Count(0) => FactValue::Unknown,
@@ -20,7 +20,7 @@ pub(super) fn some<'a, T: Into<FactValue<'a>>>(count: T) -> FactValue<'a> {
     }
 }
 
-/// The texts, separated by commas; nothing where there are none.
+/// Joins strings with commas. Unknown if there are none.
 pub(super) fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> FactValue<'static> {
     let mut all = String::new();
     for text in texts {
@@ -32,7 +32,7 @@ pub(super) fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> FactValue
     (!all.is_empty()).then_some(all).into()
 }
 
-/// How often each of all values was seen.
+/// Counts how often each of all values was seen.
 pub(super) fn tally<T: Copy + PartialEq>(
     all: &[T],
     seen: &[T],
@@ -42,7 +42,7 @@ pub(super) fn tally<T: Copy + PartialEq>(
     all.iter().map(|one| (name(*one), count(one))).collect()
 }
 
-/// A text, where it holds.
+/// Returns a string if the condition holds.
 pub(super) fn when<T: Into<String>>(holds: bool, text: impl FnOnce() -> T) -> Vec<String> {
     holds.then(|| text().into()).into_iter().collect()
 }
@@ -51,7 +51,7 @@ pub(super) fn was(count: u32) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }
 
-/// The outcome of notifying the model of its context use, in the log line.
+/// Describes the outcome of notifying the model, for the log line.
 pub(super) fn nudge_note(nudged: NudgeOutcome) -> String {
     let note = match nudged {
         NudgeOutcome::Notified => "nudged to hand off",
@@ -69,7 +69,7 @@ pub(super) fn nudge_note(nudged: NudgeOutcome) -> String {
     note.to_owned()
 }
 
-/// … and in a sentence.
+/// Describes the outcome of notifying the model in a sentence.
 pub(super) fn nudge_sentence(nudged: NudgeOutcome) -> &'static str {
     match nudged {
         NudgeOutcome::Notified => {
@@ -103,7 +103,7 @@ pub(super) fn nudge_sentence(nudged: NudgeOutcome) -> &'static str {
     }
 }
 
-/// The outcome of a requested undo, in the log line.
+/// Describes the outcome of a requested undo, for the log line.
 pub(super) fn undo_note(undo: UndoOutcome) -> &'static str {
     match undo {
         UndoOutcome::Undone => "handoff undone",
@@ -112,7 +112,7 @@ pub(super) fn undo_note(undo: UndoOutcome) -> &'static str {
     }
 }
 
-/// … and in a sentence.
+/// Describes the outcome of a requested undo in a sentence.
 pub(super) fn undo_sentence(undo: UndoOutcome) -> &'static str {
     match undo {
         UndoOutcome::Undone => "A handoff was undone: the model sees the history before it again.",

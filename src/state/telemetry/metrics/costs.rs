@@ -1,4 +1,4 @@
-//! Tokens and costs by the model that answered, at the rates that `baton savings` uses.
+//! Tokens and costs by the model that responded, at the rates of `baton savings`.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -16,12 +16,12 @@ use crate::telemetry::models::LabelledModels;
 use baton_core::bill::{ModelPrices, PriceQuery, TokenCounts};
 use baton_core::record::WireId;
 
-/// How tokens are billed.
+/// Billing kinds of tokens.
 pub(super) const KINDS: [&str; 4] = ["new", "read", "written", "output"];
 
 type Dollars = Counter<f64, AtomicU64>;
 
-/// The table of prices, and the host of each upstream, which chooses the provider's part of it.
+/// The table of prices, and the host of each upstream, which selects the provider's prices.
 #[derive(Debug, Default)]
 pub struct ModelPricing {
     pub table: Prices,
@@ -29,14 +29,14 @@ pub struct ModelPricing {
     pub hosts: HashMap<String, String>,
 }
 
-/// The metrics of tokens and costs, and what is needed to compute them.
+/// The metrics of tokens and costs, with the inputs for computing them.
 pub(super) struct CostMetrics {
     tokens: Family<Labels, Counter>,
     dollars: Family<Labels, Dollars>,
     unpriced: Family<Labels, Counter>,
     pricing: ModelPricing,
     models: LabelledModels,
-    /// Series of models with a label of their own: few, so that they are compared and not hashed.
+    /// Series of models with their own label. There are few, so they are compared and not hashed.
     known: RwLock<Vec<Arc<ServedSeries>>>,
 }
 
@@ -45,7 +45,7 @@ struct ServedSeries {
     wire: Option<WireId>,
     upstream: String,
     model: String,
-    /// In the order of [`KINDS`].
+    /// Counters in the order of [`KINDS`].
     tokens: [Counter; 4],
     dollars: [Dollars; 4],
     unpriced: Counter,
@@ -90,6 +90,7 @@ impl CostMetrics {
                 .get_or_create_owned(&labels([("wire", wire), ("model", &shown)])),
             prices: prices.cloned(),
         });
+        // Only models with their own label are kept: an agent may send any number of other names.
         if shown == model {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             known.push(Arc::clone(&series));
@@ -99,7 +100,7 @@ impl CostMetrics {
 }
 
 impl CostMetrics {
-    /// Counts the tokens of each answered leg, and their cost.
+    /// Counts the tokens of each leg with a response, and their cost.
     pub(super) fn record(&self, event: &ExchangeEvent) {
         for (leg, usage) in event.tokens.iter().enumerate() {
             let Some(usage) = usage else { continue };

@@ -36,7 +36,7 @@ impl Metrics {
         self.costs.record(event);
     }
 
-    /// Counts the tries to write a handoff's document, and what they cost.
+    /// Counts the attempts to write a handoff's document, and their tokens.
     fn record_drafts(&self, event: &ExchangeEvent) {
         let wire = label(event.wire);
         for draft in &event.drafts {
@@ -57,7 +57,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a handoff. Rare, so its series are looked up each time.
+    /// Counts a handoff. Handoffs are rare, so the series are looked up each time.
     fn record_handoff(&self, handoff: &HandoffEvent) {
         let wire = handoff.wire;
         let label = labels([("wire", wire), ("origin", handoff.origin)]);
@@ -76,8 +76,8 @@ impl Metrics {
     }
 
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
-        // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter that starts
-        // with it.
+        // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter
+        // that starts with it.
         let by_wire = ("wire", label(wire));
         for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
             drop(

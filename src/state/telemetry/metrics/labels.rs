@@ -1,4 +1,4 @@
-//! Labels and buckets of the metrics, and how one is registered.
+//! Labels and buckets of the metrics, and their registration.
 
 use std::fmt;
 
@@ -8,26 +8,29 @@ use prometheus_client::registry::{Metric, Registry};
 use baton_core::record::WireId;
 use baton_core::wire::wire;
 
-/// Token counts: the buckets of the OpenTelemetry GenAI conventions.
+/// Buckets for token counts: those of the OpenTelemetry GenAI conventions.
 pub(super) const TOKEN_BUCKETS: [f64; 14] = [
     1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0,
     16777216.0, 67108864.0,
 ];
-/// Seconds to the first token: the conventions' buckets, extended to the minutes that a reasoning model thinks.
+/// Buckets for seconds to the first token: the conventions' ones, extended to the minutes that a reasoning
+/// model thinks.
 pub(super) const FIRST_TOKEN_BUCKETS: [f64; 17] = [
     0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0,
 ];
-/// Seconds of an exchange: the conventions' buckets, extended to half an hour, since an exchange may have several legs.
+/// Buckets for seconds of an exchange: the conventions' ones, extended to half an hour for exchanges with
+/// several legs.
 pub(super) const DURATION_BUCKETS: [f64; 17] = [
     0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300.0, 900.0,
     1800.0,
 ];
-/// Seconds spent in the proxy: tens of microseconds for a relayed request, tens of milliseconds for a huge one.
+/// Buckets for seconds spent in the proxy: tens of microseconds for a relayed request, tens of milliseconds
+/// for a huge one.
 pub(super) const ADDED_BUCKETS: [f64; 12] = [
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0,
 ];
 
-/// Bytes of prompts and requests, from one line to a full large context.
+/// Buckets for bytes of prompts and requests, from one line to a full large context.
 pub(super) const BYTE_BUCKETS: [f64; 12] = [
     256.0, 1024.0, 4096.0, 16384.0, 65536.0, 131072.0, 262144.0, 524288.0, 1048576.0, 2097152.0, 4194304.0,
     16777216.0,
@@ -40,12 +43,13 @@ pub(super) fn labels<const N: usize>(all: [(&'static str, &str); N]) -> Labels {
     all.map(|(name, value)| (name, value.to_owned())).into()
 }
 
-/// The labels of the GenAI conventions, in a form that is soon looked up: an exchange updates several of their series.
+/// The labels of the GenAI conventions, in a form that is cheap to look up: an exchange updates several of
+/// their series.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ModelLabels {
     pub(super) wire: WireId,
     pub(super) model: String,
-    /// The type of the tokens, where they are counted.
+    /// Type of the tokens, for token counts.
     pub(super) tokens: Option<&'static str>,
 }
 
@@ -61,15 +65,15 @@ impl EncodeLabelSet for ModelLabels {
     }
 }
 
-/// The result of writing a document.
+/// Possible results of writing a document.
 pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 
-/// The label of a wire.
+/// Returns the label of a wire.
 pub(super) fn label(wire: Option<WireId>) -> &'static str {
     wire.map_or("none", WireId::name)
 }
 
-/// Registers a metric under its name and with its help.
+/// Registers a metric with its name and help.
 pub(super) fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric

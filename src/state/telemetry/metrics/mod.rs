@@ -1,4 +1,5 @@
-//! Counters and histograms. [`Metrics::record`] (`counting`) updates them all from the event of an exchange.
+//! Counters and histograms. [`Metrics::record`] (`counting`) updates all of them from the event of an
+//! exchange.
 
 mod costs;
 mod counting;
@@ -56,7 +57,7 @@ pub struct Metrics {
     handoff_after: Histograms,
     drafts: Counters,
     draft_tokens: Counters,
-    /// Those of the table of facts, in its order.
+    /// Counters of the table of facts, in its order.
     facts: Vec<Counters>,
     by_wire: PerWire<WireSeries>,
 }
@@ -65,7 +66,7 @@ fn histograms<L: Clone + Hash + Eq>(make: fn() -> Histogram) -> Histograms<L> {
     Family::new_with_constructor(make)
 }
 
-/// The facts that are counted.
+/// Returns the facts that have a counter.
 fn counters() -> impl Iterator<Item = (&'static Fact, &'static FactCounter<ExchangeFacts>)> {
     FACTS
         .iter()
@@ -79,19 +80,20 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers every metric under its name. Costs are at the embedded prices.
+    /// Registers every metric, with the embedded prices.
     pub fn new() -> Self {
         Self::priced(ModelPricing::default())
     }
 
-    /// The same with these prices. The names are API; the encoder appends `_total` to counters.
+    /// Registers every metric, with these prices. The names are part of the API; the encoder appends `_total`
+    /// to counters.
     #[rustfmt::skip]
     pub fn priced(pricing: ModelPricing) -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         r.register("baton_build", "The running version", version);
-        // In the order in which they are shown.
+        // In display order.
         Self {
             token_usage: add(r, "gen_ai_client_token_usage", "Tokens of each upstream request; input includes cached tokens", histograms(|| Histogram::new(TOKEN_BUCKETS))),
             first_token: add(r, "gen_ai_server_time_to_first_token_seconds", "Time from the last byte of the request to the first byte of upstream's answer", histograms(|| Histogram::new(FIRST_TOKEN_BUCKETS))),
@@ -125,28 +127,29 @@ impl Metrics {
         let _ = self.count_open.set(Box::new(count));
     }
 
-    /// Sets the callback that counts the journal's dropped copies at each scrape. Only the first call has an effect.
+    /// Sets the callback that counts the journal's dropped copies at each scrape. Only the first call has an
+    /// effect.
     pub fn count_dropped_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         // A second proxy in the same process has its own metrics.
         let _ = self.count_dropped.set(Box::new(count));
     }
 
-    /// Sets the callback that counts documents at each scrape: written, failed, dropped. Only the first call has an
-    /// effect.
+    /// Sets the callback that counts documents at each scrape: written, failed, dropped. Only the first call
+    /// has an effect.
     pub fn count_documents_by(&self, count: impl Fn() -> [u64; 3] + Send + Sync + 'static) {
         // A second proxy in the same process has its own metrics.
         let _ = self.count_documents.set(Box::new(count));
     }
 
-    /// The counter of exchanges whose spans were dropped, for the exporter.
+    /// Returns the counter of exchanges whose spans were dropped, for the exporter.
     pub(super) fn traces_dropped(&self) -> Counter {
         self.traces_dropped.clone()
     }
 
-    /// All metrics in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     ///
     /// # Errors
-    /// Never with these metrics; the encoder's signature requires it.
+    /// Never fails with these metrics. The encoder's signature requires the result.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         if let Some(count) = self.count_open.get() {
             self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));

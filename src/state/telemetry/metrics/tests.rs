@@ -129,7 +129,7 @@ fn the_names_are_api() {
     }
 }
 
-/// A family without a sample is not in the output, so there is one of each, and the source has no other.
+/// A family without a sample is not in the output, so each has one, and the source has no further families.
 #[test]
 fn the_reference_has_every_metric_with_its_labels() {
     let metrics = Metrics::new();
@@ -175,7 +175,7 @@ fn the_reference_has_every_metric_with_its_labels() {
     assert_eq!(names.len(), listed);
     let sources = [include_str!("mod.rs"), include_str!("costs.rs")].concat();
     let registered = sources.matches("add(r, \"").count() + counters().count();
-    // The version is registered under its name alone.
+    // The version is registered under its name only.
     assert_eq!(names.len(), registered + 1);
 }
 
@@ -191,8 +191,9 @@ fn open_exchanges_are_counted_at_each_scrape() {
     }
 }
 
-/// Claude Opus 5.5 at the embedded table's prices for a million tokens. 1,000 new tokens at $4, 10,000 read at $0.20,
-/// 2,000 written for an hour at $8, 100 of output at $20.
+/// Claude Opus 5.5 at the embedded prices per million tokens.
+///
+/// 1,000 new tokens at $4, 10,000 read at $0.20, 2,000 written for an hour at $8, 100 of output at $20.
 #[test]
 fn what_tokens_cost_is_counted_for_the_model_that_answered() {
     let metrics = Metrics::new();

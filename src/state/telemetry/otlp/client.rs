@@ -14,7 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use opentelemetry_http::{HttpClient, HttpError};
 
-/// Maximum length of a collector's answer, which is a few bytes.
+/// Maximum bytes of a collector's response, which normally has only a few.
 const ANSWER_BYTES: usize = 64 << 10;
 
 /// A hyper client with Mozilla's root certificates.

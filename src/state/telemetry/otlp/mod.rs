@@ -1,7 +1,8 @@
-//! Traces: a span for each exchange and a child for each of its legs, sent to an OpenTelemetry collector.
+//! Traces: a span for each exchange with a child for each of its legs, sent to an OpenTelemetry collector.
 //!
-//! A background task makes the spans from the events of ended exchanges. The queue is bounded: exchanges that do not fit,
-//! or that the collector rejects, are dropped and counted. `spans` is pure; `client` is the exporter's HTTP client.
+//! A background task creates the spans from the events of ended exchanges. The queue is bounded. Exchanges
+//! that do not fit, or that the collector rejects, are dropped and counted. `spans` is pure; `client` is the
+//! exporter's HTTP client.
 
 mod client;
 mod spans;
@@ -19,16 +20,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{ExchangeEvent, Metrics};
 
-/// Capacity of the queue in exchanges: some minutes of a busy team, a few MiB.
+/// Capacity of the queue in exchanges: a few minutes of a busy team, a few MiB.
 const QUEUE: usize = 4096;
-/// Maximum exchanges in one batch.
+/// Maximum number of exchanges in one batch.
 const BATCH: usize = 256;
 /// How long a batch is collected.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// Timeout for sending a batch, retries included.
+/// Timeout for sending a batch, including retries.
 const SEND_TIME: Duration = Duration::from_secs(10);
 
-/// The queue of ended exchanges to be exported as spans.
+/// The queue of ended exchanges to export as spans.
 #[derive(Debug, Clone)]
 pub struct Traces(Option<Queue>);
 
@@ -46,7 +47,7 @@ enum Work {
 }
 
 impl Traces {
-    /// No traces.
+    /// Creates a queue that discards everything.
     pub fn off() -> Self {
         Self(None)
     }
@@ -54,7 +55,7 @@ impl Traces {
     /// Starts the exporter task for the collector at this base URL on the current runtime.
     ///
     /// # Errors
-    /// The URL, or a setting in the environment (`OTEL_EXPORTER_OTLP_…`), is invalid.
+    /// Returns an error if the URL, or a setting in the environment (`OTEL_EXPORTER_OTLP_…`), is invalid.
     pub fn start(endpoint: &str, instance: String, metrics: &Metrics) -> Result<Self, String> {
         let mut exporter = SpanExporter::builder()
             .with_http()
@@ -104,7 +105,7 @@ impl Traces {
 }
 
 fn resource(instance: String) -> Resource {
-    // An instance in OTEL_RESOURCE_ATTRIBUTES counts.
+    // Later detectors override earlier attributes, so an instance in `OTEL_RESOURCE_ATTRIBUTES` wins.
     Resource::builder_empty()
         .with_attribute(KeyValue::new("service.instance.id", instance))
         .with_detector(Box::new(TelemetryResourceDetector))
@@ -148,7 +149,7 @@ async fn run(mut queue: mpsc::Receiver<Work>, mut sender: Sender) {
 struct Sender {
     exporter: SpanExporter,
     dropped: Counter,
-    /// Whether the last batch was lost; logged once.
+    /// Whether the last batch was lost. A series of failures is logged once.
     failing: bool,
 }
 

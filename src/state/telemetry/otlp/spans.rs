@@ -1,4 +1,5 @@
-//! Converts an event to spans: one for the exchange and a child for each leg. Attribute names are those of the log line.
+//! Converts an event to spans: one for the exchange and a child for each leg. Attribute names are those of
+//! the log line.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,10 +13,10 @@ use super::super::fields::CONVERSATION;
 use super::super::{ExchangeEvent, ExchangeOutcome, FactValue, shortened};
 use baton_core::wire::{StopReason, Usage};
 
-/// The release of OpenTelemetry's semantic conventions whose names these are.
+/// Release of OpenTelemetry's semantic conventions that defines these names.
 pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
-/// The span of an exchange, and one for each leg.
+/// Returns the span of an exchange, and one for each leg.
 pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
     let ids = Ids::from_exchange(&event.id);
     let mut spans = vec![exchange(event, &ids)];
@@ -31,7 +32,7 @@ struct Ids {
 }
 
 impl Ids {
-    /// The trace id is the exchange's id; the span ids count up from its random half.
+    /// Derives the ids. The trace id is the exchange's id, and span ids count up from its random half.
     fn from_exchange(exchange: &str) -> Self {
         let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
         let bytes = bytes.unwrap_or_else(|_| {
@@ -69,7 +70,7 @@ fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
     }
 }
 
-/// A leg's span ends where the next one begins.
+/// Returns the span of a leg, which ends when the next one begins.
 fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
     let starts = &event.leg_starts;
     let end = starts.get(index + 1).copied().unwrap_or(event.total());
@@ -118,7 +119,7 @@ fn span(
     }
 }
 
-/// An attribute builder that leaves out unknown values.
+/// An attribute builder that omits unknown values.
 #[derive(Default)]
 struct Attributes(Vec<KeyValue>);
 
@@ -127,7 +128,7 @@ impl Attributes {
         self.0.push(KeyValue::new(name, value));
     }
 
-    /// A fact; an unknown one is left out.
+    /// Adds a fact, unless it is unknown.
     fn fact<'v>(&mut self, name: &'static str, value: impl Into<FactValue<'v>>) {
         match value.into() {
             FactValue::Unknown => {}
@@ -138,7 +139,7 @@ impl Attributes {
         }
     }
 
-    /// Attributes shared by the exchange's and the legs' spans, besides those that the log has.
+    /// Adds the attributes that the spans of the exchange and of the legs share but the log does not have.
     fn operation(&mut self, event: &ExchangeEvent) {
         if event.wire.is_some() {
             self.put("gen_ai.operation.name", "chat");
@@ -149,7 +150,7 @@ impl Attributes {
         }
     }
 
-    /// What upstream reported of the leg's answer.
+    /// Adds the values that upstream reported with the leg's response.
     fn answer(&mut self, event: &ExchangeEvent, index: usize) {
         if let Some(Some(served)) = event.served.get(index) {
             self.fact("gen_ai.response.model", some(&served.model));
@@ -164,7 +165,7 @@ impl Attributes {
         }
     }
 
-    /// The class of the exchange's failure: upstream's status where it is an error, else the outcome.
+    /// Adds the class of the exchange's failure: upstream's status if it is an error, or else the outcome.
     fn error(&mut self, event: &ExchangeEvent) {
         match event.outcome {
             ExchangeOutcome::Complete => {}
@@ -184,12 +185,12 @@ impl Attributes {
     }
 }
 
-/// A text that is there.
+/// Returns the string unless it is empty.
 fn some(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The conventions' name of a reason; `None` for an answer whose end was not seen.
+/// Returns the conventions' name of a stop reason. `None` if the response did not reach its end.
 fn finish_reason(stop: StopReason) -> Option<&'static str> {
     match stop {
         StopReason::Open => None,
@@ -226,7 +227,7 @@ fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
         a.tokens(*tokens);
     }
     a.answer(event, index);
-    // The failure is the last leg's.
+    // The exchange's failure belongs to its last leg.
     if index + 1 == event.leg_starts.len() {
         a.error(event);
     }
@@ -244,7 +245,7 @@ mod tests {
     use baton_core::record::WireId;
     use baton_core::wire::{LegReport, ServedBy};
 
-    /// Names of attributes and metrics of the release of [`SCHEMA_URL`], one a line.
+    /// Names of attributes and metrics in the release of [`SCHEMA_URL`], one per line.
     const PUBLISHED: &str = include_str!("../genai_names.txt");
 
     fn published() -> BTreeSet<&'static str> {
@@ -349,7 +350,7 @@ mod tests {
         let mut count = 0;
         for line in types {
             let name = line.split(' ').next().unwrap();
-            // Prometheus writes dots as underscores, and adds the unit.
+            // Prometheus writes dots as underscores, and appends the unit.
             let known = published().iter().any(|published| {
                 let plain = published.replace('.', "_");
                 [plain.clone(), format!("{plain}_seconds")].contains(&format!("gen_ai_{name}"))
