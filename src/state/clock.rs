@@ -1,4 +1,4 @@
-//! The system's time, and a clock that tests can shift, once or while it runs.
+//! The system time, and a clock that tests can shift once or while it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -6,59 +6,62 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// Milliseconds since the Unix epoch. A clock before 1970 makes everything new.
+/// Returns milliseconds since the Unix epoch, or 0 if the system clock is before 1970: then nothing ever
+/// looks old.
 pub fn now_ms() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Whole milliseconds.
+/// Converts a duration to whole milliseconds.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time this long ago, in milliseconds since the Unix epoch.
+/// Returns the time `age` ago, in milliseconds since the Unix epoch.
 pub fn ago_ms(age: Duration) -> u64 {
     now_ms().saturating_sub(millis(age))
 }
 
-/// The system's clock; a test may shift it. Clones share the shift.
+/// The system clock, which a test may shift. Clones share the shift.
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     ahead_ms: Arc<AtomicI64>,
 }
 
-/// The longest sleep at a time: a shift is noticed by then.
+/// Maximum length of one sleep of a shifted clock, and so the delay until it notices a further shift.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// Where an id of version 7 has its milliseconds.
+/// Bits below the millisecond timestamp of a version 7 UUID (RFC 9562, section 5.7).
 const ID_MS_SHIFT: u32 = 80;
 
 impl Clock {
-    /// A clock that differs from the system's by this many milliseconds.
+    /// Creates a clock that differs from the system clock by this many milliseconds. Positive values are in
+    /// the future.
     pub fn ahead(ahead_ms: i64) -> Self {
         Self {
             ahead_ms: Arc::new(ahead_ms.into()),
         }
     }
 
-    /// Lets this many milliseconds pass.
+    /// Advances the clock by this many milliseconds.
     pub fn advance(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Relaxed);
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         now_ms().saturating_add_signed(self.ahead_ms.load(Relaxed))
     }
 
-    /// Waits until this clock has that time.
+    /// Waits until this clock reaches `at_ms`.
     pub async fn until(&self, at_ms: u64) {
         loop {
             let left = at_ms.saturating_sub(self.now_ms());
             if left == 0 {
                 return;
             }
-            // A clock that was never shifted is the system's.
+            // An unshifted clock is the system clock, so one sleep is enough. A shifted one is polled in
+            // short sleeps, since a test may advance it at any time.
             let step = match self.ahead_ms.load(Relaxed) {
                 0 => Duration::from_millis(left),
                 _ => LONGEST_SLEEP.min(Duration::from_millis(left)),
@@ -67,13 +70,15 @@ impl Clock {
         }
     }
 
-    /// A new id, which begins with the time.
+    /// Returns a new version 7 id, which begins with this clock's time.
     pub fn new_id(&self) -> Uuid {
         let ahead_ms = self.ahead_ms.load(Relaxed);
         let id = Uuid::now_v7();
         if ahead_ms == 0 {
             return id;
         }
+        // Only the timestamp is shifted. The counter and random bits keep ids of the same millisecond ordered
+        // and unique.
         let bits = id.as_u128();
         let at = u64::try_from(bits >> ID_MS_SHIFT).unwrap_or_default();
         let at = at.saturating_add_signed(ahead_ms);

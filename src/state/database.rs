@@ -1,23 +1,23 @@
-//! SQLite files with tables of one version. Knows nothing of what is in them.
+//! SQLite files whose schema has exactly one version. Independent of the schema itself.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-/// How long a statement waits for a lock of another process (a command that archives).
+/// How long a statement waits for another process that holds the lock, such as a command that archives.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
-/// Statements that a connection keeps prepared.
+/// Number of prepared statements cached per connection.
 const PREPARED: usize = 64;
 
-/// The version of the tables, which a file has as its `user_version`. An empty file has 0.
+/// Version of the tables, stored as the file's `user_version`. An empty file has 0.
 pub(crate) const VERSION: i64 = 1;
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 pub(crate) enum DatabaseError {
     Sqlite(rusqlite::Error),
-    /// It has tables of this version.
+    /// The tables have this other version.
     OtherVersion(i64),
 }
 
@@ -27,8 +27,10 @@ impl From<rusqlite::Error> for DatabaseError {
     }
 }
 
-/// Opens a file that is there.
+/// Opens an existing file.
 pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    // `NO_MUTEX`, because only one thread at a time uses a connection. Without `CREATE`, a missing file is an
+    // error.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(file, flags)?;
     conn.busy_timeout(BUSY)?;
@@ -40,7 +42,7 @@ pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
 /// Creates the tables of an empty file.
 pub(crate) fn create_tables(conn: &mut Connection, tables: &str) -> Result<(), DatabaseError> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read inside the transaction: another process may have been faster.
+    // Checked inside the transaction: another process may have created the tables first.
     if !has_tables(&tx)? {
         tx.execute_batch(tables)?;
         tx.pragma_update(None, "user_version", VERSION)?;
@@ -48,7 +50,10 @@ pub(crate) fn create_tables(conn: &mut Connection, tables: &str) -> Result<(), D
     Ok(tx.commit()?)
 }
 
-/// Whether a file has its tables; an empty one has none.
+/// Whether a file has its tables. An empty file does not.
+///
+/// # Errors
+/// Returns [`DatabaseError::OtherVersion`] if the tables have another version.
 pub(crate) fn has_tables(conn: &Connection) -> Result<bool, DatabaseError> {
     match conn.pragma_query_value(None, "user_version", |row| row.get(0))? {
         0 => Ok(false),

@@ -1,5 +1,7 @@
-//! Files of ours on disk: written under a temporary name and then renamed, so that a reader finds the old or the new
-//! one whole. Locks are released by the kernel when their process ends.
+//! Atomic writes and file locks.
+//!
+//! A file is written under a temporary name and then renamed, so a reader sees either the old or the new
+//! contents. The kernel releases a lock when its process ends.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, Write};
@@ -10,26 +12,26 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::OFlags;
 use tempfile::NamedTempFile;
 
-/// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
+/// Age at which a temporary file counts as abandoned by a killed process. Writing a file takes milliseconds.
 const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
 /// Who may read a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Its owner alone.
+    /// Only the owner may read and write.
     Owner,
-    /// Everybody; only the owner may write.
+    /// Everybody may read. Only the owner may write.
     Everybody,
 }
 
-/// Called with the name of each stage of writing files.
+/// Test hook, called with the name of each stage of writing a file.
 #[cfg(test)]
 type StageCall = Box<dyn Fn(&str) + Send + Sync>;
 
 #[cfg(test)]
 pub(crate) static AT_STAGES: std::sync::OnceLock<StageCall> = std::sync::OnceLock::new();
 
-/// A stage of writing files is over: tests end the process there.
+/// Marks a stage of writing a file as complete. Tests end the process here.
 pub fn reached(_stage: &str) {
     #[cfg(test)]
     if let Some(call) = AT_STAGES.get() {
@@ -37,7 +39,7 @@ pub fn reached(_stage: &str) {
     }
 }
 
-/// Options to create a file that only its owner can access.
+/// Returns options that create a file which only its owner can access.
 pub fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);
@@ -45,12 +47,12 @@ pub fn private_file() -> fs::OpenOptions {
     options
 }
 
-/// Opens a regular file with these options. A link is not followed, and nothing else than a file is waited for: opening a
-/// FIFO would block.
+/// Opens a regular file with these options, without following a link.
 ///
 /// # Errors
-/// It cannot be opened, or is not a regular file.
+/// Returns an error if the file cannot be opened or is not a regular file.
 pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Result<fs::File> {
+    // `NONBLOCK`, because opening a FIFO would wait for its other end.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
     let flags = i32::try_from(flags).map_err(io::Error::other)?;
     let file = std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags).open(path)?;
@@ -61,7 +63,7 @@ pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Re
 }
 
 impl FileAccess {
-    /// The mode of a file.
+    /// Returns the permission bits of a file.
     fn mode(self) -> u32 {
         match self {
             Self::Owner => 0o600,
@@ -70,10 +72,10 @@ impl FileAccess {
     }
 }
 
-/// Writes and flushes a new file of a temporary name in a directory; it is deleted unless it gets another name.
+/// Writes and flushes a new temporary file in a directory. The file is deleted unless it is renamed.
 ///
 /// # Errors
-/// It cannot be created, written or flushed.
+/// Returns an error if the file cannot be created, written or flushed.
 pub fn fill(
     named: &mut tempfile::Builder<'_, '_>,
     dir: &Path,
@@ -90,20 +92,22 @@ pub fn fill(
     Ok(file)
 }
 
-/// Gives a filled file its name, in place of what has it, and flushes the name.
+/// Renames a temporary file, replacing any file of that name, and flushes the directory.
 ///
 /// # Errors
-/// It cannot be renamed or flushed.
+/// Returns an error if the file cannot be renamed, or the directory not flushed.
 pub fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.persist(path)?;
     path.parent().map_or(Ok(()), sync_dir)
 }
 
-/// Replaces a file atomically. The temporary name is always the same, so that a killed process leaves one at most, and the
-/// next one overwrites it: the caller holds a lock.
+/// Replaces a file atomically. The caller must hold a lock.
+///
+/// The temporary name is always the same. A killed process therefore leaves at most one temporary file, which
+/// the next call overwrites.
 ///
 /// # Errors
-/// It cannot be written, flushed or renamed.
+/// Returns an error if the file cannot be written, flushed or renamed.
 pub fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut temp = path.file_name().unwrap_or_default().to_owned();
     temp.push(".new");
@@ -124,22 +128,23 @@ pub fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
     )
 }
 
-/// Gives a filled file a name that no other file has; gives it back where one has it.
+/// Gives a temporary file a name that is still free. Returns the temporary file if the name already exists.
 ///
 /// # Errors
-/// It cannot be named.
+/// Returns an error if the file cannot be renamed.
 pub(crate) fn name_new(file: NamedTempFile, path: &Path) -> io::Result<Option<NamedTempFile>> {
     match file.persist_noclobber(path) {
         Ok(_) => Ok(None),
         Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
             Ok(Some(taken.file))
         }
-        // File systems without such a rename and without hard links: a rename is atomic too, but the last one wins.
+        // Some file systems have neither such a rename nor hard links. A plain rename is atomic as well, but
+        // lets the last writer win.
         Err(failed) => Ok(failed.file.persist(path).map(|_| None)?),
     }
 }
 
-/// Deletes what killed processes left in a directory: old files with temporary names, which begin and end so.
+/// Deletes abandoned temporary files in a directory: old files whose names have this prefix and suffix.
 pub fn sweep(dir: &Path, begins: &str, ends: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
@@ -152,16 +157,16 @@ pub fn sweep(dir: &Path, begins: &str, ends: &str) {
             SystemTime::now().duration_since(modified).ok()
         };
         if is_temp && age().is_some_and(|age| age > ABANDONED_AFTER) {
-            // A file that stays does no harm.
+            // A file that cannot be deleted does no harm. The next sweep tries again.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Makes a directory with those above it.
+/// Creates a directory and its parents.
 ///
 /// # Errors
-/// It cannot be made.
+/// Returns an error if a directory cannot be created.
 pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -175,23 +180,25 @@ pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Flushes a directory, so that its files' names survive a power loss.
+/// Flushes a directory, so that the names of its files survive a power loss.
 ///
 /// # Errors
-/// It cannot be opened or flushed.
+/// Returns an error if the directory cannot be opened or flushed.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     fs::File::open(dir)?.sync_all()
 }
 
-/// Takes the exclusive lock of a file, and waits for it at most so long: `false` where another process still holds it.
+/// Takes the exclusive lock of a file, waiting at most `limit`. Returns `false` if another process still
+/// holds it.
 ///
 /// # Errors
-/// The file system has no locks.
+/// Returns an error if the file system does not support locks.
 pub fn lock_within(file: &fs::File, limit: Duration, pause: Duration) -> io::Result<bool> {
     let began = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(true),
+            // Polled: the standard library's blocking lock has no time limit.
             Err(TryLockError::WouldBlock) if began.elapsed() < limit => thread::sleep(pause),
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),
@@ -207,7 +214,7 @@ mod tests {
     fn a_file_is_replaced_whole_and_nothing_else_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        // What a killed process left does not stop the next one.
+        // A temporary file left by a killed process does not stop the next write.
         fs::write(dir.path().join("f.new"), "half").unwrap();
         for text in ["one", "two"] {
             replace_locked(&path, text.as_bytes()).unwrap();

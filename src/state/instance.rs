@@ -1,8 +1,8 @@
-//! The name of a process, in its traces and on its page.
+//! The name of this process, in its traces and on its page.
 
 use std::net::SocketAddr;
 
-/// The machine's name and the port of the data listener: replicas differ in one of the two.
+/// Returns the machine's name and the port of the data listener. Replicas differ in at least one of them.
 pub fn name(data: SocketAddr) -> String {
     let machine = rustix::system::uname();
     format!("{}:{}", machine.nodename().to_string_lossy(), data.port())

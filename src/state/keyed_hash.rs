@@ -1,22 +1,23 @@
-//! A fast hash under a random key of this process, by which known bytes are recognised.
+//! A fast hash under a random key of this process, for recognizing known bytes.
 //!
-//! XXH3 runs at memory speed. Its key never leaves the process, so nobody outside can construct a collision, and a hash means
-//! nothing in another process.
+//! XXH3 runs at memory speed. The key never leaves the process, so nobody outside can construct a collision,
+//! and a hash has no meaning in another process.
 
 use std::sync::LazyLock;
 
 use twox_hash::XxHash3_128;
 
-/// What [`hash`] gives.
+/// The result of [`hash`].
 pub(crate) type KeyedHash = u128;
 
-/// The hash of some bytes.
+/// Hashes bytes.
 pub fn hash(bytes: &[u8]) -> KeyedHash {
     /// Minimum length of an XXH3 secret.
     const KEY: usize = 192;
     static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {
         let mut key = [0; KEY];
-        // Without randomness, equal texts are still found.
+        // If randomness is unavailable, the key stays zero: equal bytes still match, only the protection is
+        // lost.
         let _ = getrandom::fill(&mut key);
         key
     });

@@ -1,5 +1,5 @@
-//! State that outlives a request: configuration, clients, the store, conversations, the journal, telemetry, files and
-//! jobs.
+//! State that outlives a request: configuration, clients, the store, conversations, the journal, telemetry,
+//! files and jobs.
 //!
 //! Knows the core. Must not know HTTP requests, exchanges or commands.
 

@@ -1,4 +1,5 @@
-//! What a model looked up again after a handoff: calls by the conversation's newest request in the journal, questions by the store.
+//! Lookups that a model repeated after a handoff: calls in the journal's newest request, and questions in the
+//! store.
 
 use bytes::Bytes;
 
@@ -10,14 +11,16 @@ use baton_core::record::{Handoff, HandoffId, HiddenPair, WireId};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
-/// Requests of a conversation that are looked at: the newest ones may be side calls, without its transcript.
+/// Number of requests examined per conversation. The newest ones may be side calls without its transcript.
 const NEWEST: usize = 10;
 
 impl JournalReader {
-    /// Files read again and commands run again within twenty requests after a handoff; `None`: no request that is kept shows it.
+    /// Returns the files read again and commands run again within twenty requests after a handoff.
+    ///
+    /// Returns `None` if no stored request shows it.
     ///
     /// # Errors
-    /// The journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn called_again(
         &self,
         conversation: &str,
@@ -43,10 +46,10 @@ impl JournalReader {
     }
 }
 
-/// The hidden calls since the active handoff; none of an earlier one.
+/// Returns the hidden calls since the handoff. Empty if the handoff is not the active one.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Returns an error if the store cannot be read.
 pub async fn pairs_since(store: &SharedStore, handoff: &Handoff) -> Result<Vec<HiddenPair>, StoreError> {
     let conversation = store.conversation(&handoff.conversation).await?;
     match conversation.filter(|conversation| conversation.active == Some(handoff.id)) {

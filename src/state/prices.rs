@@ -1,4 +1,4 @@
-//! The price table: the embedded one, or a file of the user's.
+//! The price table: the embedded one, or a file that the user configures.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,15 +9,15 @@ use crate::sync::OnceLog;
 use baton_core::bill::{PriceQuery, PriceTable, RequestCosts};
 use baton_core::plan::PlannedRequest;
 
-/// `config/prices.toml`, which `.ci/prices` writes from a public package.
+/// Contents of `config/prices.toml`, which `.ci/prices` writes from a public package.
 const EMBEDDED: &str = include_str!("prices.toml");
 
-/// The models without a price.
+/// Models without a price that were already logged.
 static UNPRICED: OnceLog = OnceLog::new();
 
 static TABLE: LazyLock<PriceTable> = LazyLock::new(|| parse(EMBEDDED).unwrap_or_default());
 
-/// The table of a file, or the embedded one, which is parsed when a price is first looked up.
+/// The table from a file, or the embedded one. The embedded one is parsed when a price is first looked up.
 #[derive(Debug, Clone, Default)]
 pub struct Prices(Option<Arc<PriceTable>>);
 
@@ -30,8 +30,10 @@ impl Deref for Prices {
 }
 
 impl Prices {
-    /// What a request is billed by. `limit`, `lifetime`: as in [`RequestCosts`]. `None`: its model has no price, which is
-    /// logged once for each.
+    /// Returns the billing data of a request, or `None` if its model has no price. Each such model is logged
+    /// once.
+    ///
+    /// `limit` and `lifetime` have the same meaning as in [`RequestCosts`].
     pub fn request_costs(
         &self,
         plan: &PlannedRequest<'_>,
@@ -58,10 +60,11 @@ impl Prices {
     }
 }
 
-/// The table of the file, or the embedded one.
+/// Reads the table of a file, or returns the embedded one.
 ///
 /// # Errors
-/// The file cannot be read, or is no price table; the message names the file, and the line where there is one.
+/// Returns an error if the file cannot be read or is not a price table. The message names the file, and the
+/// line if there is one.
 pub fn table(file: Option<&Path>) -> Result<Prices, String> {
     let Some(file) = file else {
         return Ok(Prices::default());
@@ -71,7 +74,7 @@ pub fn table(file: Option<&Path>) -> Result<Prices, String> {
     Ok(Prices(Some(Arc::new(table))))
 }
 
-/// Parses a table; the error begins with the line, if it has one.
+/// Parses a table. The error begins with the line, if known.
 fn parse(text: &str) -> Result<PriceTable, String> {
     let table: PriceTable = toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
     use baton_core::bill::TokenCounts;
 
-    /// 2026-11-23, noon.
+    /// 2026-11-23, noon in UTC.
     const NOVEMBER_23: u64 = 1_795_435_200_000;
 
     /// 2026-12-01, midnight in UTC.
@@ -110,7 +113,8 @@ mod tests {
         Some(counts.cost(&rates).total())
     }
 
-    /// Figures of the source, by hand: 100,000 tokens read, 10,000 written, 1,000 of output.
+    /// Expected values computed by hand from the source: 100,000 tokens read, 10,000 written, 1,000 of
+    /// output.
     #[test]
     fn the_embedded_table_has_the_prices_of_its_source() {
         let counts = TokenCounts {
@@ -131,7 +135,7 @@ mod tests {
             let cost = cost(model, "", counts).unwrap();
             assert!((cost - expected).abs() < 1e-9, "{model}: {cost}");
         }
-        // Haiku 5.5 costs five times as much above 100,000 tokens: here 110,000.
+        // Haiku 5.5 costs five times as much above 100,000 tokens; this request has 110,000.
         let haiku = cost("claude-haiku-5-5", "api.anthropic.com", counts).unwrap();
         assert!((haiku - (0.005 + 0.00625 + 0.0025)).abs() < 1e-9, "{haiku}");
         assert_eq!(cost("my-own-model", "", counts), None);
@@ -157,7 +161,8 @@ mod tests {
         }
     }
 
-    /// OpenAI's writes cost 1.25 of the input for thirty minutes, and twice as much for twelve hours.
+    /// OpenAI's cache writes cost 1.25 times the input for thirty minutes, and twice as much for twelve
+    /// hours.
     #[test]
     fn tokens_written_to_openais_cache_are_billed_by_their_lifetime() {
         let short = TokenCounts {

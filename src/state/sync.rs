@@ -1,17 +1,18 @@
-//! Locks that outlive a panic: what they protect is valid after each single change, and one panic must not end other
-//! requests.
+//! Locks that survive a panic.
+//!
+//! The data that they protect is valid after each single change, and one panic must not end other requests.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_core::plan::RefusedModels;
 
-/// Locks, also after a panic of another holder.
+/// Locks even if the mutex is poisoned.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Names kept: what an agent sends is not bounded by anything else.
+/// Maximum number of names, since nothing else bounds the names that agents send.
 const MAX_NAMES: usize = 64;
 
 /// Names that are logged only once each.
@@ -19,18 +20,18 @@ const MAX_NAMES: usize = 64;
 pub struct OnceLog(Mutex<BTreeSet<String>>);
 
 impl OnceLog {
-    /// None yet.
+    /// Creates an empty log.
     pub const fn new() -> Self {
         Self(Mutex::new(BTreeSet::new()))
     }
 
-    /// Whether this name comes for the first time.
+    /// Whether this name occurs for the first time.
     pub fn is_first(&self, name: &str) -> bool {
         let mut logged = locked(&self.0);
         logged.len() < MAX_NAMES && logged.insert(name.to_owned())
     }
 
-    /// Forgets a name: it may come for the first time again.
+    /// Forgets a name, so that it counts as new again.
     pub fn forget(&self, name: &str) {
         locked(&self.0).remove(name);
     }
