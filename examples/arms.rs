@@ -1,5 +1,5 @@
 //! What sessions cost by when they are cut: each session of `tests/recordings/sessions`, simulated once for each way. Prints the table of
-//! `docs/dev/simulation.md`.
+//! `docs/savings.md`.
 //!
 //! `cargo run --example arms`
 #![allow(clippy::print_stdout)]

@@ -203,7 +203,7 @@ async fn claude_code_does_not_compact_in_a_pause_where_baton_hands_over() {
     scene.agent("claude", "echo \"<$CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS>\"");
     let ran = |free: &str, own: Option<&str>| {
         let mut run = scene.baton("run", &["claude"]);
-        run.env("BATON_HANDOFF__FREE", free)
+        run.env("BATON_HANDOFF__WHEN_CACHE_COLD", free)
             .env_remove("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS");
         run.envs(own.map(|own| ("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS", own)));
         let out = run.stdin(Stdio::null()).output().unwrap();
