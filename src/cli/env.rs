@@ -22,8 +22,8 @@ const FOLDER: &str = "agents";
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Prints the URL of the proxy that serves from the state directory, or the configured one. If an agent needs arguments, a \
-shell function with its name adds them; if it needs a file, the file is written to the state directory, or \
-what to put into yours is printed to standard error.
+shell function with its name adds them. If it needs a file, baton writes it to the state directory, \
+or prints to standard error what to put into yours.
 
 Examples:
   baton env claude
@@ -58,7 +58,10 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
         ));
     }
     if !running {
-        notes.push(format!("no proxy runs: start `{}`", serve(&args.state)));
+        notes.push(format!(
+            "no proxy is running; start it with `{}`",
+            serve(&args.state)
+        ));
     }
     let mut file = None;
     match agent.file.as_ref().map(|file| (file, &file.content)) {
@@ -77,8 +80,8 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
             let set: Vec<_> = set.collect();
             let name = &own.name;
             notes.push(format!(
-                "`baton run` gives it a copy of ~/{copy_of} for the run. For a shell, copy it to a {name} of your own, name that \
-                 in place of FILE, and set in it {}",
+                "`baton run` gives the agent a temporary copy of ~/{copy_of}. For a shell, make your own copy as {name}, put \
+                 its path in place of FILE, and set in it {}",
                 set.join(", ")
             ));
         }
@@ -133,7 +136,7 @@ fn address(config: &Config) -> CliResult<(String, bool)> {
     let listen = config.server.listen;
     // The system picks the port when the proxy starts, so the URL is unknown until then.
     if listen.port() == 0 {
-        let message = "no proxy runs, and `server.listen` leaves its port open";
+        let message = "no proxy is running, and `server.listen` has port 0";
         return Err(Exit::UNAVAILABLE.with_help(message, "start `baton serve` first, or use `baton run`"));
     }
     Ok((running::url(config, running::reachable(listen)), false))

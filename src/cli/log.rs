@@ -29,7 +29,7 @@ fn after_help() -> String {
     let [words, texts, numbers] = RowFilter::names();
     format!(
         "\
-A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript \
+A mark before the sizes shows what happened: >> a handoff took effect, > the request was cut at one, ! the transcript \
 has lost its sentinel. The column KEY has the beginning of the conversation's key, which `log --conversation`, `export`, \
 `savings --conversation` and `handoffs draft` accept.
 
@@ -337,7 +337,7 @@ fn problem_of(row: &ExchangeRow) -> String {
         ExchangeOutcome::Complete if row.partial => "partial".to_owned(),
         ExchangeOutcome::Complete => match refused_legs(row) {
             legs if legs.is_empty() => return String::new(),
-            legs => format!("legs answered {legs}"),
+            legs => format!("failed legs: {legs}"),
         },
         ExchangeOutcome::Open => "lost".to_owned(),
         other => format!("{} {}", other.name(), row.event.status),
@@ -353,7 +353,8 @@ fn refused_legs(row: &ExchangeRow) -> String {
         .statuses
         .iter()
         .filter(|status| status.map_or(unanswered, |status| status >= 400));
-    let words = failed.map(|status| status.map_or_else(|| "nothing".to_owned(), |status| status.to_string()));
+    let words =
+        failed.map(|status| status.map_or_else(|| "no response".to_owned(), |status| status.to_string()));
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -443,7 +444,7 @@ mod tests {
         assert!(all(&bad).contains("truncated 200"));
         let mut retried = row();
         retried.statuses = vec![Some(200), Some(429), None, Some(200)];
-        assert!(all(&retried).contains("  legs answered 429, nothing"));
+        assert!(all(&retried).contains("  failed legs: 429, no response"));
         bad.open = true;
         assert!(all(&bad).contains("under way"));
     }

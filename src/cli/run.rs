@@ -30,10 +30,10 @@ use uuid::Uuid;
 Agents: claude, codex, opencode, gemini, agy, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the \
 variables that the SDKs read. All arguments after the agent's name are the agent's.
 
-Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent \
-has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
-128 plus the signal's number if a signal ended the agent. Each session with work since its last handoff leaves one when \
-the agent exits; a line names its directory (handoff.at_exit).
+Uses the proxy that serves from the state directory, or starts one in the background, which stops after the last \
+agent; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
+128 plus the signal's number if a signal ended the agent. When the agent exits, each session with work since its last \
+handoff leaves a handoff; a line names its directory (handoff.at_exit).
 
 Examples:
   baton run claude
@@ -64,7 +64,7 @@ fn topic(text: &str) -> Result<String, &'static str> {
 
 pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
     let [program, own @ ..] = args.agent.as_slice() else {
-        return Err(Exit::USAGE.with_help("which agent?", "such as `baton run claude`"));
+        return Err(Exit::USAGE.with_help("no agent given", "name one, as in `baton run claude`"));
     };
     if let Some(option) = program.to_str().filter(|word| word.starts_with('-')) {
         return Err(unknown_option(option));
@@ -169,7 +169,7 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
     if proxy.version != env!("CARGO_PKG_VERSION") {
         let version = visible(&proxy.version);
         out.line(format_args!(
-            "baton: the proxy that runs is version {version}; restart it to use this one"
+            "baton: the running proxy is version {version}; restart it to use this one"
         ))?;
     }
     if let Some(why) = agent.terms() {
@@ -177,7 +177,7 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
     }
     for (name, _) in pauses(agent, config) {
         out.line(format_args!(
-            "baton: {} does not compact in a pause ({name}), since handoff.when_cache_cold hands over then",
+            "baton: {} does not compact in a pause ({name}), because handoff.when_cache_cold hands over then",
             agent.title
         ))?;
     }

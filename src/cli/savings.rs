@@ -34,7 +34,7 @@ const NAME: usize = 28;
 The cost is the provider's own usage of every request, baton's own ones included, at the providers' list \
 prices, which are built in; the first line of the output has their date. Without baton the agent's whole history would \
 have been sent, cached by the provider's rules and compacted at the agent's own point. \
-The difference is net, and negative where handoffs cost more than they saved.
+The difference is net, and negative if handoffs cost more than they saved.
 
 Examples:
   baton savings
@@ -267,7 +267,7 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
         let (share, paid) = (sum.saved / had.paid * 100.0, dollars(had.paid));
         let arm = first_line(&sum.arm, None);
         let about = format!("{share:.0} % of {paid}, by `{arm}` on {}", &day[..10]);
-        lines.push(line("try had said", sum.saved, sum.error, &about));
+        lines.push(line("try estimated", sum.saved, sum.error, &about));
     }
     let is_shown = |sum: &&ArmSum| rules || sum.arm == Arm::Model.name();
     for sum in report.tried.iter().filter(is_shown) {
@@ -293,7 +293,7 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
 fn notes(report: &SavingsReport) -> Vec<String> {
     let total = &report.total;
     let models = first_line(&report.unpriced_models.join(", "), None);
-    let unpriced = format!("without a price: {models} (add it to a table of your own: bill.prices)");
+    let unpriced = format!("without a price: {models} (add a price table: bill.prices)");
     let notes = [
         (total.unpriced, unpriced.as_str()),
         (total.subscription, "on a subscription: tokens only"),

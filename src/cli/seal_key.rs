@@ -23,7 +23,7 @@ pub(super) const ALL: &str = "all";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without an option the keys are listed. Each is named by an id that reveals nothing of it; a key's age is \
+Without an option, lists the keys. Each has an id that reveals nothing about it; a key's age is \
 that of its file. The first key is made when baton first needs one: by `baton serve`, `baton run AGENT` or \
 --rotate.
 
@@ -31,7 +31,7 @@ Running proxies that use this directory (the state directory, or handoff.seal_ke
 are given in the config (handoff.seal_key) are changed there.
 
 A handoff that is in the store stays valid without its seal. A retired key only invalidates the proof in \
-transcripts whose handoff is in no store any more.
+transcripts whose handoff is no longer in any store.
 
 Examples:
   baton seal-key
@@ -133,10 +133,7 @@ fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
 }
 
 fn rotate(config: &Config, out: &mut Out) -> CliResult {
-    let dir = of_files(
-        config,
-        "put the new key in front of the list, and leave the others in it",
-    )?;
+    let dir = of_files(config, "put the new key first in the list, and keep the others")?;
     let keys = seal_key::rotate(dir).map_err(unwritten)?;
     let older = keys.older.len() as u64;
     out.line(format_args!(

@@ -201,7 +201,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
             "another process serves from this state directory: give each its own"
         ),
         Err(error) => {
-            tracing::warn!(target: "baton", %error, "`baton doctor` will not know of this process");
+            tracing::warn!(target: "baton", %error, "failed to register this process; `baton doctor` will not find it");
         }
     }
     None
@@ -234,7 +234,7 @@ async fn refuse_unfit(store: &SharedStore) -> CliResult {
             Err(Exit::CONFIG.with_help(message, "see `store.durability`"))
         }
         Err(error) => {
-            tracing::error!(%error, "serving without the store until it is available");
+            tracing::error!(%error, "failed to reach the store; serving without it until it is available");
             Ok(())
         }
     }
@@ -314,7 +314,7 @@ fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
             .await
             .is_err()
         {
-            tracing::error!(target: "baton", "stopping hangs: ending without what is not yet written");
+            tracing::error!(target: "baton", "shutdown hangs; exiting without flushing pending writes");
         }
         std::process::exit(INTERRUPTED);
     };

@@ -193,7 +193,7 @@ fn ended(child: &mut Child, dir: &Path) -> CliResult {
         return Ok(());
     }
     let message = format!("the proxy did not start: {status}{}", last_lines(dir));
-    Err(Exit::UNAVAILABLE.with_help(message, format!("all it said is in {}", dir.join(LOG).display())))
+    Err(Exit::UNAVAILABLE.with_help(message, format!("the full log is {}", dir.join(LOG).display())))
 }
 
 /// Last lines of the log, each after a line break.

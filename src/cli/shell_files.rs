@@ -26,7 +26,7 @@ pub(super) struct CompletionsArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without a directory the page of `baton` itself is printed.
+Without a directory, prints the page of `baton` itself.
 
 Examples:
   baton man | man -l -
@@ -55,7 +55,10 @@ pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
         let message = format!("{} cannot be written: {error}", directory.display());
         Exit::CANNOT_CREATE.failure(message)
     })?;
-    out.line(format_args!("a page for each command in {}", directory.display()))
+    out.line(format_args!(
+        "wrote a page for each command to {}",
+        directory.display()
+    ))
 }
 
 #[cfg(test)]

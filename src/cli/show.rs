@@ -31,8 +31,8 @@ const MARGIN: usize = 40;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without an option: the difference between what the agent sent and what was sent upstream. A leg is one request of an \
-exchange to upstream: baton may send several, such as a retry, and the one with the new context after a handoff.
+Without an option, shows the difference between the agent's request and the request sent upstream. A leg is one \
+request of an exchange to upstream; baton may send several, such as a retry, or one with the new context after a handoff.
 
 Examples:
   baton show 0199a3c2-7d1e
@@ -126,12 +126,12 @@ fn find_exchange(query: &JournalReader, wanted: &str) -> CliResult<String> {
 
 fn no_such_exchange(id: &str) -> CommandFailure {
     let message = format!("there is no exchange {} in the journal", visible(id));
-    Exit::NO_INPUT.with_help(message, "`baton log` shows what there is")
+    Exit::NO_INPUT.with_help(message, "`baton log` lists the exchanges")
 }
 
 fn no_leg(leg: u32, legs: usize) -> CommandFailure {
     let has = match legs {
-        0 => "the journal has none of this exchange".to_owned(),
+        0 => "the journal has no legs of this exchange".to_owned(),
         _ => format!("the exchange has {}", plural(legs as u64, "leg")),
     };
     Exit::NO_INPUT.failure(format!("there is no leg {leg}: {has}"))
@@ -235,7 +235,7 @@ fn shortened(run: &[DiffLine<'_>], room: usize) -> Vec<String> {
     let bytes = size(middle.iter().map(|line| line.message.bytes).sum());
     let summary = match run[0].mark {
         DiffMark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
-        _ => format!("    … {} more messages, {bytes}, as they were", middle.len()),
+        _ => format!("    … {} more messages, {bytes}, unchanged", middle.len()),
     };
     let lines = |some: &[DiffLine<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
     let dimmed = Style::new().dimmed();

@@ -10,10 +10,10 @@ use baton_core::text::date::PeriodStart;
 
 /// Help of `--config`, with the location that [`super::config_file`] uses.
 pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
-    "Config file (TOML) [default: ~/Library/Application Support/baton/baton.toml, else the built-in defaults] [env: \
+    "Read the config from this TOML file [default: ~/Library/Application Support/baton/baton.toml, else the built-in defaults] [env: \
      BATON_CONFIG]"
 } else {
-    "Config file (TOML) [default: ~/.config/baton/baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
+    "Read the config from this TOML file [default: ~/.config/baton/baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
 };
 
 /// Output format of a list for programs.

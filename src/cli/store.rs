@@ -37,12 +37,11 @@ pub(super) enum StoreCommand {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Both stores may be in use, and a copy that was interrupted may be begun again: existing records stay, unless \
-they are older. What was written meanwhile is copied too. Exits with 65 where the target then lacks a \
-record.
+Both stores may be in use, and an interrupted copy may be started again: existing records stay, \
+unless they are older. Records written meanwhile are copied as well. Exits with 65 if the target then lacks a record.
 
 To move to another store, stop the proxies before the last copy. Then set `store.kind` and `store.url` in \
-the config, or `state.dir` for sqlite:DIR. The seal keys are files of their own (`baton seal-key`).
+the config, or `state.dir` for sqlite:DIR. The seal keys are separate files (`baton seal-key`).
 
 Examples:
   baton store copy --to redis://127.0.0.1:6379
@@ -196,7 +195,7 @@ impl StoreLocation {
                     settings.kind = StoreKind::Sqlite;
                     dir = path.strip_prefix("//").unwrap_or(path).into();
                     if dir.exists() && !dir.is_dir() {
-                        let message = format!("{} is a file, and a store is a directory", dir.display());
+                        let message = format!("{} is a file, but a store is a directory", dir.display());
                         return Err(Exit::NO_INPUT
                             .with_help(message, "write sqlite:DIR with the directory that holds baton.db"));
                     }

@@ -80,5 +80,5 @@ pub(super) async fn wanted(store: &SharedStore, id: &str) -> CliResult<Handoff> 
 pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> CliResult<&'a Handoff> {
     let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted)?;
     let found = handoffs.iter().find(|handoff| handoff.id == id);
-    found.ok_or_else(|| Exit::NO_INPUT.failure("it is no longer there"))
+    found.ok_or_else(|| Exit::NO_INPUT.failure("the handoff no longer exists"))
 }

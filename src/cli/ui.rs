@@ -33,7 +33,7 @@ const OPENERS: [(&str, &[&str]); 3] = [
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-If a proxy is running from this state directory, the address of its page is printed instead.
+If a proxy is running from this state directory, prints the address of its page instead.
 
 Examples:
   baton ui
@@ -68,7 +68,7 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let listener =
         listener.map_err(|error| Exit::UNAVAILABLE.failure(format!("cannot listen on {wanted}: {error}")))?;
     let page = format!("http://{}", reachable(listener.local_addr()?));
-    out.line(format_args!("inspector on {page}, read only; Ctrl-C ends it"))?;
+    out.line(format_args!("inspector on {page}, read-only; Ctrl-C stops it"))?;
     open_browser(args, &page);
     let stop = Box::pin(async {
         let _ = tokio::signal::ctrl_c().await;

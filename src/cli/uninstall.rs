@@ -127,7 +127,7 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
     }
     if !args.yes {
         if !io::stdin().is_terminal() {
-            out.line("nothing removed; --yes removes it without a question")?;
+            out.line("nothing removed; pass --yes to remove without confirmation")?;
             return Err(Exit::USAGE.silent());
         }
         if !confirmed(&mut io::stdin().lock(), out)? {
@@ -143,7 +143,7 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
     let Some(last) = failures.pop() else {
         return out.line("removed");
     };
-    out.line("removed, except for what failed")?;
+    out.line("removed, except for the failures below")?;
     for failure in failures {
         Out::stderr().line(format_args!("baton: {}", visible(&failure.message)))?;
     }
@@ -194,7 +194,7 @@ impl RemovalPlan {
         let files = STATE_FILES.iter();
         let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
         let (own, default) = match (&args.state.config, super::config_file(None)) {
-            (Some(given), _) => (Some(format!("{}: a config of your own", given.display())), None),
+            (Some(given), _) => (Some(format!("{}: your own config", given.display())), None),
             (None, file) => (None, file),
         };
         let files: Vec<_> = files.filter(exists).chain(default).collect();
@@ -215,12 +215,12 @@ impl RemovalPlan {
 fn print(plan: &RemovalPlan, out: &mut Out) -> CliResult {
     out.line(match plan.items.is_empty() {
         true => "nothing to remove",
-        false => "to be removed:",
+        false => "will be removed:",
     })?;
     for item in &plan.items {
         out.line(format_args!("  {}", item.line()))?;
     }
-    out.line("stays:")?;
+    out.line("will be kept:")?;
     for line in &plan.stays {
         out.line(format_args!("  {}", visible(line)))?;
     }

@@ -741,7 +741,7 @@ async fn env_says_what_it_knows_as_json_and_for_each_shell() {
         "set -gx BATON_URL 'http://127.0.0.1:8787'\nfunction codex; command codex '-c' 'openai_base_url=\"http://127.0.0.1:8787/v1\"' $argv; end\n"
     );
     assert!(
-        text(&fish.stderr).contains("no proxy runs: start `baton serve --config"),
+        text(&fish.stderr).contains("no proxy is running; start it with `baton serve --config"),
         "{}",
         text(&fish.stderr)
     );

@@ -763,7 +763,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     let found_outside_of_a_repository = |name: &str| {
         let (code, _, complaint) = baton(&["check", name]);
         assert!(
-            code == 66 && complaint.contains("no Git repository"),
+            code == 66 && complaint.contains("not a Git repository"),
             "{name}: {complaint}"
         );
     };

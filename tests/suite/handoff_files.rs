@@ -177,7 +177,7 @@ fn a_file_is_written_found_listed_and_put_away() {
         "{recovered}"
     );
     assert!(
-        recovered.contains("\nNot compared: the working directory is no Git repository; written 0m ago"),
+        recovered.contains("\nNot compared: the working directory is not a Git repository; written 0m ago"),
         "{recovered}"
     );
     assert_eq!(

@@ -100,15 +100,15 @@ fn nothing_is_called_true_that_was_compared_with_no_repository() {
     refused(
         &missing,
         66,
-        &["/nope is no Git repository; nothing was compared"],
+        &["/nope is not a Git repository; nothing was compared"],
     );
     refused(
         &baton(dir, &["check"]),
         66,
-        &["the working directory is no Git repository"],
+        &["the working directory is not a Git repository"],
     );
     let told = said(dir, &["show", "api", "--for", "fresh"]);
-    let line = "\nNot compared: the working directory is no Git repository; written 0m ago";
+    let line = "\nNot compared: the working directory is not a Git repository; written 0m ago";
     assert!(told.contains(line), "{told}");
     let told = json_of(&said(dir, &["show", "api", "--for", "fresh", "--json"]));
     assert_eq!(told["compared"], false);

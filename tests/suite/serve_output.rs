@@ -349,7 +349,7 @@ fn a_listener_for_everybody_says_what_that_means() {
             .unwrap()
             .read_to_string(&mut log)
             .unwrap();
-        let said = log.contains("warning: server.listen: everybody who reaches 0.0.0.0:")
+        let said = log.contains("warning: server.listen: anyone who can reach 0.0.0.0:")
             && log.contains("[[clients]]");
         assert_eq!(said, warned, "{listen}: {log}");
     }

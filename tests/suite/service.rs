@@ -87,7 +87,7 @@ fn a_service_is_installed_shown_and_removed() {
     );
     let text = home.printed(&["service", "install"]);
     assert!(
-        text.ends_with("started at http://127.0.0.1:8787, also at each login\n"),
+        text.ends_with("started at http://127.0.0.1:8787, and again at each login\n"),
         "{text}"
     );
     assert_eq!(fs::read_to_string(home.unit()).unwrap(), printed);
@@ -111,7 +111,7 @@ fn a_service_is_installed_shown_and_removed() {
     home.systemctl(3);
     let (severity, message) = home.service();
     assert!(
-        severity == "warning" && message.ends_with("does not run"),
+        severity == "warning" && message.ends_with("not running"),
         "{message}"
     );
     home.systemctl(0);
@@ -182,7 +182,7 @@ fn uninstall_lists_and_removes_nothing_without_a_yes() {
     let text = String::from_utf8(out.stdout).unwrap();
     let unit = home.unit().display().to_string();
     assert!(
-        text.contains("to be removed:\n") && text.contains(&unit),
+        text.contains("will be removed:\n") && text.contains(&unit),
         "{text}"
     );
     assert!(

@@ -163,7 +163,7 @@ fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
         hidden => {
             let bytes = size(hidden.iter().map(|(_, part)| part.bytes as u64).sum());
             let count = hidden.len();
-            format!("    {DIM}… {count} more texts, calls and results, {bytes}{DIM:#}")
+            format!("    {DIM}… {count} more text blocks, calls and results, {bytes}{DIM:#}")
         }
     };
     runs.map(line).collect()

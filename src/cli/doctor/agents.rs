@@ -28,7 +28,7 @@ pub(super) fn found(installation: &Installation) -> Vec<Finding> {
         let names: Vec<_> = agents::known().iter().map(|agent| agent.name.as_str()).collect();
         return vec![Finding::warning(
             "PATH",
-            "no known agent is on it",
+            "contains no known agent",
             format!(
                 "install one of {}, or point another at baton (`baton env AGENT`)",
                 names.join(", ")
@@ -65,7 +65,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &Path)
         return Finding::warning(
             subject,
             format!(
-                "{} is {}, and wins over what `baton run` sets",
+                "{} is {}, which takes precedence over `baton run`",
                 theirs.setting, theirs.url
             ),
             format!("remove it, or set it to {url}"),
@@ -95,7 +95,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &Path)
         }
         Some(theirs) => Finding::warning(
             subject,
-            format!("pointed at baton by {}, and no proxy runs", theirs.setting),
+            format!("pointed at baton by {}, but no proxy is running", theirs.setting),
             "start `baton serve`, or have it started at login: `baton service install`",
         ),
     }

@@ -63,8 +63,8 @@ const INTENDED: &str = "change the key, or leave it if that is intended";
 pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Finding> {
     (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| {
         let message = format!(
-            "everybody who reaches {listen} may use this proxy without a key, as one and the same client: each may resume \
-             and undo the handoffs of all others"
+            "anyone who can reach {listen} may use this proxy without a key. All of them share one client, so each may resume \
+             and undo the handoffs of the others"
         );
         let help = "add a [[clients]] entry for each user, or listen on 127.0.0.1";
         Finding::warning("server.listen", message, help)
@@ -85,15 +85,15 @@ fn plain_http(config: &Config) -> Vec<Finding> {
         )
     });
     let otlp = config.telemetry.otlp_endpoint.as_deref();
-    let traced = otlp.map(|url| ("telemetry.otlp_endpoint".to_owned(), url, "what is traced"));
+    let traced = otlp.map(|url| ("telemetry.otlp_endpoint".to_owned(), url, "every trace"));
     let plain = keyed.chain(traced).filter(|(_, url, _)| is_plain_elsewhere(url));
     plain
         .map(|(key, url, what)| {
-            let message = format!("{url} is plain HTTP to another machine: {what} can be read on the way");
+            let message = format!("{url} is plain HTTP to another machine: {what} can be read in transit");
             Finding::warning(
                 key,
                 message,
-                "write https, or leave it if the network in between is yours",
+                "use https, or leave it if you trust the network in between",
             )
         })
         .collect()
@@ -128,8 +128,7 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
         let before: Vec<String> = before.collect();
         (!before.is_empty()).then(|| {
             let message = format!(
-                "{:.0}% of the window lies above the point at which some agents compact by themselves, and is never \
-                 reached there: {}",
+                "{:.0}% of the window is above the point at which some agents compact on their own, so they never reach it: {}",
                 share * 100.0,
                 before.join(", ")
             );
@@ -147,7 +146,7 @@ fn point_below(agent: &Compaction, share: f64) -> Option<String> {
     match (share > present, share > older) {
         (true, _) => Some(format!("{} ({:.0}%)", agent.agent, present * 100.0)),
         (false, true) => Some(format!(
-            "{} ({:.0}% where the window is {} tokens)",
+            "{} ({:.0}% with a window of {} tokens)",
             agent.agent,
             older * 100.0,
             nudge::OLDER
@@ -188,7 +187,7 @@ mod tests {
             ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
         );
         let late = &unreached_thresholds(&policy)[2].message;
-        for agent in ["claude (84% where the window is 200000 tokens)", "codex (90%)"] {
+        for agent in ["claude (84% with a window of 200000 tokens)", "codex (90%)"] {
             assert!(late.contains(agent), "{late}");
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn service(_: &Installation) -> Vec<Finding> {
         }
         ServiceState::Inactive(file) => Finding::warning(
             subject,
-            format!("{} is installed, and does not run", file.display()),
+            format!("{} is installed but not running", file.display()),
             "start it: `baton service install`; or remove it: `baton service uninstall`",
         ),
     }]

@@ -61,7 +61,7 @@ pub(super) struct DoctorArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Exits with 0 if the config is valid and with 78 if it is not. A Redis server that the config names is asked for its settings.
+Exits with 0 if the config is valid and with 78 if it is not. A configured Redis server is asked for its settings.
 
 Examples:
   baton check --config baton.toml

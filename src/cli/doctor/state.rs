@@ -26,7 +26,7 @@ pub(super) fn store(installation: &Installation) -> Vec<Finding> {
     match config.store.kind {
         StoreKind::Memory => vec![Finding::warning(
             "store.kind",
-            "the store is in memory: handoffs end with the proxy",
+            "the store is in memory, so handoffs are lost when the proxy stops",
             "set `store.kind = \"sqlite\"`, unless that is intended",
         )],
         StoreKind::Redis => config::store_server(config).into_iter().collect(),
@@ -115,10 +115,10 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
         findings.push(Finding::warning(
             subject,
             format!(
-                "the last proxy (process {}) was killed; what it had not written yet is lost",
+                "the last proxy (process {}) was killed; data that it had not written is lost",
                 process.pid
             ),
-            "nothing, if that was intended; stop a proxy with Ctrl-C or SIGTERM",
+            "ignore this if it was intended; stop a proxy with Ctrl-C or SIGTERM",
         ));
     }
     if !installation.config.journal.enabled {
@@ -131,11 +131,11 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
         Err(error) => Finding::error(
             subject,
             error.to_string(),
-            "move the file; a new one is made at the next start",
+            "move the file away; the next start creates a new one",
         ),
         Ok(None) if running => Finding::warning(
             subject,
-            "a proxy runs and keeps no journal",
+            "a proxy is running without a journal",
             "look for `the journal is off` in its log",
         ),
         Ok(None) => Finding::ok(subject, "does not exist yet; the first start creates it"),
@@ -154,7 +154,7 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
             match running && silence > millis(SILENT) {
                 true => Finding::warning(
                     subject,
-                    format!("stale: {message}, although a proxy runs"),
+                    format!("stale: {message}, although a proxy is running"),
                     "point an agent at the proxy: `baton run AGENT`, or `baton env AGENT`",
                 ),
                 false => Finding::ok(subject, message),
@@ -191,7 +191,7 @@ pub(super) fn omissions(handoffs: &[Handoff]) -> Vec<Finding> {
     let finding = |(model, omitted): (&str, Omissions)| {
         let (each, count) = (omitted.each(), omitted.handoffs);
         let found =
-            format!("leaves out {each:.1} rules and to-dos a handoff, over {count}; baton adds what fits");
+            format!("omits {each:.1} rules and to-dos per handoff, over {count}; baton adds those that fit");
         match each < MUCH {
             true => Finding::ok(model, found),
             false => Finding::warning(
@@ -208,7 +208,7 @@ pub(super) fn text_tool_calls(models: &BTreeSet<String>) -> Vec<Finding> {
     let finding = |model: &String| {
         Finding::warning(
             model.clone(),
-            "wrote calls of session_handoff as text, which no server reads as calls: nothing was handed over",
+            "wrote calls of session_handoff as text, which servers do not treat as calls, so nothing was handed over",
             "use a model and a chat template with tool calls (llama-server: `--jinja`), or hand over by `::handoff --method local`",
         )
     };

@@ -58,7 +58,7 @@ pub(super) fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec
                 match used.contains(&subject) {
                     true => Finding::error(subject, message, help),
                     false => {
-                        let unused = format!("nothing, if you do not use it; else {help}");
+                        let unused = format!("ignore this if you do not use it; otherwise {help}");
                         Finding::warning(subject, message, unused)
                     }
                 }

@@ -25,8 +25,8 @@ use baton_core::record::Handoff;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The work comes from the newest request in the journal, redacted as the journal has it; without a journal there is the \
-prompt alone. Begin a new session of any agent with the document.
+The work comes from the newest request in the journal, redacted as the journal has it; without a journal there is \
+only the prompt. Begin a new session of any agent with the document.
 
 `baton log` (column KEY) and `baton savings --by conversation` list the keys of conversations, `baton handoffs list` the \
 ids of handoffs.
@@ -273,7 +273,7 @@ impl Sources {
             prompt: handoff.prompt,
         });
         if let (None, Some(_)) = (&stored, active) {
-            let note = "The store does not know this handoff; the prompt is the journal's copy.";
+            let note = "The store does not have this handoff; the prompt is the journal's copy.";
             head.notes.push(note.to_owned());
         }
         let journaled = active.zip(prompt).map(|(id, prompt)| ExportedHandoff {
@@ -298,9 +298,9 @@ impl Sources {
         let why = match (self.config.journal.enabled, &self.journal) {
             (false, _) => "the journal is off (journal.enabled)",
             (true, None) => "there is no journal",
-            (true, Some(_)) => "the journal has no request of it any more",
+            (true, Some(_)) => "the journal no longer has a request of it",
         };
-        format!("The work since is missing: {why}. What the agent still shows has it.")
+        format!("The work since is missing: {why}. The agent's own display still has it.")
     }
 
     /// Extracts the work from a request and its response, and the carry-over prompt at the request's
@@ -327,8 +327,7 @@ impl Sources {
             // The handoff was made in this exchange, and no request has been sent with it.
             (Some(_), Some(_)) => return (Vec::new(), None),
             (Some(_), None) => {
-                let note = "The journal has the agent's own request alone: what follows begins with the turn in which the \
-                            handoff was made.";
+                let note = "The journal has only the agent's own request, so the work begins with the turn that made the handoff.";
                 notes.push(note.to_owned());
                 handoff.and_then(|handoff| work::sentinel_turn(&found.view, handoff))
             }

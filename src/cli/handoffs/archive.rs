@@ -26,15 +26,15 @@ fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut O
         (false, _) => (HandoffStatus::Archived, "archived"),
         (true, true) => (HandoffStatus::Active, "active"),
         // Superseded, so that only its id finds it until it is resumed.
-        (true, false) => (HandoffStatus::Superseded, "taken out again"),
+        (true, false) => (HandoffStatus::Superseded, "restored"),
     };
     let superseded = blocking(&lookup.config, async |store| {
         let handoff = wanted(&store, &id.to_string()).await?;
         if handoff.archived && !args.undo {
-            return Err(Exit::USAGE.failure("it is archived already"));
+            return Err(Exit::USAGE.failure("the handoff is already archived"));
         }
         if !store.archive(&handoff.principal, handoff.id, !args.undo).await? {
-            return Err(Exit::NO_INPUT.failure("it is no longer there"));
+            return Err(Exit::NO_INPUT.failure("the handoff no longer exists"));
         }
         let changed = documents::set_status(&store, &handoff.principal, handoff.id, status).await?;
         Ok(changed.map_or_else(Vec::new, |changed| changed.superseded))

@@ -121,11 +121,10 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without a name the newest handoff is shown. --json prints all data of a handoff, --format its document \
-alone.
+Without a name, shows the newest handoff. --json prints all data of a handoff, --format only its document.
 
-With --for a summary of at most 500 tokens is printed: what to do first, the goal, next steps, decisions, \
-blockers. One more line says whether that is still true.
+With --for, prints a summary of at most 500 tokens: first step, goal, next steps, decisions, blockers. A further \
+line tells whether it is still true.
 
 Examples:
   baton handoffs show
@@ -174,11 +173,10 @@ pub(super) struct ShowArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The conversation's newest request is read from the journal, with the answer to it. No model is called and \
+Reads the conversation's newest request and its response from the journal. No model is called and \
 nothing is sent anywhere.
 
-The handoff is stored, and its line is printed; send that line as the first message of a new session to use \
-it.
+Stores the handoff, and prints its line. Send that line as the first message of a new session to use it.
 
 Examples:
   baton handoffs draft 3f9c
@@ -225,7 +223,7 @@ pub(super) struct DraftArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Arguments take precedence; the rest is read from the source. Without a source and a goal it prompts you.
+Arguments take precedence; the rest comes from the source. Without a source and a goal, prompts for the fields.
 
 Examples:
   baton handoffs create api --goal 'Login works' --now 'Write the logout'
@@ -333,10 +331,10 @@ pub(super) struct CreateArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A handoff has drifted if a file that it names was changed or is gone, or if another branch is checked out: \
-exits with 1. Outside of a Git repository nothing can be compared: exits with 66.
+A handoff has drifted if a file that it names was changed or is gone, or if another branch is checked out (exit \
+code 1). Outside a Git repository nothing can be compared (exit code 66).
 
-With --syntax documents and files are checked for errors, all of them without a name: exits with 65.
+With --syntax, checks documents and files for errors, or all of them without a name (exit code 65).
 
 Examples:
   baton handoffs check
@@ -382,7 +380,7 @@ pub(super) struct ArchiveArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Handoffs of the store are not deleted: archive them.
+Handoffs in the store cannot be deleted, only archived.
 
 Examples:
   baton handoffs delete api/2026-11-22_18-05_login-works.yaml
@@ -408,7 +406,7 @@ pub(super) struct DeleteArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without --run the command is printed, and nothing is changed. The new session starts with the handoff's \
+Without --run, prints the command and changes nothing. The new session starts with the handoff's \
 resume line: its model sees the carry-over prompt, then --prompt.
 
 Examples:

@@ -66,7 +66,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
         [] => None,
         [name] => Some(name.as_str()),
         _ => {
-            let message = "one handoff at a time is compared with the repository";
+            let message = "only one handoff at a time can be compared with the repository";
             return Err(Exit::USAGE.with_help(message, "--syntax checks any number"));
         }
     };
@@ -103,8 +103,8 @@ fn repository<'a>(git_dir: Option<&'a Path>, config: &'a Config) -> &'a Path {
 
 fn no_repository(dir: &Path) -> String {
     match dir == Path::new(".") {
-        true => "the working directory is no Git repository".to_owned(),
-        false => format!("{} is no Git repository", shown(dir)),
+        true => "the working directory is not a Git repository".to_owned(),
+        false => format!("{} is not a Git repository", shown(dir)),
     }
 }
 

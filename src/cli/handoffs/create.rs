@@ -82,7 +82,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
-        let late = Exit::UNAVAILABLE.failure(format!("not done within {} s", limit.as_secs()));
+        let late = Exit::UNAVAILABLE.failure(format!("timed out after {} s", limit.as_secs()));
         output::report(&late);
         std::process::exit(Exit::UNAVAILABLE.code());
     });

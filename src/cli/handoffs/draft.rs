@@ -212,7 +212,9 @@ fn print_draft(
         size(handoff.prompt.len() as u64)
     ))?;
     if handoff.prompt.len() as u64 > handoff.history_bytes {
-        out.line("it is larger than the history: continuing the same session with it saves nothing")?;
+        out.line(
+            "the draft is larger than the history, so continuing the same session with it saves nothing",
+        )?;
     }
     if let Some(directory) = directory {
         out.line(format_args!("document: {}", visible(&directory)))?;

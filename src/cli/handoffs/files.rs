@@ -184,7 +184,7 @@ fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
         ),
         None => Exit::NO_INPUT.with_help(
             format!("there is no handoff file {given} in {}", shown(dir)),
-            "`baton handoffs list --files` lists the files, with --all archived ones too",
+            "`baton handoffs list --files` lists the files, and --all includes archived ones",
         ),
     })
 }

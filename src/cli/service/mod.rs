@@ -105,7 +105,10 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
             None => fs::remove_file(&path),
         };
         if let Err(error) = restored {
-            Out::stderr().line(format_args!("baton: {} is left behind: {error}", path.display()))?;
+            Out::stderr().line(format_args!(
+                "baton: failed to roll back {}: {error}",
+                path.display()
+            ))?;
         }
         return Err(failure);
     }
@@ -116,7 +119,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
             "started; set `server.listen` to a fixed port, so that agents can have the URL in their config",
         )?,
         _ => out.line(format_args!(
-            "started at {}, also at each login",
+            "started at {}, and again at each login",
             running::url(&config, here)
         ))?,
     }
