@@ -1,35 +1,36 @@
-//! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
+//! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers,
+//! options.
 
 use super::matches::Matches;
 use super::names::{SecretName, secret_name};
 use super::run;
 use super::values::{self, ValueForm, is_secret};
 
-/// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
+/// Maximum number of bytes to examine of a name and of a value. A match extends to the value's end.
 const NAME: usize = 64;
 const VALUE: usize = 512;
 
-/// Bytes between a name and its value.
+/// Maximum distance between a name and its value, in bytes.
 const BETWEEN: usize = 24;
 
-/// Maximum strings of a list that are examined.
+/// Maximum number of strings to examine in a list.
 const LISTED: usize = 16;
 
 /// State of the scan over names.
 #[derive(Default)]
 pub(super) struct NameScan {
-    /// End of the last name; further keywords inside it are skipped.
+    /// End of the last name. Further keywords inside it are skipped.
     name: usize,
-    /// Where the last secret ended.
+    /// End of the last secret.
     secret_end: usize,
 }
 
-/// A value and how it is written.
+/// A value and its spelling.
 struct AssignedValue {
     start: usize,
     end: usize,
     spelled: ValueForm,
-    /// Whether it is an element of a list.
+    /// Whether the value is an element of a list.
     listed: bool,
 }
 
@@ -111,7 +112,7 @@ impl NameScan {
         }
     }
 
-    /// Processes a header; its value is the rest of the line, or of the string literal.
+    /// Processes a header, whose value is the rest of the line or of the string literal.
     fn header(&mut self, from: usize, secret_name: SecretName, found: &mut Matches<'_>) -> bool {
         let bytes = found.text().as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
@@ -176,7 +177,7 @@ fn pairs(line: &[u8]) -> Option<usize> {
     line.split(|b| *b == b';').find_map(pair).map(|()| 0)
 }
 
-/// Whether an assignment operator follows a name. Most names are words of prose and are rejected here.
+/// Whether an assignment operator may follow a name. Most names are words of prose, and are rejected here.
 fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let next = rest.iter().position(|b| !b"\\\"'`]) \t".contains(b));
@@ -190,7 +191,7 @@ fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
     }
 }
 
-/// Start of the value assigned to a name.
+/// Finds the start of the value assigned to a name.
 fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let mut at = 0;
@@ -240,11 +241,11 @@ fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> 
     Some(end + to)
 }
 
-/// The examined part of the value after an operator.
+/// Examines the value after an operator.
 fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
     let blanks = run(rest, |b| matches!(b, b' ' | b'\t'));
-    // A type before it, as in `token: &str = "…"`.
+    // A type before the value, as in `token: &str = "…"`.
     let typed = run(&rest[blanks..], |b| {
         b.is_ascii_alphanumeric() || b"&'<>_ ?|".contains(&b)
     });
@@ -253,7 +254,7 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
         at = blanks + typed + 1;
         at += run(&rest[at..], |b| b == b' ');
     }
-    // A block of YAML.
+    // A YAML block.
     if let Some(b'|' | b'>') = rest.get(at) {
         at += 1;
         at += run(&rest[at..], |b| matches!(b, b'-' | b'+' | b' ' | b'\n' | b'\r'));
@@ -297,7 +298,7 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     })
 }
 
-/// Where the first text of a list begins, if a list of texts is at `at`.
+/// Offset of the first string, if a list of strings begins at `at`.
 fn in_list(rest: &[u8], at: usize) -> Option<usize> {
     let inside = rest.get(at..)?.strip_prefix(b"[")?;
     let blanks = run(inside, |b| b.is_ascii_whitespace());
@@ -305,7 +306,7 @@ fn in_list(rest: &[u8], at: usize) -> Option<usize> {
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(at + 1 + blanks)
 }
 
-/// Where the next text of a list begins, after one that ends at `end`.
+/// Offset of the next string of a list, after the one that ends at `end`.
 fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let quotes = rest.iter().take_while(|b| b"\\\"'`".contains(b)).count();
@@ -315,7 +316,7 @@ fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(end + quotes + 1 + blanks)
 }
 
-/// The length of ` phrase` after `seed`: a name of two words.
+/// Length of ` phrase` after `seed`, which forms a name of two words.
 fn second_word(bytes: &[u8], name: usize) -> usize {
     const WORD: &[u8] = b" phrase";
     let seed = bytes[..name].eq_ignore_ascii_case(b"seed");
@@ -326,7 +327,7 @@ fn second_word(bytes: &[u8], name: usize) -> usize {
     }
 }
 
-/// The end of the words from `start` on: the line's, a comment's beginning, or the next name's.
+/// End of the words from `start` on: the end of the line, a comment, or the next name.
 fn words_end(bytes: &[u8], start: usize) -> usize {
     let window = &bytes[start..bytes.len().min(start + VALUE)];
     let stops = |b: &u8| b"\"'`,;&()<>|\\[]{}\r\n".contains(b);
@@ -349,7 +350,7 @@ fn is_plain(bytes: &[u8], name: usize, from: usize, end: usize) -> bool {
     let environment = bytes[from - 1] == b'=' && bytes.get(from).is_some_and(|b| !b.is_ascii_whitespace());
     let before = bytes[..name].iter().rev().take(BETWEEN);
     let mut before = before.skip_while(|b| matches!(b, b' ' | b'\t' | b'-'));
-    // Line ends may be spelled out, and the text may be a literal.
+    // Line ends may be escaped, and the text may be a literal.
     let begins = match before.next() {
         Some(b'n') => before.next() == Some(&b'\\'),
         first => matches!(first, None | Some(b'\n' | b'\r' | b'"')),
@@ -359,7 +360,7 @@ fn is_plain(bytes: &[u8], name: usize, from: usize, end: usize) -> bool {
     environment || option || begins && ends && bytes[from - 1] == b':'
 }
 
-/// The end of a value that was truncated for examination.
+/// End of a value that was truncated for examination.
 fn whole(bytes: &[u8], value: &AssignedValue) -> usize {
     if value.end < value.start + VALUE {
         return value.end;

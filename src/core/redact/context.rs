@@ -1,4 +1,5 @@
-//! Credentials recognised by their context: private keys, JWTs, passwords in URLs and commands, HTTP authentication.
+//! Credentials recognized by their context: private keys, JWTs, passwords in URLs and commands, HTTP
+//! authentication.
 
 use std::ops::Range;
 
@@ -9,10 +10,10 @@ use super::matches::Matches;
 use super::run;
 use super::values::{self, is_template};
 
-/// Maximum bytes around a keyword that are examined.
+/// Maximum number of bytes to examine around a keyword.
 const NEAR: usize = 300;
 
-/// Private keys from BEGIN to END; one without END extends as far as it looks like a key.
+/// Finds private keys from BEGIN to END. A key without END extends as far as the text looks like a key.
 #[derive(Default)]
 pub(super) struct Pem {
     /// Start of an open key and of its content.
@@ -22,9 +23,9 @@ pub(super) struct Pem {
 }
 
 impl Pem {
-    /// At the words PRIVATE KEY.
+    /// Processes the words PRIVATE KEY.
     pub(super) fn at(&mut self, start: usize, end: usize, found: &mut Matches<'_>) {
-        /// Bytes that a marker has before the words.
+        /// Maximum number of bytes of a marker before these words.
         const BEFORE: usize = 48;
         let bytes = found.text().as_bytes();
         let from = start.saturating_sub(BEFORE);
@@ -81,7 +82,7 @@ impl Pem {
     }
 }
 
-/// The end of a marker whose words end at `at`.
+/// End of a marker whose words end at `at`.
 fn closing(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let block = if rest.starts_with(b" BLOCK") { 6 } else { 0 };
@@ -90,7 +91,8 @@ fn closing(bytes: &[u8], at: usize) -> usize {
     at + block + blank + dashes.count()
 }
 
-/// Whether the text between BEGIN and END may be a key: no quote, or only base64 and what joins string literals.
+/// Whether the text between BEGIN and END may be a key. It has no quote, or consists only of base64 and
+/// characters between string literals.
 fn is_one(body: &[u8]) -> bool {
     super::worked(body.len());
     memchr::memchr(b'"', body).is_none()
@@ -103,9 +105,9 @@ fn is_base64(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')
 }
 
-/// The end of the lines of base64 from `at` on. Line ends may be spelled out.
+/// End of the base64 lines from `at` on. Line ends may be escaped.
 fn forth(bytes: &[u8], mut at: usize, limit: usize) -> usize {
-    /// A word this long is no word of a language.
+    /// Minimum length of a run of base64, in bytes. Words of a language are shorter.
     const MIN_OPAQUE_WORD: usize = 16;
     let mut end = at;
     while at < limit {
@@ -121,7 +123,7 @@ fn forth(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     end
 }
 
-/// The start of the lines of base64 before `at`.
+/// Start of the base64 lines before `at`.
 fn back(bytes: &[u8], limit: usize, at: usize) -> usize {
     let run = bytes[limit..at]
         .iter()
@@ -144,7 +146,8 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// A word in base64 with a credential at `at`; returns where it ends. Hits before `searched_to` are part of the last one.
+/// Matches a base64 word with a credential at `at`, and returns its end. Hits before `searched_to` belong to
+/// the previous match.
 pub(super) fn encoded(at: usize, searched_to: usize, found: &mut Matches<'_>) -> usize {
     if at < searched_to {
         return searched_to;
@@ -158,18 +161,18 @@ pub(super) fn encoded(at: usize, searched_to: usize, found: &mut Matches<'_>) ->
     end
 }
 
-/// JSON web tokens: parts in base64url with dots between.
+/// Finds JSON web tokens: base64url parts separated by dots.
 #[derive(Default)]
 pub(super) struct Jwt {
     /// The part that was measured last.
     part: Range<usize>,
-    /// End of the examined text: no token begins before it.
+    /// End of the examined text. No token begins before it.
     scanned_to: usize,
 }
 
 impl Jwt {
     pub(super) fn at(&mut self, start: usize, found: &mut Matches<'_>) {
-        /// Bytes of the shortest header and payload.
+        /// Minimum length of header and payload, in bytes.
         const LEAST: usize = 11;
         let bytes = found.text().as_bytes();
         let inside = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
@@ -178,7 +181,7 @@ impl Jwt {
         }
         let header = self.part_end(bytes, start);
         let dot = |at: usize| bytes.get(at) == Some(&b'.');
-        // What holds of a header holds of every later one that ends with it.
+        // Any later header that ends at the same place would fail in the same way.
         if header < start + LEAST || !dot(header) {
             self.scanned_to = header;
             return;
@@ -186,7 +189,7 @@ impl Jwt {
         let mut end = self.part_end(bytes, header + 1);
         let plain = bytes[header + 1..].starts_with(b"eyJ") && end >= header + 1 + LEAST;
         let mut parts = 2;
-        // Signed ones have three parts, encrypted ones five.
+        // Signed tokens have three parts, encrypted ones five.
         while parts < 5 && dot(end) {
             end = self.part_end(bytes, end + 1);
             parts += 1;
@@ -199,7 +202,7 @@ impl Jwt {
         }
     }
 
-    /// End of the part at `at`; each byte is examined only once.
+    /// End of the part at `at`. Each byte is examined only once.
     fn part_end(&mut self, bytes: &[u8], at: usize) -> usize {
         if !self.part.contains(&at) {
             let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
@@ -210,9 +213,9 @@ impl Jwt {
     }
 }
 
-/// `user:password@` or `token@` after `://`.
+/// Matches `user:password@` or `token@` after `://`.
 pub(super) fn url(start: usize, found: &mut Matches<'_>) {
-    /// Bytes of a name that may be a token.
+    /// Minimum length of a user name that may be a token, in bytes.
     const TOKEN: usize = 16;
     let bytes = found.text().as_bytes();
     let near = &bytes[start..bytes.len().min(start + NEAR)];
@@ -243,7 +246,7 @@ fn begins_word(bytes: &[u8], at: usize) -> bool {
     at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_')
 }
 
-/// The run of a token's letters from `at` on, bounded; whether it was cut off.
+/// End of the run of token characters from `at` on, within a limit.
 fn token_run(bytes: &[u8], at: usize) -> usize {
     let near = &bytes[at..bytes.len().min(at + NEAR)];
     let len = run(near, |b| b.is_ascii_alphanumeric() || b"-._~+/=:|".contains(&b));
@@ -251,9 +254,9 @@ fn token_run(bytes: &[u8], at: usize) -> usize {
     at + len
 }
 
-/// A token after `Bearer ` or `token `.
+/// Matches a token after `Bearer ` or `token `.
 pub(super) fn bearer(start: usize, end: usize, found: &mut Matches<'_>) {
-    /// Shorter ones are words.
+    /// Minimum length of a token. Shorter strings are words.
     const LEAST: usize = 12;
     let bytes = found.text().as_bytes();
     let to = token_run(bytes, end);
@@ -264,7 +267,7 @@ pub(super) fn bearer(start: usize, end: usize, found: &mut Matches<'_>) {
     }
 }
 
-/// Extends a match that is longer than the examined bytes to its end.
+/// Extends a match beyond the examined bytes to its end.
 fn longer(bytes: &[u8], at: usize) -> usize {
     let len = run(&bytes[at..], |b| {
         b.is_ascii_alphanumeric() || b"-._+/=".contains(&b)
@@ -273,7 +276,7 @@ fn longer(bytes: &[u8], at: usize) -> usize {
     at + len
 }
 
-/// `user:password` in base64 after `Basic `.
+/// Matches `user:password` in base64 after `Basic `.
 pub(super) fn basic(start: usize, end: usize, found: &mut Matches<'_>) {
     let bytes = found.text().as_bytes();
     let to = token_run(bytes, end);
@@ -291,7 +294,7 @@ pub(super) fn is_basic(value: &[u8]) -> bool {
         })
 }
 
-/// `user:password` after `-u` or `--user` of a command that fetches.
+/// Matches `user:password` after `-u` or `--user` of a command that fetches.
 pub(super) fn user(start: usize, end: usize, found: &mut Matches<'_>) {
     let bytes = found.text().as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];

@@ -8,10 +8,10 @@ use super::names::{self, SecretName};
 use super::{Redactor, context, mark, scan, values};
 use crate::text::{Span, json};
 
-/// Prefix of escaped ASCII letters: only these can hide a keyword from a search over the raw bytes.
+/// Prefix of escaped ASCII letters. Only these can hide a keyword from a search over the raw bytes.
 const SPELLED_OUT: &[u8] = br"\u00";
 
-/// A piece of JSON, or anything with JSON in it.
+/// Redacts a piece of JSON, or anything with JSON in it.
 pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let hidden = memchr::memmem::find(text, SPELLED_OUT).is_some();
     let all = hidden || !redactor.custom.is_empty() || redactor.known.is_some();
@@ -49,8 +49,10 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     apply(text, edits)
 }
 
-/// Searches what is in no literal: JSON has only numbers and words of its own there, but a text that is not quite JSON
-/// may have anything. A match is replaced together with the rest of its word, so that JSON stays valid.
+/// Searches the bytes outside of literals.
+///
+/// Valid JSON has only numbers and keywords there, but text that is not quite JSON may contain anything. A
+/// match is replaced together with the rest of its word, so that JSON stays valid.
 fn outside(redactor: &Redactor, text: &[u8], span: Span, all: bool, edits: &mut Vec<(Span, String)>) {
     let is_structure = |b: &u8| b.is_ascii_whitespace() || b",:[]{}\"".contains(b);
     let outer = span.of(text);
@@ -58,7 +60,7 @@ fn outside(redactor: &Redactor, text: &[u8], span: Span, all: bool, edits: &mut 
         return;
     }
     super::worked(outer.len());
-    // Bytes that are no UTF-8 may be next to a match: the search sees them as spaces, so that positions stay.
+    // Invalid UTF-8 may be next to a match. The search sees spaces instead, so that positions stay the same.
     let mut readable = String::with_capacity(outer.len());
     for chunk in outer.utf8_chunks() {
         readable.push_str(chunk.valid());
@@ -81,7 +83,7 @@ fn outside(redactor: &Redactor, text: &[u8], span: Span, all: bool, edits: &mut 
     }
 }
 
-/// The rewritten literal, if something was found in it.
+/// Rewrites a literal if something was found in it.
 fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
     if !all && !scan::any(inner) {
         return None;
@@ -93,12 +95,12 @@ fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
     }
 }
 
-/// What a member's position says about its value.
+/// Hint about a value from its position in a document.
 #[derive(Debug, Clone, Copy)]
 enum ValueHint {
-    /// By its name.
+    /// Name of the member.
     Name(SecretName),
-    /// It is in an object named `headers`.
+    /// Member of an object named `headers`.
     Header,
 }
 
@@ -120,29 +122,29 @@ fn judged(value: &[u8], hint: ValueHint) -> bool {
     }
 }
 
-/// Follows the literals of a text and tracks the member that each belongs to.
+/// Tracks the member of each literal in a document.
 #[derive(Default)]
 struct MemberTracker {
     /// Whether the last literal was a name.
     is_key: bool,
-    /// What the last name says.
+    /// Hint of the last name.
     hint: Option<ValueHint>,
     /// Whether the last name is `value` or similar.
     is_value: bool,
     /// Whether the last name is `name` or similar.
     is_name: bool,
-    /// What `name` says in `{"name": …, "value": …}`.
+    /// Hint of the name in `{"name": …, "value": …}`.
     named: Option<ValueHint>,
-    /// Nesting depth inside an object named `headers`; 0: outside.
+    /// Nesting depth inside an object named `headers`; 0 outside.
     depth: usize,
     /// Whether the last name was `headers`.
     opens: bool,
-    /// Whether inside a list that is the last name's value.
+    /// Whether the position is inside a list that is the last name's value.
     listed: bool,
 }
 
 impl MemberTracker {
-    /// Processes a literal and the text between literals before it. Returns what is known about the literal if it is a
+    /// Processes a literal and the bytes between literals before it. Returns the hint if the literal is a
     /// value.
     fn take(&mut self, before: &[u8], inner: &[u8], is_key: bool, hidden: bool) -> Option<ValueHint> {
         for b in before {
@@ -182,11 +184,11 @@ impl MemberTracker {
         (self.hint, self.is_value, self.opens, self.listed) = (None, false, false, false);
     }
 
-    /// The number after the name at `span`, if it is a password.
+    /// Span of the number after the name at `span`, if the number is a password.
     fn number(&self, text: &[u8], span: Span) -> Option<Span> {
-        /// Shorter ones are counts.
+        /// Minimum number of digits. Shorter numbers are counts.
         const MIN_VALUE_CHARS: usize = 6;
-        /// Longer ones are not examined.
+        /// Maximum number of digits to examine.
         const MAX_VALUE_CHARS: usize = 64;
         if !matches!(
             self.hint,
@@ -214,7 +216,7 @@ impl MemberTracker {
         self.hint = name.and_then(|name| {
             let header = self.depth > 0 && !names::is_plain_header(&name);
             let new_hint = names::member(&name).map(|secret_name| match secret_name {
-                // It is sent to a server as a credential, whatever its form.
+                // Servers receive this as a credential, whatever its form.
                 SecretName::Authorization => ValueHint::Header,
                 other => ValueHint::Name(other),
             });
@@ -223,7 +225,7 @@ impl MemberTracker {
     }
 }
 
-/// Redacts a stream: the strings under one key are searched as one text, then each on its own.
+/// Redacts a stream. The strings under one key are first searched as one string, then each on its own.
 pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let whole = apply(text, across(redactor, text));
     match json(redactor, &whole) {
@@ -232,7 +234,7 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// The rewritten literals of matches that span several literals, in order.
+/// Rewrites the literals of matches that span several literals, in order.
 fn across(redactor: &Redactor, text: &[u8]) -> Vec<(Span, String)> {
     let mut joined: HashMap<&[u8], JoinedStrings> = HashMap::new();
     let mut key = Span::default();
@@ -265,7 +267,7 @@ impl JoinedStrings {
         self.pieces.push((span, from..self.text.len()));
     }
 
-    /// The rewritten literals: the mark where a match begins, nothing where it continues.
+    /// Rewrites the literals: the mark replaces the beginning of a match, and its continuation is removed.
     fn edits(&self, redactor: &Redactor) -> Vec<(Span, String)> {
         let found = redactor.find(&self.text);
         let pieces = self.pieces.iter();
@@ -275,17 +277,17 @@ impl JoinedStrings {
     }
 }
 
-/// A string literal in a text that may be JSON.
+/// A string literal in a document that may be JSON.
 struct Literal {
-    /// The text between the literal before this one and it.
+    /// Bytes between the previous literal and this one.
     before: Span,
-    /// Quotes included.
+    /// Span of the literal including its quotes.
     span: Span,
-    /// What the quotes enclose, up to the end of the text where the second is missing.
+    /// Span between the quotes, or up to the end of the text if the second one is missing.
     inner: Span,
 }
 
-/// The string literals in order. Text that ends inside one ends it.
+/// String literals in order. The end of the text ends an open literal.
 fn literals(text: &[u8]) -> impl Iterator<Item = Literal> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -293,7 +295,7 @@ fn literals(text: &[u8]) -> impl Iterator<Item = Literal> {
         let before = Span::new(from, start);
         let (span, inner) = match json::string_end(text, start) {
             Ok(end) => (Span::new(start, end), Span::new(start + 1, end - 1)),
-            // A body truncated inside a string: search what is there.
+            // The body was truncated inside a string, so the remainder is searched.
             Err(_) => (Span::new(start, text.len()), Span::new(start + 1, text.len())),
         };
         from = span.end;

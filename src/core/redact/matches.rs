@@ -1,4 +1,4 @@
-//! Matches, and the text that they are in.
+//! Matches, and the text that contains them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::mark;
 use crate::text::cut::{ceil, floor};
 
-/// A match in a text. It never divides a character.
+/// A match. Its ends are character boundaries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
     range: Range<usize>,
@@ -27,7 +27,7 @@ impl Match {
     }
 }
 
-/// Matches with their text, so that they cannot be applied to another one.
+/// Matches with their text, so that they cannot be applied to a different one.
 #[derive(Debug)]
 pub(crate) struct Matches<'t> {
     text: &'t str,
@@ -46,7 +46,7 @@ impl<'t> Matches<'t> {
         self.text
     }
 
-    /// Adds a range of bytes that is not empty. It is extended to whole characters, since the search and its limits
+    /// Adds a non-empty byte range. It is extended to whole characters, because the search and its limits
     /// work on bytes.
     pub(super) fn push(&mut self, range: Range<usize>, kind: &'static str) {
         if !range.is_empty() {
@@ -55,7 +55,7 @@ impl<'t> Matches<'t> {
         }
     }
 
-    /// In order, and without overlaps.
+    /// Sorts the matches and merges overlaps.
     pub(super) fn merged(mut self) -> Self {
         self.all
             .sort_by_key(|f| (f.range.start, std::cmp::Reverse(f.range.end)));
@@ -79,10 +79,11 @@ impl<'t> Matches<'t> {
         marked.map_or(Cow::Borrowed(self.text), Cow::Owned)
     }
 
-    /// A range of the text with a mark in place of each match; `None` where it has none. `continued`: whether a match that
-    /// begins before the range has a mark in it, too.
+    /// A range of the text with a mark in place of each match, or `None` if it has none.
+    ///
+    /// `continued` tells whether a match that begins before the range gets a mark in it as well.
     pub(crate) fn marked(&self, range: &Range<usize>, continued: bool) -> Option<String> {
-        // In order, so the first one is that which does not end before the range.
+        // Sorted, so the first relevant match is the first that ends after the start of the range.
         let first = self.all.partition_point(|found| found.range.end <= range.start);
         let here = self.all[first..].iter();
         let mut here = here.take_while(|found| found.range.start < range.end).peekable();

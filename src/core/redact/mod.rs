@@ -1,17 +1,22 @@
-//! Redacts credentials in texts before they are stored, shown or passed on. Pure: text in, text out.
+//! Redacts credentials before text is stored, shown or passed on. Pure: text in, text out.
 //!
 //! ```text
-//! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or place ─► matches
+//! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or context ─► matches
 //! ```
-//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`, and values of assignments and JSON members with
-//! secret names (`names`, `values`). It also finds private keys, JWTs, passwords in URLs and commands (`context`), and
-//! the config's own secrets. In JSON each string is unescaped, searched, and rewritten only where something was found,
-//! so JSON stays valid and everything else keeps its bytes. In streams the strings under one key are searched as one
-//! text, since providers split them anywhere.
 //!
-//! Everything runs in linear time: the automaton reads a text once, and each hit examines a bounded number of bytes, or
-//! bytes that no other hit examines. A text without hits costs one pass. Expressions are compiled when their keyword
-//! first occurs.
+//! The search covers:
+//! * the credential formats of `gitleaks.tsv` and `own.tsv`
+//! * values of assignments and JSON members with secret names (`names`, `values`)
+//! * private keys, JWTs, and passwords in URLs and commands (`context`)
+//! * the secrets of the configuration itself
+//!
+//! In JSON each string is unescaped, searched, and rewritten only if something was found. JSON therefore
+//! stays valid, and everything else keeps its bytes. In streams the strings under one key are searched as one
+//! string, because providers split them anywhere.
+//!
+//! The whole search takes linear time. The automaton reads the text once, and each hit examines a bounded
+//! number of bytes, or bytes that no other hit examines. Without hits the cost is one pass. An expression is
+//! compiled when its keyword first occurs.
 
 mod assign;
 mod context;
@@ -37,26 +42,28 @@ use crate::text::json;
 use matches::Matches;
 pub use names::is_credential_header;
 
-/// Texts shorter than the shortest credential are not searched.
+/// Minimum length of text to search, in bytes: the shortest credential.
 const SHORTEST: usize = 8;
 
-/// Minimum length of a known secret: shorter ones would match in ordinary words.
+/// Minimum length of a known secret. Shorter ones would match in ordinary words.
 const SHORTEST_KNOWN: usize = 6;
 
 /// Finds and replaces credentials.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    /// The config's expressions, which are not anchored at keywords.
+    /// Configured expressions, which are not anchored at keywords.
     custom: Vec<Regex>,
     /// Secrets known by value, in all their encodings.
     known: Option<AhoCorasick>,
-    /// Patterns of files that hold credentials, in addition to those that are identified by name.
+    /// Patterns of files with credentials, in addition to those recognized by name.
     secret_files: Vec<String>,
 }
 
 impl Redactor {
-    /// A redactor with the built-in rules and these expressions. The config has validated them; invalid ones are
-    /// ignored. The automaton is built for the first text of the process, which then takes milliseconds.
+    /// Creates a redactor with the built-in rules and these expressions.
+    ///
+    /// The configuration has validated the expressions; invalid ones are ignored. The automaton is built for
+    /// the first text of the process, which takes milliseconds.
     pub fn new(custom: &[String]) -> Self {
         Self {
             custom: custom
@@ -68,19 +75,20 @@ impl Redactor {
         }
     }
 
-    /// Also omits files that match these patterns (`draft.secret_files`) from quoted calls.
+    /// Omits files that match these patterns (`draft.secret_files`) from quoted calls as well.
     #[must_use]
     pub fn with_secret_files(mut self, patterns: &[String]) -> Self {
         self.secret_files = patterns.to_vec();
         self
     }
 
-    /// Those patterns.
+    /// Patterns of files to omit from quoted calls.
     pub fn secret_files(&self) -> &[String] {
         &self.secret_files
     }
 
-    /// Also redacts these values (the proxy's own keys) everywhere. Values shorter than six bytes are ignored.
+    /// Redacts these values, the proxy's own keys, everywhere as well. Values shorter than six bytes are
+    /// ignored.
     #[must_use]
     pub fn knowing<'a>(mut self, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let long = secrets.into_iter().filter(|s| s.len() >= SHORTEST_KNOWN);
@@ -106,7 +114,7 @@ impl Redactor {
         self.find(text).replaced()
     }
 
-    /// A text without its credentials and without words that look like one.
+    /// Redacts credentials and words that look like one.
     pub fn cleaned(&self, text: &str) -> String {
         unnamed::redacted(&self.text(text)).into_owned()
     }
@@ -136,14 +144,14 @@ impl Redactor {
         found.merged().replaced()
     }
 
-    /// Redacts the path of a URL without query; scheme and host stay.
+    /// Redacts the path of a URL without a query. Scheme and host stay.
     pub fn address(&self, url: &str) -> String {
         let host = url.find("://").map_or(0, |at| at + 3);
         let at = url[host..].find('/').map_or(url.len(), |at| host + at);
         [&url[..at], &*self.path(&url[at..])].concat()
     }
 
-    /// Redacts the value of a header, of which it is known whether it is a credential.
+    /// Redacts the value of a header. The caller decides whether the header is a credential.
     pub fn header_value<'a>(&self, is_credential: bool, value: &'a [u8]) -> Cow<'a, str> {
         if is_credential {
             return Cow::Owned(mark("credential"));
@@ -154,7 +162,7 @@ impl Redactor {
         }
     }
 
-    /// The matches in order, without overlaps.
+    /// Finds all matches, in order and without overlaps.
     pub(crate) fn find<'t>(&self, text: &'t str) -> Matches<'t> {
         let mut found = self.known_in(text);
         if text.len() >= SHORTEST {
@@ -163,11 +171,11 @@ impl Redactor {
         found.merged()
     }
 
-    /// Matches of the proxy's own keys and of the config's expressions.
+    /// Finds the proxy's own keys, and matches of the configured expressions.
     fn known_in<'t>(&self, text: &'t str) -> Matches<'t> {
         let mut found = Matches::new(text);
         if let Some(known) = &self.known {
-            // Overlapping, since one key may be a prefix of another; overlaps are merged.
+            // Overlapping, because one key may be a prefix of another; overlaps are merged.
             for hit in known.find_overlapping_iter(text) {
                 found.push(hit.range(), "own-key");
             }
@@ -181,7 +189,8 @@ impl Redactor {
     }
 }
 
-/// Percent-encodes everything but unreserved characters (RFC 3986, section 2.3), with upper or lower case digits.
+/// Percent-encodes all except unreserved characters (RFC 3986, section 2.3), with upper-case or lower-case
+/// digits.
 fn in_url(text: &str, upper: bool) -> String {
     let spelled = text.bytes().map(|b| match (b, upper) {
         (b'-' | b'.' | b'_' | b'~', _) => char::from(b).to_string(),
@@ -212,18 +221,18 @@ fn segments(found: &mut Matches<'_>) {
     }
 }
 
-/// The replacement of a match.
+/// Replacement of a match.
 pub(crate) fn mark(kind: &str) -> String {
     format!("[redacted:{kind}]")
 }
 
-/// How many bytes at the start of `bytes` are of a kind.
+/// Length of the prefix of `bytes` whose bytes are of a kind.
 fn run(bytes: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
     let other = bytes.iter().position(|byte| !is_of_kind(*byte));
     other.unwrap_or(bytes.len())
 }
 
-/// Counts the bytes examined besides the automaton's pass.
+/// Counts the bytes examined in addition to the automaton's pass.
 #[inline]
 fn worked(bytes: usize) {
     cost::add(bytes);

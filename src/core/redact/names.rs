@@ -2,7 +2,7 @@
 
 use super::words::WORDS;
 
-/// What a name says about its value.
+/// Kind of secret that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretName {
     /// A password, which may be simple.
@@ -11,7 +11,7 @@ pub(super) enum SecretName {
     Secret,
     /// A secret of several words.
     Phrase,
-    /// A token, or a key for a named purpose.
+    /// A token, or a key for a specific purpose.
     Token,
     /// An authentication scheme with a credential.
     Authorization,

@@ -1,4 +1,4 @@
-//! The credential formats of `gitleaks.tsv` and `own.tsv`.
+//! Credential formats of `gitleaks.tsv` and `own.tsv`.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -7,23 +7,25 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::values;
 
-/// The rule files. Where two rules match the same text, the name of the first one is used.
+/// Rule files. If two rules match the same text, the name of the first one is used.
 const FILES: [&str; 2] = [include_str!("own.tsv"), include_str!("gitleaks.tsv")];
 
-/// Maximum bytes after a keyword that a rule examines: the longest bounded match except base64 certificates.
+/// Maximum number of bytes that a rule examines after a keyword: the longest bounded match except base64
+/// certificates.
 const AHEAD: usize = 2048;
 
-/// The same for rules that begin before their keyword. They are searched, not anchored, so each hit reads all of it.
+/// Maximum for rules that begin before their keyword. They are searched instead of anchored, so each hit
+/// reads all of it.
 const AHEAD_OF_SEARCH: usize = 256;
 
-/// A credential's format.
+/// Format of a credential.
 #[derive(Debug)]
 pub(super) struct CredentialRule {
     pub(super) name: &'static str,
     pub(super) keywords: Vec<&'static str>,
     /// Whether the keyword must not follow a letter, digit or underscore.
     word: bool,
-    /// Maximum bytes before the keyword that belong to the match.
+    /// Maximum number of bytes before the keyword that belong to the match.
     back: usize,
     entropy: f32,
     pattern: &'static str,
@@ -52,7 +54,7 @@ impl CredentialRule {
         })
     }
 
-    /// The expression, compiled at first use; a test compiles all.
+    /// The expression, compiled at first use. A test compiles all of them.
     pub(super) fn regex(&self) -> Option<&Regex> {
         let compile = || {
             let pattern = match self.back {
@@ -64,7 +66,7 @@ impl CredentialRule {
         self.compiled.get_or_init(compile).as_ref()
     }
 
-    /// Matches at a keyword: the range of the secret, and the end of the match.
+    /// Matches at a keyword. Returns the range of the secret and the end of the match.
     pub(super) fn at(&self, text: &str, keyword: usize) -> Option<(Range<usize>, usize)> {
         let bytes = text.as_bytes();
         let before = keyword.checked_sub(1).map(|at| bytes[at]);
@@ -74,11 +76,11 @@ impl CredentialRule {
         let from = keyword.saturating_sub(self.back);
         let ahead = if self.back == 0 { AHEAD } else { AHEAD_OF_SEARCH };
         let to = bytes.len().min(keyword + ahead);
-        // All that the expression may read.
+        // Counts every byte that the expression may read.
         super::worked(to - from);
         let groups = self.regex()?.captures(&bytes[from..to])?;
         let whole = groups.get(0)?;
-        // The secret is the longest capture group, or the whole match.
+        // The secret is the longest capture group, or the whole match without groups.
         let parts = groups.iter().skip(1).flatten();
         let secret = parts.max_by_key(|part| part.len()).unwrap_or(whole);
         super::worked(whole.len());

@@ -1,4 +1,4 @@
-//! The scan: one pass with an automaton of all keywords, and an action at each hit.
+//! The scan: one pass with an automaton of all keywords, and an action for each hit.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,9 +26,11 @@ const NAMES: [&str; 13] = [
     "jwt",
 ];
 
-/// Keywords of places, with the place that each belongs to.
+/// Keywords of contexts, with the context that each belongs to.
 const CONTEXTS: [(&str, ScanContext); 38] = [
-    // In base64, at each of the three places that a byte may have there: keys in Kubernetes and CI, files of credentials.
+    // Words in base64, in each of the three alignments that a byte can have. They occur as keys in Kubernetes
+    // and CI, and in files of credentials.
+    //
     // "-----BEGIN "
     ("LS0tLS1CRUdJTi", ScanContext::Encoded),
     ("0tLS0tQkVHSU4g", ScanContext::Encoded),
@@ -166,12 +168,12 @@ pub(super) fn find(found: &mut Matches<'_>) {
 
 struct CredentialScan<'a, 't> {
     found: &'a mut Matches<'t>,
-    /// End of each rule's last match; hits inside it are skipped.
+    /// End of each rule's last match. Hits inside it are skipped.
     match_ends: HashMap<u16, usize>,
     names: assign::NameScan,
     pem: context::Pem,
     jwt: context::Jwt,
-    /// End of the last base64-encoded key.
+    /// End of the last base64-encoded credential.
     encoded: usize,
 }
 

@@ -1,21 +1,24 @@
-//! Secrets without a name and without a known form: words that look drawn at random. For texts that are made from
-//! transcripts, where a lost word costs little; a journal keeps such words, since most of them are ids and hashes.
+//! Secrets without a name or a known form: words that look random.
+//!
+//! Meant for text derived from transcripts, where losing a word costs little. A journal keeps such words,
+//! because most of them are ids and hashes.
 
 use std::borrow::Cow;
 
 use super::{mark, values};
 
-/// Bytes of a word that may be a secret.
+/// Minimum and maximum length of such a word, in bytes.
 const MIN_WORD_BYTES: usize = 24;
 const MAX_WORD_BYTES: usize = 512;
 
-/// Bits a byte: random letters and digits of this length have more, and words of a language less.
+/// Minimum entropy in bits per byte. Random letters and digits of this length have more, words of a language
+/// less.
 const ENTROPY: f32 = 3.9;
 
-/// Changes between letters and digits, or upper and lower case, for each ten bytes of a random word.
+/// Minimum number of changes between letters and digits, or between upper and lower case, per ten bytes.
 const CHANGES: usize = 3;
 
-/// The text without the words that look random. Hashes, which are written in hexadecimal, UUIDs, paths and names stay.
+/// Removes words that look random. Hexadecimal hashes, UUIDs, paths and names stay.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'+' | b'=');
     let bytes = text.as_bytes();
@@ -49,7 +52,7 @@ fn looks_random(word: &str) -> bool {
         .windows(2)
         .filter(|two| class(two[0]) != class(two[1]))
         .count();
-    // Names have a number or two at one place.
+    // Names have one or two numbers, and in a single place.
     let numbers = bytes
         .split(|b| !b.is_ascii_digit())
         .filter(|run| !run.is_empty())

@@ -57,7 +57,7 @@ fn lower(value: &[u8]) -> String {
 
 fn is_standin(value: &[u8]) -> bool {
     let lower = lower(value);
-    // `<key>`, `sk-<key>`; a bracket alone is a password's.
+    // `<key>`, `sk-<key>`; a single bracket may belong to a password.
     let angle = lower.find('<').is_some_and(|at| lower[at..].contains('>'));
     angle || WORDS.standins.iter().any(|part| lower.contains(part))
 }
@@ -115,7 +115,7 @@ fn is_place(value: &[u8]) -> bool {
         || memchr::memmem::find(value, b"://").is_some()
 }
 
-/// Whether a text looks like a token on its own.
+/// Whether a value looks like a token on its own.
 pub(super) fn is_token(value: &[u8]) -> bool {
     let printable = value
         .iter()
@@ -141,7 +141,7 @@ pub(super) fn is_token(value: &[u8]) -> bool {
     }
 }
 
-/// How a value is written. An unquoted one may be an expression; `next` is the byte after it.
+/// Spelling of a value. An unquoted one may be an expression, and `next` is the byte after it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ValueForm {
     pub(super) quoted: bool,
@@ -186,7 +186,7 @@ fn is_password(value: &[u8], spelled: ValueForm) -> bool {
     {
         return false;
     }
-    // A name of something, or of a type: in code without quotes, with joints also in quotes.
+    // A name of something or of a type: in code without quotes, or in quotes if it has separators.
     let joined = value.iter().any(|b| b"_-.:/".contains(b));
     match (letters, spelled.quoted) {
         (true, true) => !joined && value.len() >= 6,
@@ -212,7 +212,7 @@ pub(super) fn is_phrase(value: &[u8]) -> bool {
     words().count() >= LEAST && words().all(word) && !says_what(&lower(value)) && !is_standin(value)
 }
 
-/// Whether a text only describes a secret.
+/// Whether a value only describes a secret.
 fn says_what(lower: &str) -> bool {
     let names = [
         "pass",
@@ -236,7 +236,7 @@ fn is_key(value: &[u8]) -> bool {
         && !value.contains(&b':')
 }
 
-/// Whether a JSON member's string is a secret. It is a value, never code.
+/// Whether the string of a JSON member is a secret. Such a string is a value, never code.
 pub(super) fn is_secret_member(value: &[u8], name: SecretName) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
@@ -261,7 +261,7 @@ pub(super) fn is_secret_member(value: &[u8], name: SecretName) -> bool {
     }
 }
 
-/// Where the credential begins after a scheme of HTTP authentication.
+/// Offset of the credential after a scheme of HTTP authentication.
 pub(super) fn schemed(value: &[u8]) -> Option<usize> {
     const SCHEMES: [&str; 9] = [
         "bearer ",

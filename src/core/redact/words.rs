@@ -1,4 +1,4 @@
-//! Words by which names and values are judged: the table `words.toml`.
+//! Words that classify names and values, from the table `words.toml`.
 
 use std::sync::LazyLock;
 

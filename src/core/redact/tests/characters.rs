@@ -1,8 +1,8 @@
-//! Characters of several bytes at every limit of the search: a match never divides one.
+//! Multi-byte characters at every limit of the search: a match never divides one.
 
 use super::*;
 
-/// Where a value counts as a credential.
+/// Contexts that make a value a credential.
 const PLACES: [&str; 15] = [
     "curl -u user:{}",
     "wget --user=user:{} http://h",
@@ -21,21 +21,22 @@ const PLACES: [&str; 15] = [
     "LS0tLS1CRUdJTi{}",
 ];
 
-/// Also what replaces broken UTF-8, changes its length with its case, has no width, or ends a line.
+/// Includes the replacement character, a character whose length changes with its case, one without width, and
+/// a line separator.
 const CHARACTERS: [&str; 8] = [
     "\u{fffd}", "é", "İ", "ß", "🔑", "\u{200b}", "\u{2028}", "e\u{301}",
 ];
 
-/// Longer than any number of bytes that are examined at a hit.
+/// Longer than any number of bytes that a hit examines.
 const LONG: usize = 2200;
 
-/// Values in which a limit falls on every byte of the character.
+/// Values that make a limit fall on every byte of the character.
 fn values(character: &str) -> impl Iterator<Item = String> {
     let repeated = character.repeat(LONG / character.len());
     (0..character.len()).map(move |shift| format!("a1B2{}{repeated}9", "x".repeat(shift)))
 }
 
-/// One event a piece: the text cut at this number of bytes, also inside of characters.
+/// Splits text into events of this many bytes, even inside characters.
 fn streamed(text: &str, bytes: usize) -> Vec<u8> {
     let quoted = json::quote(text);
     let inside = &quoted.as_bytes()[1..quoted.len() - 1];
@@ -52,7 +53,7 @@ fn redacted_everywhere(redactor: &Redactor, text: &str) {
     redactor.json(text.as_bytes());
     redactor.json(json::quote(text).as_bytes());
     redactor.stream(&streamed(text, 333));
-    // The text between literals, with bytes that are no UTF-8.
+    // The bytes between literals, including invalid UTF-8.
     redactor.json(&[&b"\"\xff"[..], b"\" \xc3", text.as_bytes(), b"\xf0\x9f"].concat());
 }
 

@@ -1,4 +1,4 @@
-//! What must not be taken out: ordinary code, counts, identifiers, ids.
+//! Text that must not be redacted: ordinary code, counts, identifiers, ids.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,8 +66,8 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// This repository's own sources, documents and recorded requests hold no credential; what is taken out there is a
-/// mistake, except for the tests that make some up.
+/// This repository's sources, documents and recorded requests contain no credential, except for invented ones
+/// in tests. Any other match is a false positive.
 #[test]
 fn ordinary_code_and_transcripts_are_hardly_touched() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -96,6 +96,6 @@ fn ordinary_code_and_transcripts_are_hardly_touched() {
         finds.join("\n")
     );
     assert!(bytes > 2_000_000, "{bytes}");
-    // They are made up, by tests and examples, as far as anybody has looked: one in 100 KB, however much code there is.
+    // The remaining matches are invented by tests and examples, at most one per 100 KB of code.
     assert!(finds.len() <= bytes / 100_000, "{}", finds.len());
 }

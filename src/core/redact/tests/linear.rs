@@ -1,4 +1,4 @@
-//! Work grows with a text's size and no faster, whatever the text.
+//! Work grows at most linearly with the size, for any input.
 
 use super::*;
 use crate::text::cost::{at_sizes, up_to_1_mb};
@@ -8,7 +8,7 @@ at_sizes! {
     private_keys_without_an_end_cost_their_size
 }
 
-/// Texts that made some search begin again at each of their parts, or might.
+/// Inputs that made a search restart at each of their parts, or could.
 fn hostile() -> Vec<(&'static str, String)> {
     let mut all = hostile_by_hand();
     for rule in &scan::KEYWORDS.rules {
@@ -20,7 +20,7 @@ fn hostile() -> Vec<(&'static str, String)> {
     all
 }
 
-/// Those for what is walked by hand, which has no bound of bytes at a hit as rules have.
+/// Inputs for the hand-written walks, which unlike rules have no limit of bytes per hit.
 fn hostile_by_hand() -> Vec<(&'static str, String)> {
     let begin = |what: &str| format!("-----{} PRIVATE KEY-----", what);
     vec![
@@ -59,7 +59,7 @@ fn work(run: impl FnOnce()) -> usize {
     cost::of(run).0 as usize
 }
 
-/// The work of some sizes is a straight line through zero, within a constant that no size changes.
+/// Asserts that the work at several sizes is proportional to the size, within a constant factor.
 fn assert_straight(name: &str, sizes: &[usize], work: impl Fn(usize) -> usize) {
     let mut least = f64::MAX;
     for size in sizes {
@@ -99,7 +99,7 @@ fn hostile_texts_cost_their_size(sizes: &[usize]) {
     }
 }
 
-/// Headers of tokens in one run of letters, whose payload is none; and with a payload as long.
+/// Token headers in one run of letters, with an invalid payload, and with a payload of the same length.
 #[test]
 fn one_header_that_begins_everywhere_costs_its_size() {
     let redactor = redactor();
@@ -126,7 +126,7 @@ fn one_header_that_begins_everywhere_costs_its_size() {
 fn private_keys_without_an_end_cost_their_size(sizes: &[usize]) {
     let redactor = redactor();
     for (n, (name, part)) in hostile().iter().take(6).enumerate() {
-        // The largest size is measured with one of them.
+        // Only one of them is measured at the largest size.
         let sizes = if n == 0 { sizes } else { up_to_1_mb(sizes) };
         assert_straight(name, sizes, |size| {
             let text = repeated(part, size);

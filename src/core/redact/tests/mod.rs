@@ -1,4 +1,4 @@
-//! What is found, what is not, and what it costs.
+//! Matches, non-matches, and cost.
 
 mod characters;
 mod harmless;
@@ -18,7 +18,7 @@ fn redactor() -> Redactor {
     Redactor::new(&["hunter[0-9]".to_owned()])
 }
 
-/// Shaped like real ones, and made up.
+/// Invented credentials in real formats.
 fn seeds() -> Vec<String> {
     vec![
         format!("sk-ant-api03-{}", "aB3_".repeat(20)),
@@ -49,7 +49,7 @@ fn every_rule_compiles_and_is_found_by_its_keyword() {
 #[test]
 fn no_seed_survives_between_the_literals_of_what_is_not_quite_json() {
     for seed in seeds().iter().filter(|seed| !seed.contains(char::is_whitespace)) {
-        // Plain text in an event, a literal that is never closed, and bytes that are no UTF-8.
+        // Plain text in an event, an unclosed literal, and invalid UTF-8.
         for text in [
             format!("data: no such key {seed}\n\ndata: {{\"a\": 1}}\n\n"),
             format!("{{\"a\": \"b\", \"c\" {seed}, \"d\": 2}}"),

@@ -1,4 +1,4 @@
-//! Secrets as ordinary configs and requests have them: words, lists, numbers, brackets.
+//! Secrets in ordinary configurations and requests: words, lists, numbers, brackets.
 
 use super::*;
 

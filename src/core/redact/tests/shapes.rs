@@ -1,13 +1,14 @@
-//! Shapes that credentials come in. Each is put together when the test runs, from letters of a seeded generator, so
-//! that no scanner takes a line of this file for a secret. Bars are dropped; a letter with a number stands for that
-//! many letters of a kind.
+//! Formats of credentials, assembled at run time from a seeded generator, so that no scanner takes a line of
+//! this file for a secret.
+//!
+//! Bars are dropped. A letter with a number stands for that many letters of a kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 
-/// Name, text around (`{}` is the secret), fixed beginning, the rest.
+/// Name, surrounding text (`{}` is the secret), fixed beginning, and the rest.
 type SecretShape = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
@@ -230,7 +231,7 @@ const SHAPES: &[SecretShape] = &[
     ("env list", "[{\"name\":\"DB_PASSWORD\",\"value\":\"{}\"}]", "", "p"),
 ];
 
-/// A generator of letters that gives the same each time.
+/// A deterministic generator of letters.
 struct LetterGenerator(u64);
 
 impl LetterGenerator {
@@ -247,7 +248,7 @@ impl LetterGenerator {
         (0..n).map(|_| self.next(of)).collect()
     }
 
-    /// The meaning of a shape's last column.
+    /// Expands the last column of a shape.
     fn secret(&mut self, what: &str) -> String {
         const LOWER: &str = "abcdefghijklmnopqrstuvwxyz";
         const DIGITS: &str = "0123456789";
@@ -315,7 +316,7 @@ fn texts() -> Vec<(&'static str, String, String)> {
     made.collect()
 }
 
-/// Whether the secret's second half is still there.
+/// Whether the second half of the secret is still present.
 fn survives(clean: &str, secret: &str) -> bool {
     clean.contains(&secret[secret.len() / 2..])
 }
@@ -395,7 +396,7 @@ fn every_shape_is_found_in_a_body_and_in_a_tools_arguments() {
     });
 }
 
-/// How pieces of JSON are framed: what is before, between and after them.
+/// Framings of JSON pieces: text before, between and after them.
 const FRAMINGS: [(&str, [&str; 3]); 3] = [
     ("events", ["data: ", "\n\ndata: ", "\n\n"]),
     ("lines", ["", "\n", "\n"]),
@@ -425,7 +426,7 @@ fn every_shape_is_found_in_a_stream_in_pieces() {
     }
 }
 
-/// JSON members by their names, whatever the value; and members of an object of headers.
+/// JSON members by their names, whatever the value, and members of an object of headers.
 #[test]
 fn members_are_known_by_their_names() {
     let redactor = Redactor::new(&[]);
