@@ -42,6 +42,7 @@ fn after_tag(text: &[u8], at: usize, end: usize, tag: &str) -> Option<usize> {
     let rest = text.get(at..end)?.strip_prefix(tag.as_bytes())?;
     let close = memchr::memchr(b'>', &rest[..rest.len().min(ATTRIBUTES)])?;
     let attributes = &rest[..close];
+    // Excludes longer tag names, and a `<` that begins another tag.
     let is_one = attributes.is_empty() || attributes[0] == b' ' && !attributes.contains(&b'<');
     is_one.then_some(at + tag.len() + close + 1)
 }

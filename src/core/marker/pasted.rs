@@ -39,6 +39,7 @@ pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     };
     at.skip(DECORATION, |c| c.is_whitespace() || c == '>' || is_quote(c));
     let brackets = at.skip(2, |c| c == '[');
+    // At least one bracket must be left, so that prose about the syntax does not resume a handoff.
     if brackets == 0 || !at.raw[at.at..].starts_with(WORD) {
         return None;
     }
@@ -47,6 +48,7 @@ pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     let from = at.at;
     at.skip(ID_CHARS, |c| c.is_ascii_hexdigit() || c == '-');
     let ids = ids(&at.raw[from..at.at])?;
+    // A truncated id may end in an ellipsis.
     at.skip(3, |c| matches!(c, '.' | '…'));
     at.skip(2, |c| c == ']');
     at.skip(3, is_quote);

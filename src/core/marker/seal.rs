@@ -75,6 +75,7 @@ impl SealKey {
             return false;
         };
         let mac = self.mac(principal, id, prompt);
+        // `verify_truncated_left` accepts any length, so the length of the seal must be checked.
         bytes.len() == SEAL_BYTES && mac.verify_truncated_left(&bytes).is_ok()
     }
 

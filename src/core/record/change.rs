@@ -90,6 +90,7 @@ impl RecordChange {
         match self {
             Self::Tooled { from, to } if record.tooled == *from => record.tooled = Some(*to),
             Self::Followed { from, to } if record.active == *from => record.active = *to,
+            // Another writer has decided in the meantime.
             Self::Tooled { .. } | Self::Followed { .. } => {}
             Self::Fired {
                 handoff,
@@ -98,6 +99,7 @@ impl RecordChange {
                 repeat,
             } => {
                 record.active = Some(*handoff);
+                // The draft described the task before this handoff.
                 record.ready_draft = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
@@ -116,6 +118,7 @@ impl RecordChange {
                 let relied_on = &record.relied_on;
                 record
                     .left_out
+                    // A cut point that requests rely on stays listed.
                     .retain(|id| !handoffs.contains(id) || relied_on.contains(id));
                 record.repeats.retain(|note| !handoffs.contains(&note.handoff));
             }
@@ -147,6 +150,7 @@ impl RecordChange {
             }
             Self::Topic(topic) => record.topic = Some(topic.clone()),
             Self::DraftReady(draft) => {
+                // Ids are UUIDv7, so they sort by time.
                 let newer = record.ready_draft.take().filter(|known| known.id > draft.id);
                 record.ready_draft = newer.or_else(|| Some(draft.clone()));
             }
@@ -167,6 +171,7 @@ fn list(record: &mut Conversation, handoff: HandoffId) {
     record.left_out.retain(|id| *id != handoff);
     if record.left_out.len() == LEFT_OUT_KEPT {
         let gone = record.left_out.remove(0);
+        // The cut point of a handoff that is no longer listed cannot be used.
         record.relied_on.retain(|id| *id != gone);
     }
     record.left_out.push(handoff);
@@ -230,6 +235,7 @@ impl Update {
             change.apply(&mut record);
         }
         record.version += step;
+        // Clocks of replicas differ, and the time must not go backward.
         record.updated_ms = record.updated_ms.max(self.now_ms);
         Some(UpdateOutcome { record, overtaken })
     }

@@ -96,6 +96,7 @@ impl Handoff {
         let line: String = distinctive_line(&self.prompt).chars().take(ABOUT).collect();
         match line.is_empty() {
             true => String::new(),
+            // A reply must not contain a marker from the prompt.
             false => format!(" ({})", line.replace("[[", "[ [")),
         }
     }

@@ -223,6 +223,7 @@ pub(super) fn url(start: usize, found: &mut Matches<'_>) {
     let len = near.iter().position(ends).unwrap_or(near.len());
     super::worked(len);
     let authority = &near[..len];
+    // A password may contain `@`, so the last one ends it.
     let Some(at) = memchr::memrchr(b'@', authority) else {
         return;
     };

@@ -58,6 +58,7 @@ impl StreamedAnswer {
     /// Ends the leg, after its terminal frame or at the end of its bytes.
     pub fn leg_over(&mut self) {
         let report = self.merge.report().clone();
+        // An error before any output: the leg is treated as if it had not begun.
         let event = if report.again {
             self.merge.machine.forget_leg();
             let (shown, retry) = (false, true);

@@ -194,7 +194,9 @@ impl ResponseMachine {
             }
             Verdict::Mixed(all) => {
                 self.owed
+                    // The stored pairs supply these results on the next request.
                     .retain(|owed| all.iter().all(|answered| answered.call.id != owed.call_id));
+                // The last handoff call of the batch replaces one that was pending.
                 let waiting = all.iter().rev().find_map(|answered| answered.pending.clone());
                 self.now.pending = waiting.or(self.now.pending.take());
                 let placed = all.into_iter().map(|refused| {
@@ -259,6 +261,7 @@ impl ResponseMachine {
         self.say(sentinel);
         self.leg = next;
         self.now.legs += 1;
+        // The cut removes the pending call as well.
         self.now.pending = None;
         self.now.refused = 0;
         // The cut removes the calls that were waiting for a result.

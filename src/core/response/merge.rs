@@ -72,6 +72,7 @@ impl StreamMerge {
             Ok(batch) if batch.frames.is_empty() => {}
             Ok(batch) => {
                 self.batch(&batch, out);
+                // Complete frames without output are withheld.
                 self.withholding = out.len() == sent;
             }
             // After a hidden call or in a later leg, unread frames would make the message invalid.

@@ -97,12 +97,14 @@ impl AnsweredCall {
 pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
     let may_chain = now.legs < now.max_chain && !now.structured;
     if report.hidden.is_empty() {
+        // A pending handoff waits for the natural end of the agent's turn.
         let is_done = report.stop == StopReason::Done && report.calls.is_empty();
         return match now.pending.clone().filter(|_| is_done && may_chain) {
             Some((prompt, reason)) => Verdict::Fire { prompt, reason },
             None => Verdict::End(Ending::Own),
         };
     }
+    // A truncated or refused turn never hands over, because its prompt may be cut off.
     if !report.stop.natural() {
         return match cut_off(report) {
             none if none.is_empty() => Verdict::End(Ending::Own),
@@ -283,6 +285,7 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
     if now.legs == 1 && !draft::enough(now.messages) {
         return Err(HiddenResult::NOTHING_TO_HAND_OFF);
     }
+    // An empty reason is the same as none.
     let reason = json::get_string(text, whole, "reason")
         .map(|r| sentinel::normalised(&r))
         .filter(|r| !r.is_empty());

@@ -34,6 +34,7 @@ pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
             text: part.trim_start_matches(['-', '*', '#', '>', ' ']),
             code,
         })
+        // Shorter pieces are remains of list markers and abbreviations.
         .filter(|piece| piece.text.len() > 3)
 }
 

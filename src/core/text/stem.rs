@@ -43,6 +43,7 @@ fn cut(word: &str) -> String {
         .into_iter()
         .chain(ENDINGS.map(|ending| (ending, "")));
     for (ending, with) in endings {
+        // A stem without a vowel would not be a word: `string` is not a form of `str`.
         if let Some(stem) = word.strip_suffix(ending)
             && stem.len() + with.len() >= LEAST
             && stem.bytes().any(|b| b"aeiouy".contains(&b))

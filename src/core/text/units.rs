@@ -8,6 +8,7 @@ pub fn short(n: u64) -> String {
     }
     let mut amount = n as f64 / 1000.0;
     let mut unit = 0;
+    // From 999.95 on, the amount would be rounded to 1000.0.
     while amount >= 999.95 && unit + 1 < UNITS.len() {
         amount /= 1000.0;
         unit += 1;

@@ -184,6 +184,7 @@ fn folded(bytes: &[u8], mask: u64) -> u64 {
 
 /// Weight of a word that occurs in `containing` of `count` documents.
 pub fn rarity(count: f32, containing: f32) -> f32 {
+    // Adding one keeps the weight of a word in most documents positive.
     ((count - containing + 0.5) / (containing + 0.5) + 1.0).ln()
 }
 

@@ -126,9 +126,11 @@ impl<'v> SplitTurn<'v> {
                 (until(list.start + 1) + &block, self.after.start)
             }
             (None, false) => (until(self.inside.start), self.after.start),
+            // More blocks follow in the same list, so the line's own block is dropped.
             (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
                 (until(list.start + 1), next?.span.start)
             }
+            // Only calls in a member of their own remain, so the content becomes the wire's placeholder.
             (list, true) => {
                 next?;
                 let content = list.unwrap_or(self.here.span);

@@ -204,6 +204,7 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
     let raw = value.of(text);
     match raw.first() {
         Some(b'"') => fnv(json::unescape(value.inner().of(text)).as_bytes()),
+        // A sum does not depend on the order of the members.
         Some(b'{') if depth < DEPTH => json::members(text, value).into_iter().fold(EMPTY, |sum, (k, v)| {
             let key = fnv(json::unescape(k.of(text)).as_bytes());
             sum.wrapping_add(mix(key, digest(text, v, depth + 1)))
@@ -211,6 +212,7 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
         Some(b'[') if depth < DEPTH => json::elements(text, value)
             .into_iter()
             .fold(2, |all, v| mix(all, digest(text, v, depth + 1))),
+        // Numbers are compared by value, because agents may rewrite `1` as `1.0`.
         _ => match std::str::from_utf8(raw).ok().and_then(|n| n.parse::<f64>().ok()) {
             Some(number) => number.to_bits(),
             None => fnv(raw),

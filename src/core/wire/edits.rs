@@ -64,6 +64,7 @@ pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
 fn take_out(text: &[u8], object: Span, key: &str) -> Vec<Edit> {
     let members = json::members(text, object);
     let edits = members_without(&members, |name| name.of(text) == key.as_bytes());
+    // No other member is left, so the object becomes empty.
     edits.unwrap_or_else(|| vec![Edit::delete(object.inner())])
 }
 

@@ -95,10 +95,12 @@ impl<'a> FingerprintedCalls<'a> {
     fn places(&self) -> SharedPlaces {
         let turns = &self.view.turns;
         let first = turns.iter().position(|t| t.role == Role::User);
+        // The last text of the first user turn: a preamble before it may change between requests.
         let opening = first.and_then(|turn| Some(self.unescaped(turn, self.texts(turn).next_back()?)));
         let (mut begun, mut speaks) = (0, false);
         let count = turns.iter().map(|turn| {
             let models = turn.role == Role::Assistant;
+            // Adjacent model turns are one message.
             begun += u32::from(models && !speaks);
             speaks = models;
             begun
@@ -248,6 +250,7 @@ impl<'a> FingerprintedCalls<'a> {
         let calls = models.flat_map(|turn| calls_in(self.view, turn).rev());
         let agents = calls.filter(|(at, call)| {
             let name = call.name.map(|name| self.unescaped(at.turn, name));
+            // Only the upstream view contains hidden calls, so they must not change the distances.
             name.is_none_or(|n| n != TOOL_NAME && !self.view.facts.ours.has(&n))
         });
         agents.map(|(at, _)| at)

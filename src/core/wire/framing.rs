@@ -160,6 +160,7 @@ impl Elements {
     fn structure(&mut self, byte: u8) -> bool {
         match byte {
             b'"' => self.text = StringState::Inside,
+            // The enclosing array. Without one, objects follow each other at depth 0.
             b'[' if self.depth == 0 => (self.depth, self.base) = (1, 1),
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {

@@ -333,6 +333,7 @@ impl ServedBy {
             self.service = Some(service);
         }
         let diagnostics = diagnostics.filter(|diagnostics| data[diagnostics.start] == b'{');
+        // A diagnosis that is absent or pending keeps an earlier one.
         let miss = diagnostics.and_then(|diagnostics| json::get(data, diagnostics, "cache_miss_reason"));
         self.cache_miss = miss
             .and_then(|miss| serde_json::from_slice(miss.of(data)).ok())

@@ -110,6 +110,7 @@ impl LegMachine {
     /// Ends the response: with the held frames of the leg, or with an end that baton creates.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| match ending.next_input() {
+            // The leg's end is replaced, but the visible content of its held frame is not lost.
             Some(next_input) => {
                 state.show_end();
                 dialect.own_end(state, ending, next_input);

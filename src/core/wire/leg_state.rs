@@ -234,6 +234,7 @@ impl<U: ProviderUsage> LegUsage<U> {
     pub(super) fn joined(&self, ending: Ending, stopped: fn(&[U], u64) -> String) -> Option<String> {
         match ending.next_input() {
             Some(next_input) => Some(stopped(&self.all(), next_input)),
+            // The reply of a single leg already states its usage.
             None if self.earlier.is_empty() => None,
             None => U::merged(&self.all()),
         }

@@ -79,6 +79,7 @@ impl View {
 
     fn find(&self, all: &[(Span, Span)], name: &str) -> Option<Span> {
         let named = self.text_rules().named;
+        // If a key is repeated, most parsers use the last value.
         let found = all.iter().rfind(|(key, _)| named(self.text(*key), name));
         found.map(|(_, value)| *value)
     }
@@ -97,6 +98,7 @@ impl View {
         match object.filter(|object| self.text(*object).starts_with(b"{")) {
             Some(object) => Some(first_member(&self.body, object, name, value)),
             None if outer.is_empty() => Some(Edit::insert(self.list.end, format!(r#","{name}":{value}"#))),
+            // The outer object is missing, so it is created with this member.
             None => self.set(outer, &format!(r#"{{"{name}":{value}}}"#)),
         }
     }
@@ -119,6 +121,7 @@ impl View {
     fn bound_output(&self, most: u64, adds: bool) -> Option<Edit> {
         let rules = self.text_rules();
         let own = rules.bounds.iter().find(|path| self.member(path).is_some());
+        // An existing limit keeps its name, because a server may know only one of the names.
         let path = own.or(rules.bounds.first().filter(|_| adds || rules.always_bounds))?;
         // A thinking budget counts toward the limit; without this the model could think and have no tokens
         // left to write.

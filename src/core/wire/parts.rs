@@ -196,6 +196,7 @@ impl<'t> ElementMembers<'t> {
             b"additional_tools" | b"configuration_update" => of(TurnPartKind::ToolChange, kind, None),
             b"compaction" => of(TurnPartKind::Compaction, kind, whole),
             b"mcp_approval_request" => self.item_call(),
+            // Tools of the provider have no call id, and the agent does not answer them.
             name if name.ends_with(b"_call") && call_id.is_some() => self.item_call(),
             b"mcp_approval_response" => of(TurnPartKind::Result, self.literal(b"name"), None),
             name if name.ends_with(b"_output") => {
@@ -210,6 +211,7 @@ impl<'t> ElementMembers<'t> {
     /// Reads an item that is a call. Built-in tools of the provider are named by the item's type.
     fn item_call(&self) -> TurnPart {
         let kind = self.literal(b"type").unwrap_or_default();
+        // For example, `web_search_call` is named `web_search`.
         let built_in = Span::new(kind.start, kind.end.saturating_sub("_call".len()).max(kind.start));
         let name = self.literal(b"name").or(Some(built_in));
         let arguments = self.first(&[b"arguments", b"input", b"action", b"operation"], &[b"null"]);
@@ -324,6 +326,7 @@ fn block_kind(kind: &[u8], says: Option<Span>) -> TurnPartKind {
         b"tool_addition" | b"tool_removal" => TurnPartKind::ToolChange,
         b"compaction" => TurnPartKind::Compaction,
         b"image" | b"image_url" | b"input_image" => TurnPartKind::Image,
+        // Besides `text`, the types `input_text` and `output_text`.
         _ if says.is_some() => TurnPartKind::Text,
         _ => TurnPartKind::Other,
     }

@@ -94,6 +94,7 @@ pub(super) fn find_by_ids(view: &View, ids: &[&str], from: usize) -> Vec<Option<
             continue;
         }
         for (at, call) in calls_in(view, turn) {
+            // The first turn may begin before the offset.
             if let Some(id) = call.id.filter(|id| id.start > from) {
                 wanted.take(id.of(view.text_of(turn)), at);
             }

@@ -28,6 +28,7 @@ pub(super) fn view(
         member(text, key, value, &mut view);
         Ok(value.end)
     })?;
+    // Without turns there is nothing to rewrite, so the body is relayed.
     if view.turns.is_empty() {
         return Err(UnreadReason::OtherShape);
     }

@@ -102,6 +102,7 @@ impl View {
         }
         let mut found = sibling_calls::find_by_ids(self, siblings, from);
         if let Some(items) = self.item_rules() {
+            // A sibling may also be an item without a call id, such as reasoning.
             let items = (items.find)(self, siblings, from);
             found
                 .iter_mut()

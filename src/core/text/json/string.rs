@@ -43,6 +43,7 @@ fn unicode_escape_at(raw: &[u8]) -> (char, usize) {
     let Some(first) = hex4(raw, 2) else {
         return (char::REPLACEMENT_CHARACTER, 2);
     };
+    // A high surrogate needs the low surrogate after it.
     if let 0xD800..=0xDBFF = first
         && raw.get(6..8) == Some(b"\\u")
         && let Some(second @ 0xDC00..=0xDFFF) = hex4(raw, 8)

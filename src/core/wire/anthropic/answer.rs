@@ -53,6 +53,7 @@ impl Dialect for AnthropicDialect {
             b"message_start" => self.message_start(state, frame, &event),
             b"content_block_start" => {
                 let block = event.block.unwrap_or_default();
+                // Upstream's indices are kept, even with gaps, until baton injects or hides a block.
                 if !self.moved {
                     let index = event.index.and_then(|index| json::number(index.of(data)));
                     self.next = index.map_or(self.next, |index| index as usize);
@@ -67,6 +68,7 @@ impl Dialect for AnthropicDialect {
                     complete: true,
                     ..call
                 }),
+                // The stop event still needs the index of the open block.
                 shown => {
                     self.block = shown;
                     self.show(state, frame, &event, None);
@@ -75,6 +77,7 @@ impl Dialect for AnthropicDialect {
             },
             b"message_delta" => self.message_delta(state, frame, &event),
             b"message_stop" => {
+                // No `message_delta` arrived, because the start of the message already described its end.
                 if state.held[HeldKind::End as usize].is_none() && !self.started.is_empty() {
                     self.end_as_started(state);
                 }
@@ -144,6 +147,7 @@ impl Dialect for AnthropicDialect {
     }
 
     fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) {
+        // Only `message_delta` states reason and usage, and those of a single leg stand.
         if held.kind != HeldKind::End || (ending == Ending::Own && state.leg == 0) {
             return state.pass(&held.raw);
         }
@@ -209,6 +213,7 @@ impl AnthropicDialect {
             }
             prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
         }
+        // Blocks inside `message_start` are visible output; a later leg needs events of their own for them.
         state.report.parts += prefilled.len();
         if state.leg == 0 {
             self.next += prefilled.len();
@@ -244,6 +249,7 @@ impl AnthropicDialect {
                 after: state.report.parts,
                 ..HiddenCall::default()
             };
+            // A stream opens every call with the placeholder `{}`, which is not part of the arguments.
             let input = input.filter(|input| whole || input.len() > 2);
             call.collect(&input.unwrap_or_default().text(data), state.watch.buffered_bytes);
             self.block = OpenBlock::Hidden(call);
@@ -256,6 +262,7 @@ impl AnthropicDialect {
             state.report.call(id());
         }
         state.report.parts += 1;
+        // The API rejects a message that ends in thinking.
         state.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
         Some(
             text.filter(|text| kind == "text" && text.len() >= 2)

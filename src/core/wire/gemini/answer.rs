@@ -69,6 +69,7 @@ impl Dialect for GeminiDialect {
         if !state.holds() {
             return state.out.push(frame.edited(seen.breaks));
         }
+        // Visible parts of the last chunk must precede baton's text, and so become a chunk without the end.
         let visible = seen.visible().then(|| {
             let parts = format!("[{}]", seen.texts(data).join(","));
             self.own(state, &parts, "", "")
@@ -234,6 +235,7 @@ impl GeminiDialect {
         if piece.part.name.is_none() {
             return self.more_arguments(state, data, piece, goes_on);
         }
+        // A new call ends the one before it, whose arguments cannot continue any more.
         self.cut_short(state);
         let (after, limit) = (state.report.parts, state.watch.buffered_bytes);
         let Some(tool) = piece.called(data).and_then(|name| state.ours(&name)) else {
@@ -312,6 +314,7 @@ impl GeminiDialect {
         }
         let mut edits = match seen.edits() {
             Some(edits) => edits,
+            // Only hidden parts, or no content at all. Other content without parts gets an empty part below.
             None if !seen.parts.is_empty() || !chunk.says_more(data) => return,
             None => vec![chunk.with_parts(data, NO_PARTS)],
         };

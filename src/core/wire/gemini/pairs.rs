@@ -306,6 +306,7 @@ pub(super) fn repairs(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
             continue;
         };
         let at = first.piece.part.span.start;
+        // If a hidden call is restored before this one, that call carries the signature.
         let restored = changes.iter().any(|change| {
             let TurnChange::Within(turn, edit) = change else {
                 return false;

@@ -204,6 +204,7 @@ fn tools(text: &[u8], value: Span) -> Option<ToolList> {
         tools.old_style |= json::get(text, declaration, "parameters").is_some();
         newer |= part::get(text, declaration, "parametersJsonSchema").is_some();
     }
+    // If both styles occur, the newer one is valid for the whole list.
     tools.old_style &= !newer;
     Some(tools)
 }

@@ -48,6 +48,7 @@ pub(super) fn whole(
 ) -> HiddenCall {
     let arguments = piece.part.value.map_or("{}".to_owned(), |a| a.text(data));
     let mut call = HiddenCall::whole(id(data, piece), tool, after, &arguments, limit);
+    // Without its arguments the part cannot be returned unchanged, so its signature would be invalid.
     call.raw = if !call.oversize && arguments.starts_with('{') {
         Some(piece.part.span.text(data))
     } else {

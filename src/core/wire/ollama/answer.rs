@@ -91,7 +91,9 @@ impl LineMembers {
         }
         match json::get_string(data, self.root, "done_reason").as_deref() {
             Some("length") => StopReason::Truncated,
+            // A request without messages only loads or unloads the model.
             Some("load" | "unload") => StopReason::Paused,
+            // Ollama reports `stop` even if the model calls tools.
             _ if report.calls.is_empty() && report.hidden.is_empty() => StopReason::Done,
             _ => StopReason::Calls,
         }
@@ -129,6 +131,7 @@ impl Dialect for OllamaDialect {
         let says = says(&line, &lost);
         let stop = line.stop(data, &state.report);
         if stop == StopReason::Open {
+            // A line with only hidden calls is dropped.
             if !hid || says {
                 self.spoke = true;
                 state.out.push(frame.edited(edits));

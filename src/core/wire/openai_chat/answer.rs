@@ -59,6 +59,7 @@ impl Dialect for ChatDialect {
             return state.pass(raw);
         };
         if chunk.error {
+            // A chunk with an id may already have been forwarded, so the leg cannot be retried.
             let shown = state.report.parts > 0 || !state.report.id.is_empty();
             return state.pass_error(shown, raw);
         }
@@ -255,6 +256,7 @@ impl ChatDialect {
             self.release(state);
             return state.out.push(frame.edited(shape.edits));
         }
+        // The content is emitted now, but the reason waits for the verdict.
         if shape.left {
             let mut edits = shape.edits;
             edits.push(Edit::replace(reason, "null"));

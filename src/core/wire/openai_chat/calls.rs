@@ -122,6 +122,7 @@ impl LegCalls {
             let element = CallElement::read(data, span);
             let slot = self.slot(&element);
             let released = self.follow(slot, &element, data, state);
+            // A hidden or formerly buffered element changes the list, which is then written anew.
             rebuilt |= released.as_ref().is_none_or(|buffered| !buffered.is_empty());
             if let (Some(buffered), CallState::Shown { index, .. }) = (released, &self.slots[slot].state) {
                 shown.push((buffered, span, *index));
@@ -247,6 +248,7 @@ impl CallSlot {
             return None;
         };
         name.push_str(&element.name);
+        // Tools of baton are functions, never custom tools.
         if let Some(tool) = state.watch.hide.find(name).filter(|_| !element.custom) {
             let mut call = HiddenCall {
                 tool,
@@ -264,6 +266,7 @@ impl CallSlot {
             return None;
         }
         let may_be = state.watch.hide.may_become(name);
+        // A name that is followed by arguments is complete.
         if may_be && !element.custom && element.arguments.is_empty() {
             buffered.push(element.span.text(data));
             return None;

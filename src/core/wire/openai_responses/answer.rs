@@ -107,6 +107,7 @@ impl Dialect for ResponsesDialect {
             kind,
             b"response.created" | b"response.queued" | b"response.in_progress"
         );
+        // The opening text must follow `response.created` and precede all other events.
         if !opens {
             self.say_opening(state);
         }
@@ -122,6 +123,7 @@ impl Dialect for ResponsesDialect {
         };
         match edits {
             Some(edits) => self.send(state, frame, &event, edits),
+            // A hidden event leaves a gap, so baton numbers the events from here on.
             None => self.sequence.count(),
         }
     }

@@ -34,6 +34,7 @@ pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
     if kind == APPROVAL {
         return json::get_string(text, item, "id").map(|id| id.into_owned());
     }
+    // The provider executes such a call, so the agent does not answer it.
     let by_server = json::get_string(text, item, "execution").is_some_and(|e| e == "server");
     let id = json::get_string(text, item, "call_id").filter(|id| !id.is_empty())?;
     (kind.ends_with("_call") && !by_server).then(|| id.into_owned())
@@ -203,6 +204,7 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
         let with = with.filter(|w| w.as_bytes() != value.of(text));
         edits.extend(with.map(|w| Edit::replace(*value, w)));
     }
+    // Some servers omit `output` or `usage` in their last event.
     if let Some((_, last)) = members.last() {
         let present = missing.into_iter().filter_map(|(n, v)| Some((n, v.as_ref()?)));
         edits.extend(present.map(|(n, v)| Edit::insert(last.end, format!(r#","{n}":{v}"#))));

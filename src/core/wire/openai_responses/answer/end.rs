@@ -70,6 +70,8 @@ impl ResponsesDialect {
                 continue;
             }
             let tool = response_object::ours(data, item, state);
+            // Without an id, an item cannot be distinguished from the streamed ones, so it counts as one of
+            // them.
             let is_unnamed = is_streamed && json::get(data, item, "id").is_none();
             if !repeats_ids || is_unnamed || tool.is_some() && has_hidden {
                 continue;
