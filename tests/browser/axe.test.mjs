@@ -35,7 +35,7 @@ const VIEWS = [
   ["changed lines", `#/h/${handoffId(3)}`, (page) => page.locator(".changed-lines summary").click().then(() => page.waitForSelector(".line-diff"))],
   ["handoff", `#/h/${handoffId(3)}`, null],
   ["nothing there", "#/e/none", null],
-  ["no page", "#/none", (page) => page.getByText("No such page").waitFor()],
+  ["no page", "#/none", (page) => page.getByText("Page not found").waitFor()],
   ["search", "", async (page) => {
     await page.locator("#search").fill("linkshort");
     await page.waitForSelector("#list .hit");

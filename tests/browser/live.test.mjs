@@ -110,7 +110,7 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   const asked = await written("an exchange that was asked again", (row) => row.conversation === talks.refuse && row.changes.some(again));
   await visit(asked.id);
   await pick(asked.changes.find(again).leg);
-  assert.match(await page.locator(".diff").innerText(), /answered or refused, and the model continued/);
+  assert.match(await page.locator(".diff").innerText(), /answered or refused the model's hidden call, and the model continued/);
   await shot(page, "running-asked-again");
 });
 

@@ -48,7 +48,7 @@ test("the home page shows the server's totals, whatever is in the lists", async 
   const shown = await text(".facts");
   assert.match(shown, /309\s*conversations\s*60\s*handoffs/);
   // 309 times 20 tokens.
-  assert.match(shown, /about 6\.2.k tokens\s*were added to what the agent sent/);
+  assert.match(shown, /about 6\.2.k tokens\s*added by baton/);
 });
 
 test("an exchange that sent more than it received says so", async () => {
@@ -57,7 +57,7 @@ test("an exchange that sent more than it received says so", async () => {
   assert.ok(row.legs === 2 && row.unsent_tokens < 0);
   mock.stories = [story];
   await go(`#/e/${row.id}`);
-  assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens\s*were added to what the agent sent/);
+  assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens\s*added by baton/);
 });
 
 test("rows say what happened: calls, the first words, a command, an error in the provider's words", async () => {
@@ -122,7 +122,7 @@ test("a conversation says what it cost, and what carrying cost", async () => {
   await page.waitForSelector(".bill:not([hidden])");
   assert.match(await text(".bill .facts"), /cost[\s\S]*\$1\.72\s*of that for tool results sent again, most of it 12 results of read_file/);
   await page.locator(".bill summary").click();
-  assert.match(await text(".bill"), /What carrying costs[\s\S]*read_file\s*12[\s\S]*read_file src\/store\/mod\.rs\s*3[\s\S]*\$0\.56/);
+  assert.match(await text(".bill"), /Cost of repeated results[\s\S]*read_file\s*12[\s\S]*read_file src\/store\/mod\.rs\s*3[\s\S]*\$0\.56/);
   await shot(page, "bill");
 });
 
@@ -146,7 +146,7 @@ test("the search box jumps to an exchange by its number, and offers a filter as 
   mock.stories = examples();
   await go(talk());
   await page.locator("#search").fill("#7");
-  assert.match(await text("#list"), /Enter: exchange #7 of this conversation/);
+  assert.match(await text("#list"), /Press Enter to open exchange #7 of this conversation/);
   await page.keyboard.press("Enter");
   await page.waitForFunction((id) => location.hash === `#/e/${id}`, exchangeId(7));
   await ready(page);
@@ -218,9 +218,9 @@ test("the chart is drawn in bytes or tokens, zoomed, with the window and the nud
   assert.match(await text(".legend"), new RegExp(`The model sees ${((last.input + last.cache_read + last.cache_write) / 1000).toFixed(1)}`));
   assert.deepEqual(await page.locator(".level text").allTextContents(), ["window, 8.0\u202fk tokens", "nudge, 5.0\u202fk tokens"]);
   await shot(page, "chart-tokens");
-  await page.getByRole("button", { name: "model alone" }).click();
+  await page.getByRole("button", { name: "model only" }).click();
   assert.equal(await points("ramp-line"), 0);
-  await page.getByRole("button", { name: "model alone" }).click();
+  await page.getByRole("button", { name: "model only" }).click();
   await page.locator(".chart svg").focus();
   await page.keyboard.press("+");
   assert.equal(await points("ramp-line"), 16);
@@ -260,7 +260,7 @@ test("an exchange that hands off says whether what baton saw stands behind the p
   first.missing_items = 2;
   await go(talk());
   const tags = (row) => page.locator(`[data-row="${row.id}"] .tags`).textContent();
-  assert.match(await tags(first), /hands off\s*2 carried/);
+  assert.match(await tags(first), /hands off\s*2 missing/);
   assert.match(await tags(second), /hands off/);
 });
 
@@ -290,8 +290,8 @@ test("an exchange shows what stayed behind beside what went on", async () => {
   await go(`#/e/${exchangeId(20)}`);
   assert.ok((await page.locator(".cell.cut").count()) >= 4);
   assert.equal(await page.locator(".cell.new[data-side=sent][data-at*=messages]").count(), 1);
-  assert.match((await page.locator(".why").allInnerTexts()).join("\n"), /carry-over prompt in place of all this/);
-  assert.match(await text(".fold-button"), /\d+ messages more left out/);
+  assert.match((await page.locator(".why").allInnerTexts()).join("\n"), /the model sees the carry-over prompt instead/);
+  assert.match(await text(".fold-button"), /\d+ more messages left out/);
   await page.locator(".fold-button").first().click();
   assert.ok((await page.locator(".cell.cut").count()) > 20);
   await page.waitForSelector(".cell.new pre");
@@ -305,7 +305,7 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   const tabs = page.getByRole("tab");
   assert.deepEqual(await tabs.allInnerTexts(), ["Request", "Response", "Headers", "Usage and times"]);
   assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
-  assert.match(await text(".sentence"), /^The model handed over: baton stored the handoff/);
+  assert.match(await text(".sentence"), /^The model handed off: baton stored the handoff/);
   assert.equal(await text(".legs summary"), "request 2 of 2");
   await page.locator(".legs summary").click();
   await page.getByRole("button", { name: "Request 1" }).click();
@@ -327,7 +327,7 @@ test("an answer under way is shown as it comes", async () => {
   Object.assign(row, { open: true, outcome: "", status: 0 });
   mock.stories = [story];
   await go(`#/e/${row.id}`);
-  assert.match(await text(".live-answer"), /The answer is shown as it comes/);
+  assert.match(await text(".live-answer"), /The response appears here as it arrives/);
   mock.live = [{ kind: "thinking", name: null, text: "hm" }, { kind: "text", name: null, text: "I look at <b>it" }];
   await page.getByText("I look at <b>it").waitFor();
   mock.live = [...mock.live, { kind: "call", name: "Bash", text: "cargo test" }];
@@ -341,7 +341,7 @@ test("an answer under way is shown as it comes", async () => {
 test("the next exchange opens at the tab that is looked at, and one sentence says what baton did", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);
-  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages were replaced/);
+  assert.match(await text(".sentence"), /^The history was cut at its handoff: the carry-over prompt replaced \d+ messages/);
   assert.ok(!(await page.locator(".notes li").first().isVisible()), "the steps are folded");
   await page.getByRole("tab", { name: "Headers" }).click();
   await page.keyboard.press("]");
@@ -352,7 +352,7 @@ test("the next exchange opens at the tab that is looked at, and one sentence say
   Object.assign(story.rows[0], { user_line: "::handoff list", sent_bytes: [], changes: [] });
   story.details.get(story.rows[0].id).legs = [];
   await page.goto(`${mock.url}/#/e/${story.rows[0].id}`);
-  await page.waitForFunction(() => document.querySelector(".sentence")?.textContent.startsWith("baton answered ::handoff list by itself"));
+  await page.waitForFunction(() => document.querySelector(".sentence")?.textContent.startsWith("baton answered ::handoff list itself"));
   assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Response");
 });
 
@@ -361,11 +361,11 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await go(`#/h/${handoffId(3)}`, { permissions: ["clipboard-read", "clipboard-write"] });
   assert.match(await text(".prompt .markdown"), /Next: task 4/);
   assert.equal(await page.locator(".lineage li").count(), 3);
-  assert.match(await text(".head-of-view"), /KiB of history were replaced by a prompt of \d+ B\./);
-  assert.match(await page.getByText("The exchange in which it fired").getAttribute("href"), /^#\/e\//);
-  await page.getByText("What changed since the handoff before").click();
+  assert.match(await text(".head-of-view"), /A prompt of \d+ B replaced \d+ KiB of history\./);
+  assert.match(await page.getByText("Exchange in which it took effect").getAttribute("href"), /^#\/e\//);
+  await page.getByText("Changes since the previous handoff").click();
   await page.waitForSelector(".line-diff");
-  assert.match(await text(".changed-lines"), /2 lines came, 1 line went since task 2/);
+  assert.match(await text(".changed-lines"), /2 lines added, 1 line removed since task 2/);
   assert.deepEqual((await page.locator(".line.went").allInnerTexts()).map((it) => it.trim()), ["- Next: task 3: write the SQLite store. Start with src/store/sqlite/mod.rs."]);
   await page.locator("#copy-resume").click();
   await page.waitForFunction(() => document.getElementById("said").textContent === "Copied");
@@ -423,7 +423,7 @@ test("a handoff shows its document: what was seen, what was only claimed, what c
   it.prompt = "Goal: a reader.\nAll\ntests pass. The build is green.\nNext: go on.";
   await go(`#/h/${handoffId(3)}`);
   const told = await text(".document");
-  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "blocks: `cargo test` ended with 101", "warning: not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed after it", "cargo fmt --check passed in turn 2", "make lint ended in a way that is not known in turn 1, files may have changed after it", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
+  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "blocks: `cargo test` ended with 101", "warning: not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed since", "cargo fmt --check passed in turn 2", "make lint ended with an unknown result in turn 1, files may have changed since", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
   assert.equal(await page.locator(".document b b").count(), 0, "markup is text");
   const claims = page.locator(".prompt pre mark.claim");
   assert.deepEqual(await claims.allInnerTexts(), ["All\ntests pass. contradicted", "The build is green. unverified"]);
@@ -715,7 +715,7 @@ test("the system prompt and the tools are the diff's first rows", async () => {
   // A kept preamble is labelled, next to the prompt in the same message.
   await page.waitForSelector(".cell.new[data-at*=messages] pre");
   assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allTextContents(), ["carry-over prompt", "preamble"]);
-  assert.match(await text(".cell.new .preamble summary"), /^Preamble in front of it: 1 part, \d+ B$/);
+  assert.match(await text(".cell.new .preamble summary"), /^Preamble before the prompt: 1 part, \d+ B$/);
   assert.ok(!(await page.locator(".cell.new .preamble .part").isVisible()), "folded");
 });
 
@@ -733,7 +733,7 @@ test("tokens stand with their leg, and a leg that failed shows its status", asyn
   await page.locator(".legs summary").click();
   assert.match(await page.locator(".legs li").nth(1).innerText(), /Request 2 .*429/);
   await page.getByRole("button", { name: "Request 2" }).click();
-  assert.match(await text(".leg-line"), /Upstream answered 429/);
+  assert.match(await text(".leg-line"), /Upstream responded with 429/);
   await page.getByRole("tab", { name: "Usage and times" }).click();
   const cells = await page.locator(".numbers tbody tr").evaluateAll((all) => all.map((tr) => [...tr.children].map((td) => td.textContent)));
   assert.deepEqual([cells[1][1], cells[1][3], cells[1][7]], ["429", "–", "–"]);
@@ -911,7 +911,7 @@ test("what cannot be had is said, and can be tried again", async () => {
   await page.getByText("The inspector has no page at #/%.").waitFor();
   assert.equal(await page.locator("main").getAttribute("aria-busy"), "false");
   assert.doesNotMatch(await text("main"), /Try again|deleted/);
-  await page.getByRole("link", { name: "Go to the conversations" }).click();
+  await page.getByRole("link", { name: "Go to conversations" }).click();
   await page.waitForSelector(".talk-card");
 });
 
@@ -951,12 +951,12 @@ test("a draft waits for a person, who ticks, edits and accepts", async () => {
   assert.equal(await page.locator("#document").inputValue(), DOCUMENT);
   const ticks = page.locator(".ticks label");
   assert.deepEqual((await ticks.allInnerTexts()).map((it) => it.trim()), ["- `src/export/writer.rs`: writes rows.", "- `src/import/reader.rs`: is done.", "- `cargo test -p exporter` passes."]);
-  assert.match(await text("#sizes"), /^The model was last sent \d+ KiB\. This document has 180 B\.$/);
-  assert.match(await text("#accept-does"), /^Accept: with the agent's next request the model sees this document[\s\S]*Reject: the draft is dropped/);
+  assert.match(await text("#sizes"), /^The last request to the model had \d+ KiB\. This document has 180 B\.$/);
+  assert.match(await text("#accept-does"), /^Accept: from the agent's next request on, the model sees this document[\s\S]*Reject: the draft is discarded/);
   const wide = await page.locator("#document").evaluate((node) => node.offsetWidth / node.parentNode.offsetWidth);
   assert.ok(wide > 0.98, "full width");
   await ticks.nth(1).locator("input").uncheck();
-  assert.match(await text("#sizes"), /This document has \d+ B, as drafted 180 B/);
+  assert.match(await text("#sizes"), /This document has \d+ B \(180 B as drafted\)\./);
   assert.ok(!(await page.locator("#document").inputValue()).includes("reader.rs"));
   await ticks.nth(2).locator("input").uncheck();
   await ticks.nth(1).locator("input").check();
@@ -976,7 +976,7 @@ test("a draft is rejected, and one that is as it was is accepted without its tex
   const id = drafted("review");
   await go(`#/d/${id}`);
   await page.locator("#reject").click();
-  await page.waitForFunction(() => document.querySelector(".prompt [role=status]")?.textContent === "It is rejected.");
+  await page.waitForFunction(() => document.querySelector(".prompt [role=status]")?.textContent === "The draft is rejected.");
   await go();
   drafted("review");
   await go(`#/d/${id}`);

@@ -19,7 +19,7 @@ test("nothing is shown without it", { skip: !ADMIN && "BATON_ADMIN is not set" }
 test("with it the page, its assets, its questions and its events come", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
   const page = await open(browser, ADMIN, { httpCredentials: { username: "baton", password: TOKEN } });
   await live(page);
-  assert.match(await page.locator("main").innerText(), /Nothing has come by yet/);
+  assert.match(await page.locator("main").innerText(), /No traffic yet/);
   assert.equal(await page.locator("#token[open]").count(), 0);
   assert.deepEqual(page.faults, []);
 });

@@ -46,7 +46,7 @@ for (const width of [390, 720, 1024, 1280, 1440]) {
       assert.ok(Math.max(...row.map(([, right]) => right)) <= width, `${hash}: in sight`);
     }
     await page.goto(`${mock.url}/#/none`);
-    await page.getByText("No such page").waitFor();
+    await page.getByText("Page not found").waitFor();
     assert.equal(await page.locator("#places [aria-current]").count(), 0);
   });
 }
@@ -88,14 +88,14 @@ test("a conversation's chart is read again when something came in it, and only t
 test("nothing failed is said in so many words", async () => {
   mock.stories = examples();
   await go();
-  assert.match(await text(".failures"), /Failures\s*Nothing failed\./);
+  assert.match(await text(".failures"), /Failures\s*No failures\./);
   await go("#/x?filter=error");
-  assert.equal(await text("#filter-said"), "Nothing failed.");
+  assert.equal(await text("#filter-said"), "No failures.");
 });
 
 test("an empty page shows the demo's session", async () => {
   await go();
-  assert.match(await text("figure"), /An example: the demo's session[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
+  assert.match(await text("figure"), /Example: the session of the demo[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
   assert.equal(await page.locator("figure .fired").count(), 3);
   assert.ok((await text("main")).indexOf("baton run claude") < (await text("main")).indexOf("ANTHROPIC_BASE_URL"));
   await shot(page, "empty");
@@ -143,7 +143,7 @@ test("a loss is said as one, and small amounts in cents", async () => {
   assert.deepEqual(await page.locator(".sums tbody td:last-child").allInnerTexts(), ["−$0.0129", "$0.00"]);
   assert.equal(await page.locator(".sums td.bad").count(), 1);
   await page.getByText("Other rules in the same conversations").click();
-  assert.deepEqual(await page.locator("details li").allInnerTexts(), ["handoffs when they pay: 2 handoffs would have saved $0.31 (± 4.0 cents)"]);
+  assert.deepEqual(await page.locator("details li").allInnerTexts(), ["handoffs when they pay off: 2 handoffs would have saved $0.31 (± 4.0 cents)"]);
 });
 
 test("side calls are folded, unless they failed", async () => {
@@ -211,5 +211,5 @@ test("handoffs with the same reason are told apart by what they begin with", asy
   for (const [at, it] of story.handoffs.entries()) Object.assign(it, { reason: at < 2 ? "task done" : "the cache is in", first_line: `Goal ${at + 1}`, origin: "local" });
   await go("#/h");
   assert.deepEqual((await page.locator(".card b").allInnerTexts()).slice(0, 3), ["the cache is in", "Goal 2", "Goal 1"]);
-  assert.match(await text(".card"), /Goal 3[\s\S]*prompt \d+ B · claude-sonnet-4-5 · asked for in the chat, written without a model[\s\S]*Work through docs/);
+  assert.match(await text(".card"), /Goal 3[\s\S]*prompt \d+ B · claude-sonnet-4-5 · requested in chat, written without a model[\s\S]*Work through docs/);
 });

@@ -29,7 +29,7 @@ async function ask(path, options = {}) {
     answer = await fetch(path, { headers, cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, "offline", "baton does not answer. Is it running?");
+    throw new ApiError(0, "offline", "Cannot reach baton. Is it running?");
   }
   if (answer.ok) return answer;
   let said = {};
@@ -38,7 +38,7 @@ async function ask(path, options = {}) {
   } catch {
     // Not one of our errors: the status has to do.
   }
-  throw new ApiError(answer.status, said.code, said.message ?? `The answer was ${answer.status}.`, said.position);
+  throw new ApiError(answer.status, said.code, said.message ?? `The server responded with status ${answer.status}.`, said.position);
 }
 
 export async function json(path, options) {

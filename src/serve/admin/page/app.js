@@ -143,13 +143,13 @@ function instead(title, ...parts) {
   show(h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, title), parts)));
 }
 
-const homeLink = () => h("p", null, h("a", { href: "#/" }, "Go to the conversations"));
+const homeLink = () => h("p", null, h("a", { href: "#/" }, "Go to conversations"));
 
 /** Shows that no view has this address. */
 function lost() {
   view = { up: "#/" };
-  document.title = "No such page · baton";
-  instead("No such page", h("p", { role: "alert" }, "The inspector has no page at ", h("code", null, line(location.hash)), "."), homeLink());
+  document.title = "Page not found · baton";
+  instead("Page not found", h("p", { role: "alert" }, "The inspector has no page at ", h("code", null, line(location.hash)), "."), homeLink());
   main.setAttribute("aria-busy", "false");
   side.here(null, false);
 }
@@ -161,9 +161,9 @@ function fail(error) {
   const message = h("p", { class: "bad", role: "alert" }, error.message);
   const button = (label, act) => h("p", null, h("button", { type: "button", onclick: act }, label));
   side.here(null);
-  if (error.status === 404) return instead("Not found", message, h("p", { class: "dim" }, "The journal is bounded: the oldest exchanges are deleted first."), homeLink());
-  if (error.status === 401) return instead("A token is needed", message, button("Enter the token", locked));
-  instead("The request failed", message, button("Try again", () => open()));
+  if (error.status === 404) return instead("Not found", message, h("p", { class: "dim" }, "The journal has a size limit: the oldest exchanges are deleted first."), homeLink());
+  if (error.status === 401) return instead("Token required", message, button("Enter token", locked));
+  instead("Request failed", message, button("Try again", () => open()));
 }
 
 /** Asks for the admin token, once at a time. */
@@ -177,7 +177,7 @@ function locked() {
     dialog.close();
     start();
   };
-  dialog.replaceChildren(h("form", { onsubmit: enter }, h("h2", null, "Admin token"), h("p", { class: "dim" }, "This listener asks for admin.token of the config. It is kept until this tab is closed."), input, h("button", null, "Go on")));
+  dialog.replaceChildren(h("form", { onsubmit: enter }, h("h2", null, "Admin token"), h("p", { class: "dim" }, "This listener requires the token that the config sets as admin.token. The page keeps it until you close this tab."), input, h("button", null, "Continue")));
   dialog.showModal();
 }
 
@@ -191,16 +191,16 @@ function theme() {
   } catch {
     // Not kept, then.
   }
-  say(`${now} colours`);
+  say(now === "dark" ? "Dark theme" : "Light theme");
 }
 
 const LIVE = {
-  live: ["live", "Exchanges appear as they end"],
-  paused: ["paused", "Continues when this tab is visible"],
-  offline: ["offline", "baton does not answer; trying again"],
-  off: ["journal off", "journal.enabled = false: nothing is recorded"],
-  still: ["read only", "No proxy is running: this is the journal's content"],
-  locked: ["locked", "A token is needed"],
+  live: ["live", "New exchanges appear as they end"],
+  paused: ["paused", "Resumes when this tab is visible"],
+  offline: ["offline", "Cannot reach baton; retrying"],
+  off: ["journal off", "Nothing is recorded (journal.enabled = false)"],
+  still: ["read-only", "No proxy is running; this page shows the stored journal"],
+  locked: ["locked", "Token required"],
 };
 
 let state = null;

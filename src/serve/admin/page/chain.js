@@ -38,17 +38,17 @@ const undone = (handoff) => handoff.document?.status === "undone";
 
 /** The button of a handoff that counts, and of one that was undone. */
 const UNDO = [
-  ["Copy undo", { title: "Send it as a message in the agent: the session continues as if this handoff had not happened. Sent again, it reverts that" }],
-  ["Take the undo back", { title: "Send it as a message in the agent: the session continues after this handoff again" }],
+  ["Copy undo", { title: "Send this as a message in the agent to undo the handoff: the session continues as if it had not happened. Send it again to redo the handoff" }],
+  ["Copy redo", { title: "Send this as a message in the agent to redo the handoff: the session continues from it again" }],
 ];
 
 function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
   const prompt = handoff.prompt_bytes ?? 0;
   const more = kept === null ? 0 : Math.max(0, kept - prompt);
   const said = [
-    kept === null ? `prompt ${bytes(prompt)}` : `kept ${bytes(kept)} (prompt ${bytes(prompt)}, around it ${bytes(more)})`,
+    kept === null ? `prompt ${bytes(prompt)}` : `kept ${bytes(kept)} (prompt ${bytes(prompt)}, other text ${bytes(more)})`,
     dropped === null ? null : `dropped ${bytes(dropped)}`,
-    exchanges ? plural(exchanges, "exchange") : "no exchange yet",
+    exchanges ? plural(exchanges, "exchange") : "no exchanges yet",
     recalled ? plural(recalled, "recall") : null,
     begun(handoff),
     handoff.archived ? "archived" : null,
@@ -60,6 +60,6 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
       h("a", { href: `#/h/${encodeURIComponent(handoff.id)}`, dir: "auto" }, line(handoff.reason) || line(handoff.first_line) || brief(handoff.id)),
       h("span", { class: "dim small" }, `${clock(handoff.at_ms)} · ${said}`)),
     h("span", { class: "step-ways" },
-      copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Begin a message of a new session with it to continue from here" }),
+      copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Start a message in a new session with this line to continue from here" }),
       undo ? copyButton(() => `${undo} ${handoff.id}`, ...UNDO[Number(undone(handoff))]) : null));
 }

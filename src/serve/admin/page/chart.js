@@ -132,15 +132,15 @@ export class Chart {
   buttons() {
     const button = (label, title, act) => h("button", { type: "button", class: "copy", title, onclick: () => (act(), this.draw()) }, label);
     const pressed = (node, is) => node.setAttribute("aria-pressed", String(is));
-    const units = Object.keys(UNITS).map((unit) => button(unit, unit === "tokens" ? "As the provider counts them; what the agent sent is estimated" : "Sizes of the requests", () => (this.unit = unit)));
-    const alone = button("model alone", "Only what the model sees", () => (this.alone = !this.alone));
+    const units = Object.keys(UNITS).map((unit) => button(unit, unit === "tokens" ? "As the provider counts them; the agent's side is estimated" : "Sizes of the requests", () => (this.unit = unit)));
+    const alone = button("model only", "Show only what the model sees", () => (this.alone = !this.alone));
     const zoom = [button("+", "Zoom in to the newest (+)", () => this.zoom(0.5)), button("−", "Zoom out (−)", () => this.zoom(2)), button("all", "All requests (0)", () => (this.range = null))];
     this.press = () => {
       for (const [at, node] of units.entries()) pressed(node, Object.keys(UNITS)[at] === this.unit);
       pressed(alone, this.alone);
       pressed(zoom[2], !this.range);
     };
-    return h("div", { class: "ways", role: "group", "aria-label": "How the chart is drawn" }, units, alone, zoom);
+    return h("div", { class: "ways", role: "group", "aria-label": "Chart options" }, units, alone, zoom);
   }
 
   /** Keeps the end of what is drawn, and `by` times as much of it. */
@@ -195,7 +195,7 @@ export class Chart {
     this.y = (value) => HEIGHT - PAD.bottom - (value / most) * (HEIGHT - PAD.top - PAD.bottom);
     const last = this.points.at(-1);
     const [ramp, saw] = [this.now.word(value(last).received), this.now.word(value(last).sent.at(-1))];
-    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${ramp} with the last one, the model was sent ${saw}; in all ${unsent(last.unsent)}. Arrow keys read the numbers; the table below has them all.`;
+    const label = `Context size over ${plural(this.points.length, "request")}. In the last one the agent sent ${ramp} and the model received ${saw}. In total ${unsent(last.unsent)}. Arrow keys read the values; the table below lists them all.`;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${HEIGHT}`, width, "aria-label": label })) this.svg.setAttribute(name, value);
     this.grid(most, width);
     this.areas();
@@ -204,9 +204,9 @@ export class Chart {
     patch(this.legend, [
       !this.alone && { key: "ramp", is: ramp, make: () => h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, ramp)) },
       { key: "saw", is: saw, make: () => h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, saw)) },
-      last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "Sent with every request, before the first message; a handoff does not make it smaller" }, "of it system prompt and tools ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
+      last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "Sent with every request, before the first message; a handoff does not reduce it" }, "including system prompt and tools ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
       this.handoffs.length && { key: "mark", is: this.handoffs.length, make: () => h("span", { class: "key mark" }, plural(this.handoffs.length, "handoff")) },
-      this.beside && { key: "beside", is: this.beside, make: () => h("span", { title: "A title, a count of tokens and the like: requests beside the conversation" }, `${plural(this.beside, "side call")} not drawn`) },
+      this.beside && { key: "beside", is: this.beside, make: () => h("span", { title: "Requests outside the conversation, such as titles and token counts" }, `${plural(this.beside, "side call")} not shown`) },
     ].filter(Boolean));
     // What is pointed at stays so, wherever it stands now.
     const at = this.points.findIndex((point) => point.row.id === this.at);

@@ -49,9 +49,9 @@ class Conversation {
 
   /** The table, and what makes more of its rows when its end comes into view. */
   table() {
-    const names = ["#", "time", "what happened", "agent sent → model saw", "tokens in · out", "took"];
+    const names = ["#", "time", "what happened", "agent sent → model saw", "tokens in · out", "duration"];
     const head = h("div", { role: "rowgroup" }, h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name))));
-    const label = "Exchanges, newest first: the numbers of the chart";
+    const label = "Exchanges, newest first, with the figures of the chart";
     const end = h("div", { class: "more", "aria-hidden": "true" });
     const more = () => {
       if (this.shown >= this.rows.length) return;
@@ -60,7 +60,7 @@ class Conversation {
     };
     new IntersectionObserver((seen) => seen.some((it) => it.isIntersecting) && more(), { rootMargin: "600px" }).observe(end);
     const flip = () => ((this.beside = !this.beside), this.drawTable());
-    this.fold = h("button", { type: "button", class: "copy", hidden: true, title: "Titles, summaries, counts of tokens: requests beside the conversation. Those that failed are always shown", onclick: flip });
+    this.fold = h("button", { type: "button", class: "copy", hidden: true, title: "Requests outside the conversation, such as titles, summaries and token counts. Failed ones are always shown", onclick: flip });
     return h("section", { class: "timeline" }, h("div", { class: "title-line" }, h("h2", null, "Exchanges"), this.fold), h("div", { role: "table", "aria-label": label }, head, this.body), end);
   }
 
@@ -95,7 +95,7 @@ class Conversation {
       [count(exchanges), exchanges === 1 ? "exchange" : "exchanges"],
       [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
       [bytes(received), "sent by the agent"],
-      [bytes(sent), `went on to the model (${percent(sent, received)})`],
+      [bytes(sent), `sent to the model (${percent(sent, received)})`],
       unsentFact(unsent),
     ]);
     this.chart.show(rows, this.handoffs, this.limits);
@@ -175,7 +175,7 @@ class Conversation {
 }
 
 function underWay(it) {
-  return h("div", { class: "row begun", role: "row" }, h("span", { role: "cell" }, h("span", { class: "pulse" })), h("span", { role: "cell", class: "dim" }, clock(it.at_ms)), h("span", { role: "cell" }, h("a", { href: `#/e/${encodeURIComponent(it.id)}`, "data-item": true }, "under way")));
+  return h("div", { class: "row begun", role: "row" }, h("span", { role: "cell" }, h("span", { class: "pulse" })), h("span", { role: "cell", class: "dim" }, clock(it.at_ms)), h("span", { role: "cell" }, h("a", { href: `#/e/${encodeURIComponent(it.id)}`, "data-item": true }, "in progress")));
 }
 
 function handoffRow(id, n, handoff) {
@@ -190,7 +190,7 @@ function handoffRow(id, n, handoff) {
 function exchangeRow(row, n, number, prefix) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
-  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `request ${leg + 1}: ${status ?? (row.partial ? "not kept" : "not answered")}`)).filter(Boolean);
+  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `request ${leg + 1}: ${status ?? (row.partial ? "not recorded" : "no response")}`)).filter(Boolean);
   const cells = [
     h("a", { href: `#/e/${encodeURIComponent(row.id)}`, class: "num", "data-item": true, "aria-label": `Exchange ${n}` }, n),
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
@@ -228,52 +228,52 @@ function say(node, text) {
 
 /** What came of telling the model how full its context is. */
 const NUDGES = {
-  told: ["nudged", "new", "The model was notified how full its context is, and requested to finish its step and hand off"],
-  followed: ["as nudged", "", "The model handed over after it had been notified how full its context is"],
-  not_written: ["nudge not written", "warn", "The model was not notified, since the notice could not be stored"],
-  auto_failed: ["automatic handoff failed", "warn", "The context was so full that a handoff was to be drafted, but the draft failed"],
-  large_cut: ["nudging stopped", "warn", "What follows the handoff is over the threshold by itself"],
-  would_tell: ["shadow: notice", "new", "In its shadow baton would have notified the model here how full its context is"],
-  would_hand_over: ["shadow: handoff", "new", "In its shadow baton would have handed over here by itself"],
-  would_follow_plan: ["shadow: plan", "new", "In its shadow baton would have a handoff here, where a plan is accepted"],
-  would_cut_free: ["shadow: free cut", "new", "In its shadow baton would have handed over here, where the cut costs nothing"],
-  close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
+  told: ["nudged", "new", "baton told the model how full its context is, and asked it to finish its step and hand off"],
+  followed: ["nudge followed", "", "The model handed off after it was told how full its context is"],
+  not_written: ["nudge not stored", "warn", "The notice could not be stored, so the model was not told how full its context is"],
+  auto_failed: ["automatic handoff failed", "warn", "The context was full enough for an automatic handoff, but its draft failed"],
+  large_cut: ["nudging stopped", "warn", "The context after the handoff alone is over the threshold"],
+  would_tell: ["shadow: notice", "new", "Shadow mode: baton would have told the model here how full its context is"],
+  would_hand_over: ["shadow: handoff", "new", "Shadow mode: baton would have made an automatic handoff here"],
+  would_follow_plan: ["shadow: plan", "new", "Shadow mode: baton would have handed off here, after an accepted plan"],
+  would_cut_free: ["shadow: free cut", "new", "Shadow mode: baton would have handed off here, because the cut costs nothing"],
+  close_handoffs: ["nudging stopped", "warn", "Two handoffs followed each other closely"],
 };
 
 /** What came of undoing a handoff. */
 const UNDOS = {
-  undone: ["handoff undone", "new", "The model sees what it saw before the handoff, and all that came after"],
+  undone: ["handoff undone", "new", "The model sees the history before the handoff again, and everything after it"],
   taken_back: ["undo reverted", "new", "The model sees the handoff again"],
-  refused: ["undo refused", "warn", "The answer says why"],
+  refused: ["undo refused", "warn", "The answer gives the reason"],
 };
 
 /** What is worth a word about an exchange. */
 export function tags(row, number = new Map()) {
   const out = [];
   const tag = (text, kind = "", title = null) => out.push(h("span", { class: `tag ${kind}`, title }, text));
-  if (row.open) tag("under way", "new");
+  if (row.open) tag("in progress", "new");
   // Beside the provider's words the status is enough.
   if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
   const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
-  if (row.missing_items) tag(`${row.missing_items} carried`, "", "What the carry-over prompt lacked of the person's rules, open to-dos and evidence");
-  if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent from its active handoff on");
-  if (row.lost_sentinel) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
+  if (row.missing_items) tag(`${row.missing_items} missing`, "", "Items that the carry-over prompt omitted: the user's rules, open to-dos and evidence");
+  if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent from its active handoff onwards");
+  if (row.lost_sentinel) tag("sentinel lost", "warn", "The conversation has a handoff, but this transcript no longer contains its sentinel, so it was sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));
-  if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was restored at its place");
-  if (row.recalls?.length) tag(plural(row.recalls.length, "recall"), "", `The model searched what was cut: ${row.recalls.join(", ").replaceAll("_", " ")}`);
+  if (why.has("pair")) tag("hidden pair", "", "baton restored a call that the agent never saw");
+  if (row.recalls?.length) tag(plural(row.recalls.length, "recall"), "", `The model searched the history before the cut: ${row.recalls.join(", ").replaceAll("_", " ")}`);
   if (row.refused_calls) tag(plural(row.refused_calls, "refused call"), "warn");
   if (row.retries) tag(plural(row.retries, "retry", "retries"), "warn");
   for (const nudge of row.nudges ?? []) {
     const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
     tag(text, kind, title);
   }
-  if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider refused the thinking of the request: it was sent again without it");
-  if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from what the model saw");
-  if (row.served?.some((leg) => leg?.cache_miss)) tag("cache missed", "", "The provider says why its cache did not serve the request: open it to read the reason");
+  if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider rejected the request's thinking, so baton sent the request again without it");
+  if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from the model's input");
+  if (row.served?.some((leg) => leg?.cache_miss)) tag("cache miss", "", "The provider's cache did not serve the request. Open the exchange for the reason");
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
-  if (row.escaped_sentinels) tag("marker escaped", "", "The model wrote something that looks like a marker");
-  if (row.partial) tag("partly kept", "warn", "The journal could not store all of it");
-  if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
+  if (row.escaped_sentinels) tag("marker escaped", "", "The model wrote text that looks like one of baton's markers");
+  if (row.partial) tag("partly recorded", "warn", "The journal could not store the whole exchange");
+  if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "forwarded" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
   return out;
 }

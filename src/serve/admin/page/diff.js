@@ -30,7 +30,7 @@ export function diff(exchange, received, leg, look) {
       h("div", null, h("b", null, "Received from the agent"), h("span", { class: "dim num" }, `${plural(theirs.length, "message")} · ${bytes(total(theirs))}`)),
       h("div", null, h("b", null, "Sent to the model"), h("span", { class: "dim num" }, `${plural(sent.length, "message")} · ${bytes(total(sent))}`))),
   ]);
-  if (blocks.length === 0) put(box, h("p", { class: "dim pad" }, "No messages are kept for this leg."));
+  if (blocks.length === 0) put(box, h("p", { class: "dim pad" }, "No messages were recorded for this request."));
   const wanted = folded.findIndex((it) => holds(ctx, it));
   lazily(box, folded.length, (at) => block(ctx, folded[at]), Math.max(STEP, wanted + 1));
   return box;
@@ -82,7 +82,7 @@ function parted(ctx, list, side) {
   const before = list.filter(isPreamble);
   if (!before.length || before.length === list.length) return run(ctx, list, side);
   const size = before.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
-  return [run(ctx, list.filter((m) => !isPreamble(m)), side), unfold(before.length, `${plural(before.length, "message")} of preamble in front of it`, size, (at) => cell(ctx, before[at], side))];
+  return [run(ctx, list.filter((m) => !isPreamble(m)), side), unfold(before.length, `${plural(before.length, "preamble message")} before the prompt`, size, (at) => cell(ctx, before[at], side))];
 }
 
 /** Messages below one another; a long run keeps its ends. */
@@ -91,10 +91,10 @@ function run(ctx, list, side) {
   if (wanted || list.length <= SHOWN + 2) return list.map((m) => cell(ctx, m, side));
   const middle = list.slice(EDGE, -EDGE);
   const size = middle.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
-  const word = list[0].state === "cut" ? "more left out" : "more";
+  const word = list[0].state === "cut" ? " left out" : "";
   return [
     list.slice(0, EDGE).map((m) => cell(ctx, m, side)),
-    unfold(middle.length, `${plural(middle.length, "message")} ${word}`, size, (at) => cell(ctx, middle[at], side)),
+    unfold(middle.length, `${plural(middle.length, "more message")}${word}`, size, (at) => cell(ctx, middle[at], side)),
     list.slice(-EDGE).map((m) => cell(ctx, m, side)),
   ];
 }

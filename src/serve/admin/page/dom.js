@@ -183,7 +183,7 @@ export function copyButton(text, label = "Copy", props = {}) {
       await navigator.clipboard.writeText(await text());
       say("Copied");
     } catch {
-      say("The browser does not allow copying here");
+      say("The browser blocked copying");
     }
   };
   return h("button", { class: "copy", type: "button", ...props, onclick: copy }, label);

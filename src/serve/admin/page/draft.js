@@ -36,8 +36,8 @@ export async function draft(ctx, id) {
   const size = (value) => new Blob([value]).size;
   const sizes = h("p", { class: "dim num", id: "sizes" });
   const measure = () => set(sizes, [
-    last?.sent_bytes?.length ? `The model was last sent ${bytes(last.sent_bytes.at(-1))}.` : null,
-    `This document has ${bytes(size(text.value))}${text.value === original ? "" : `, as drafted ${bytes(size(original))}`}.`,
+    last?.sent_bytes?.length ? `The last request to the model had ${bytes(last.sent_bytes.at(-1))}.` : null,
+    `This document has ${bytes(size(text.value))}${text.value === original ? "" : ` (${bytes(size(original))} as drafted)`}.`,
   ].filter(Boolean).join(" "));
   text.addEventListener("input", measure);
   measure();
@@ -52,7 +52,7 @@ export async function draft(ctx, id) {
   const decide = async (what, body) => {
     try {
       const { draft: now } = await api.post(api.path(["drafts", id, what]), body);
-      set(told, now.state === "accepted" ? "Accepted. It takes effect with the agent's next request." : `It is ${now.state}.`);
+      set(told, now.state === "accepted" ? "Accepted. It takes effect with the agent's next request." : `The draft is ${now.state}.`);
       set(buttons);
     } catch (error) {
       set(told, error.message);
@@ -61,7 +61,7 @@ export async function draft(ctx, id) {
   if (it.state === "review") {
     const yes = () => decide("accept", text.value === original ? {} : { document: text.value });
     set(buttons, h("button", { type: "button", id: "accept", class: "primary", "aria-describedby": "accept-does", onclick: yes }, "Accept"), " ", h("button", { type: "button", id: "reject", "aria-describedby": "accept-does", onclick: () => decide("reject", {}) }, "Reject"));
-    set(does, "Accept: with the agent's next request the model sees this document, and what the person says last, in place of the history. Nothing has been cut yet, and the handoff can be undone. Reject: the draft is dropped, and the session continues unchanged.");
+    set(does, "Accept: from the agent's next request on, the model sees this document and your latest message instead of the history. Nothing has been cut yet, and you can undo the handoff. Reject: the draft is discarded, and the session continues unchanged.");
   }
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" },
@@ -84,6 +84,6 @@ export function notice(it) {
   if (it.state === "failed" || it.state === "empty") {
     return h("p", { class: "draft" }, h("a", { href }, "No handoff was made"), it.why ? `: ${it.why}.` : ".");
   }
-  const words = { asked: "A handoff waits for the agent's next request.", writing: "A handoff is being written.", accepted: "An accepted handoff waits for the agent's next request." };
+  const words = { asked: "A requested handoff starts with the agent's next request.", writing: "A handoff is being written.", accepted: "An accepted handoff takes effect with the agent's next request." };
   return h("p", { class: "draft" }, words[it.state] ?? `Draft: ${it.state}`, " ", stop);
 }

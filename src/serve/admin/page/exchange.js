@@ -27,7 +27,7 @@ const LIVE_EVERY = 600;
 
 /** The answer as it comes, until the exchange has ended and is shown as a whole. */
 function underWay(ctx, row) {
-  const box = h("div", { class: "answer-body", "aria-live": "off" }, h("p", { class: "dim" }, h("span", { class: "pulse" }), " The answer is shown as it comes."));
+  const box = h("div", { class: "answer-body", "aria-live": "off" }, h("p", { class: "dim" }, h("span", { class: "pulse" }), " The response appears here as it arrives."));
   let seen = "";
   const load = async () => {
     if (ctx.signal.aborted) return;
@@ -43,7 +43,7 @@ function underWay(ctx, row) {
     setTimeout(load, LIVE_EVERY);
   };
   load();
-  return h("section", { class: "live-answer", "aria-label": "The answer so far" }, h("h2", null, "The answer so far"), box);
+  return h("section", { class: "live-answer", "aria-label": "Response so far" }, h("h2", null, "Response so far"), box);
 }
 
 /** What is looked for in an exchange, and what of it is open: a hit of the search, or the place that was left. */
@@ -136,9 +136,9 @@ function head(row, up, near, parts) {
   const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by, parts.tab()) }, sign);
   return h("header", { class: "head-of-view" },
     row.conversation ? h("p", { class: "crumbs" }, talk) : null,
-    h("div", { class: "title-line" }, title, h("span", { class: "tags" }, tags(row)), h("span", { class: "steps" }, step(-1, "The exchange before", "‹"), step(1, "The next exchange", "›"))),
+    h("div", { class: "title-line" }, title, h("span", { class: "tags" }, tags(row)), h("span", { class: "steps" }, step(-1, "Previous exchange", "‹"), step(1, "Next exchange", "›"))),
     h("p", { class: "dim" }, [clock(row.at_ms), line(row.route ?? ""), wireName(row.wire), line(row.model ?? ""), row.streamed ? "streamed" : null].filter(Boolean).join(" · ")),
-    h("p", { class: "links" }, h("span", { class: "dim mono" }, line(row.id)), copyButton(() => row.id, "Copy id"), download("HAR", api.path(["exchanges", row.id, "har"]), `${row.id}.har`), download("Received, raw", api.path(["exchanges", row.id, "received"]), `${row.id}-received.txt`)));
+    h("p", { class: "links" }, h("span", { class: "dim mono" }, line(row.id)), copyButton(() => row.id, "Copy id"), download("HAR", api.path(["exchanges", row.id, "har"]), `${row.id}.har`), download("Received (raw)", api.path(["exchanges", row.id, "received"]), `${row.id}-received.txt`)));
 }
 
 /** A link to a file of the API; with a token the page has to fetch it itself. */
@@ -166,7 +166,7 @@ function summary(said, row) {
     last === undefined ? null : fact(bytes(sent.reduce((a, b) => a + b, 0)), sent.length > 1 ? `sent in ${sent.length} requests, the last of ${bytes(last)}` : `sent, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}`),
     Math.abs(row.unsent_tokens ?? 0) > 256 ? fact(...unsentFact(row.unsent_tokens)) : null,
     fact(millis(row.first_byte_ms), "to the first byte"),
-    fact(millis(row.total_ms), "in all"),
+    fact(millis(row.total_ms), "in total"),
     fact(millis(row.added_ms), "added by baton"));
 }
 
@@ -174,19 +174,19 @@ function summary(said, row) {
 function sentence(said, row, prefix) {
   const count = row.sent_bytes?.length ?? 0;
   const given = command(row, prefix);
-  if (row.open) return "The answer is under way.";
+  if (row.open) return "The response is in progress.";
   if (row.outcome === "refused") return "baton refused this request.";
-  if (given && !count) return `baton answered ${given} by itself: nothing was sent upstream.`;
+  if (given && !count) return `baton answered ${given} itself and sent nothing upstream.`;
   const whys = new Set((row.changes ?? []).map((change) => change.why));
   const gone = (said.received?.messages ?? []).filter((it) => it.state === "cut").length;
   const retried = row.retries ? `, after ${plural(row.retries, "retry", "retries")}` : "";
-  if (row.fired?.length) return `The model handed over: baton stored the handoff, cut the history, and let the model continue from the carry-over prompt within the same response${retried}.`;
-  if (row.undo === "undone") return `A handoff was undone: the model saw the history before it again${retried}.`;
-  if (row.pinned) return `The history was cut at its handoff: ${plural(gone, "message")} were replaced by the carry-over prompt${retried}.`;
-  if (row.lost_sentinel) return `The conversation has a handoff, but this transcript has lost its sentinel: it was sent whole${retried}.`;
-  if (whys.has("draft")) return `The model was requested to write the document of a handoff${retried}.`;
-  if (whys.has("tool")) return `The request was passed on with baton's tools added${retried}.`;
-  return `The request was passed on as it came${retried}.`;
+  if (row.fired?.length) return `The model handed off: baton stored the handoff, cut the history, and let the model continue from the carry-over prompt within the same response${retried}.`;
+  if (row.undo === "undone") return `A handoff was undone, so the model saw the history before it again${retried}.`;
+  if (row.pinned) return `The history was cut at its handoff: the carry-over prompt replaced ${plural(gone, "message")}${retried}.`;
+  if (row.lost_sentinel) return `The conversation has a handoff, but this transcript has lost its sentinel, so it was sent whole${retried}.`;
+  if (whys.has("draft")) return `baton asked the model to write the document of a handoff${retried}.`;
+  if (whys.has("tool")) return `baton forwarded the request with its tools added${retried}.`;
+  return `baton forwarded the request unchanged${retried}.`;
 }
 
 function notes(said, row, prefix) {
@@ -194,13 +194,13 @@ function notes(said, row, prefix) {
   const handoffs = said.handoffs ?? [];
   const known = new Set([row.pinned, ...(row.fired ?? [])]);
   const linked = (text) => line(text).replace(/^Leg (\d+):/, "Request $1:").split(UUID).map((part) => (known.has(part) ? handoffLink(part, brief(part)) : part));
-  const how = (it) => (row.fired?.includes(it.id) ? "Handed over: " : "Continues from: ");
+  const how = (it) => (row.fired?.includes(it.id) ? "Handed off: " : "Continues from: ");
   const items = [all.map((note) => h("li", null, linked(note))), handoffs.map((it) => h("li", null, how(it), handoffLink(it.id, line(it.reason) || line(it.first_line) || brief(it.id))))];
   return h("section", { class: "notes", "aria-label": "What baton did" },
     h("h2", null, "What baton did"),
     h("p", { class: "sentence" }, line(sentence(said, row, prefix))),
     row.answer?.error ? h("p", { class: "bad", dir: "auto" }, line(row.answer.error)) : null,
-    all.length || handoffs.length ? h("details", null, h("summary", null, "In steps"), h("ul", null, items)) : null,
+    all.length || handoffs.length ? h("details", null, h("summary", null, "Step by step"), h("ul", null, items)) : null,
     row.shadow?.text ? h("details", null, h("summary", null, "What would have been sent"), h("pre", { dir: "auto", tabindex: "0" }, row.shadow.text)) : null);
 }
 
@@ -251,7 +251,7 @@ function requests(said, row, look) {
   const legs = said.legs ?? [];
   const box = h("div", null);
   if (!legs.length) return put(box, h("p", { class: "dim" }, "Nothing was sent upstream."));
-  const about = (leg) => [bytes(row.sent_bytes?.[leg.n]), leg.response?.status ?? "no answer", [...new Set((row.changes ?? []).filter((it) => it.leg === leg.n).map((it) => line(it.why).replaceAll("_", " ")))].join(", ")].filter(Boolean).join(" · ");
+  const about = (leg) => [bytes(row.sent_bytes?.[leg.n]), leg.response?.status ?? "no response", [...new Set((row.changes ?? []).filter((it) => it.leg === leg.n).map((it) => line(it.why).replaceAll("_", " ")))].join(", ")].filter(Boolean).join(" · ");
   const show = (leg) => {
     look.leg = leg.n;
     const choices = legs.map((it) => h("li", null, h("button", { type: "button", class: "quiet", "aria-current": it === leg ? "true" : null, onclick: () => show(it) }, `Request ${it.n + 1}`), h("span", { class: "dim small num" }, ` ${about(it)}`)));
@@ -268,9 +268,9 @@ function legTab(said, row, leg, look) {
   const failed = !row.open && (status ? status >= 400 : leg.ended_ms !== null && leg.ended_ms !== undefined);
   return h("div", null,
     h("p", { class: "leg-line" },
-      h("span", { class: "dim" }, leg.n > 0 ? "A later request: baton asked the model again, within the same response to the agent." : "What the agent sent, next to what was sent to the model."),
-      failed ? h("span", { class: "bad" }, status ? `Upstream answered ${status}.` : "Upstream gave no answer.") : null,
-      h("span", { class: "links" }, leg.sent?.url ? copyButton(() => curl(row, leg), "Copy as curl") : null, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
+      h("span", { class: "dim" }, leg.n > 0 ? "A later request: baton called the model again within the same response to the agent." : "What the agent sent, next to what was sent to the model."),
+      failed ? h("span", { class: "bad" }, status ? `Upstream responded with ${status}.` : "Upstream did not respond.") : null,
+      h("span", { class: "links" }, leg.sent?.url ? copyButton(() => curl(row, leg), "Copy as curl") : null, download("Sent (raw)", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
     diff(row.id, said.received ?? {}, leg, look));
 }
@@ -292,9 +292,9 @@ function curl(row, leg) {
 
 function response(said, row, look) {
   const legs = said.legs ?? [];
-  const shown = h("section", { class: "answer" }, h("h3", null, "What the agent was shown", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown, look, look.textAt("shown", "body")));
+  const shown = h("section", { class: "answer" }, h("h3", null, "Shown to the agent", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown, look, look.textAt("shown", "body")));
   const each = legs.map((leg) => h("section", { class: "answer" },
-    h("h3", null, legs.length > 1 ? `What the model answered to ${nth(legs, leg)}` : "What the model answered",
+    h("h3", null, legs.length > 1 ? `Model response to ${nth(legs, leg)}` : "Model response",
       h("span", { class: "dim num" }, [leg.response?.status >= 400 ? leg.response.status : null, bytes(leg.response?.bytes), leg.response?.stop ? line(stopWord(leg.response.stop)) : null].filter(Boolean).join(" · "))),
     answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response, look, (look.leg ?? 0) === leg.n ? look.textAt("response", "body") : null)));
   return h("div", { class: "answers" }, h("div", null, each), h("div", null, shown));
@@ -318,13 +318,13 @@ function answer(path, about, look, find) {
       // What was not understood stands only in the body itself.
       const rest = read.some((part) => part.querySelector("mark.found")) ? null : find;
       const raw = long(body, null, rest);
-      const behind = () => h("details", { open: raw.querySelector("mark.found") !== null }, h("summary", null, "The body as it was"), raw);
-      if (!body) box.replaceChildren(h("p", { class: "dim" }, "Nothing was kept of it."));
+      const behind = () => h("details", { open: raw.querySelector("mark.found") !== null }, h("summary", null, "Raw body"), raw);
+      if (!body) box.replaceChildren(h("p", { class: "dim" }, "This body was not recorded."));
       else box.replaceChildren(...read, read.length ? behind() : raw);
       look.show(box);
-      if (about?.truncated) put(box, h("p", { class: "warn-text" }, "The journal keeps no more of it than this."));
+      if (about?.truncated) put(box, h("p", { class: "warn-text" }, "The journal recorded only this part."));
     } catch (error) {
-      box.replaceChildren(h("p", { class: "bad" }, error.status === 404 ? "Nothing was kept of it." : error.message));
+      box.replaceChildren(h("p", { class: "bad" }, error.status === 404 ? "This body was not recorded." : error.message));
     }
   };
   look.loads.push(load());
@@ -335,7 +335,7 @@ function headers(said) {
   const table = (label, list, to = null) => h("section", { class: "header-list" }, h("h3", null, label),
     to ? h("p", { class: "dim mono small" }, line(to)) : null,
     h("dl", { class: "headers" }, (list ?? []).map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))])),
-    list?.length ? null : h("p", { class: "dim" }, "None were kept."));
+    list?.length ? null : h("p", { class: "dim" }, "No headers were recorded."));
   const legs = said.legs ?? [];
   const of = (leg) => (legs.length > 1 ? `, ${nth(legs, leg)}` : "");
   return h("div", { class: "two" },
@@ -346,15 +346,15 @@ function headers(said) {
 function usage(said, row) {
   const cell = (value) => h("td", { class: "num" }, value);
   const counts = (t) => [t ? allInput(t) : undefined, t?.input, t?.cache_read, t?.cache_write, t?.output].map((n) => cell(n === undefined ? "–" : count(n)));
-  const status = (leg) => (row.open && !leg.response?.status ? "–" : h("span", { class: leg.response?.status < 400 ? null : "bad" }, leg.response?.status ?? "no answer"));
+  const status = (leg) => (row.open && !leg.response?.status ? "–" : h("span", { class: leg.response?.status < 400 ? null : "bad" }, leg.response?.status ?? "no response"));
   const legs = (said.legs ?? []).map((leg) => h("tr", null,
     h("th", { scope: "row" }, `Request ${leg.n + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[leg.n])), counts(row.tokens?.[leg.n]),
     cell(millis(leg.answered_ms)), cell(millis(leg.ended_ms)), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–")));
   const sum = row.tokens_sum && legs.length > 1 ? h("tr", { class: "sum" }, h("th", { scope: "row" }, "Sum"), cell(""), cell(bytes(row.sent_bytes?.reduce((a, b) => a + b, 0))), counts(row.tokens_sum), cell(""), cell(""), h("td", null, "")) : null;
-  const names = ["request", "status", "size", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];
-  const changes = (row.changes ?? []).map((change) => h("li", null, `Request ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
+  const names = ["request", "status", "size", "input", "new", "cache read", "cache write", "output", "responded", "ended", "stop reason"];
+  const changes = (row.changes ?? []).map((change) => h("li", null, `Request ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} removed, ${bytes(change.added)} added`)));
   return h("div", null,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requests: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
-    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Net, ${unsent(row.unsent_tokens)}.` : ""}`),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Status, tokens and times of each request" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
+    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in total, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Net: ${unsent(row.unsent_tokens)}.` : ""}`),
     changes.length ? h("ul", { class: "plain" }, changes) : null);
 }

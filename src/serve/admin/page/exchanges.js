@@ -25,7 +25,7 @@ export async function exchanges(ctx, _, query) {
   const load = async () => {
     try {
       const { exchanges: rows } = await api.json(api.path(["exchanges"], { filter: filter || null, limit: MOST }), { signal: ctx.signal });
-      const none = filter === "error" ? "Nothing failed." : filter ? "No exchange matches this filter." : "No exchanges yet.";
+      const none = filter === "error" ? "No failures." : filter ? "No exchange matches this filter." : "No exchanges yet.";
       set(said, rows.length === MOST ? `The newest ${MOST}` : rows.length ? plural(rows.length, "exchange") : none);
       patch(list, rows.map((row) => ({ key: row.id, is: `${row.open}`, make: () => found(row, ctx) })));
     } catch (error) {

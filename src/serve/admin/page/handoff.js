@@ -18,9 +18,9 @@ export async function handoff(ctx, id) {
       it.conversation ? h("p", { class: "crumbs" }, h("a", { href: up }, ctx.nameOf(it.conversation))) : null,
       h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
       h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · ")),
-      h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}`, class: "handoff-link" }, "The exchange in which it fired")] : null)),
+      h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}`, class: "handoff-link" }, "Exchange in which it took effect")] : null)),
     h("section", { class: "resume" },
-      h("p", null, "Begin a message of a new session with this line to go on from here:"),
+      h("p", null, "To continue from here, start a message in a new session with this line:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
     carried(it.carried ?? [], written.show),
     again(it.looked_up_again ?? []),
@@ -60,7 +60,7 @@ function said({ kind, text }) {
 
 /** What stood before it, and what stands in its place. */
 function sizes(it) {
-  return it.history_bytes ? `${bytes(it.history_bytes)} of history were replaced by a prompt of ${bytes(it.prompt_bytes)}.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
+  return it.history_bytes ? `A prompt of ${bytes(it.prompt_bytes)} replaced ${bytes(it.history_bytes)} of history.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
 }
 
 /** Longer prompts are only shown as they were written. */
@@ -99,14 +99,14 @@ function changed(ctx, it) {
       const kinds = { "+": "came", "-": "went" };
       const shown = lines.map(([kind, text]) => h("span", { class: `line ${kinds[kind] ?? ""}` }, `${kind} `, marked(text), "\n"));
       const count = (kind) => plural(lines.filter(([it]) => it === kind).length, "line");
-      set(body, h("p", { class: "dim" }, `${count("+")} came, ${count("-")} went since `, h("a", { href: `#/h/${encodeURIComponent(before.id)}`, class: "handoff-link" }, line(before.reason) || brief(before.id)), "."), h("pre", { class: "line-diff", dir: "auto", tabindex: "0" }, shown));
+      set(body, h("p", { class: "dim" }, `${count("+")} added, ${count("-")} removed since `, h("a", { href: `#/h/${encodeURIComponent(before.id)}`, class: "handoff-link" }, line(before.reason) || brief(before.id)), "."), h("pre", { class: "line-diff", dir: "auto", tabindex: "0" }, shown));
     } catch (error) {
-      set(body, h("p", { class: "bad" }, error.status === 404 ? "The handoff before is not in the store." : error.message));
+      set(body, h("p", { class: "bad" }, error.status === 404 ? "The previous handoff is not in the store." : error.message));
     }
   };
   let asked = false;
   const open = () => !asked && ((asked = true), load());
-  return h("details", { class: "changed-lines", ontoggle: open }, h("summary", null, "What changed since the handoff before"), body);
+  return h("details", { class: "changed-lines", ontoggle: open }, h("summary", null, "Changes since the previous handoff"), body);
 }
 
 /** The prompt, with a word behind each claim that nothing proves. */
@@ -132,10 +132,10 @@ function seen(it) {
   const doc = it.content ?? {};
   const item = (...parts) => h("li", null, ...parts);
   const list = (title, items) => items.length ? [h("h3", null, title), h("ul", null, items)] : null;
-  const since = { true: ", files changed after it", null: ", files may have changed after it" };
+  const since = { true: ", files changed since", null: ", files may have changed since" };
   const ran = (run) => item(h("code", null, line(run.command)), ` ${ended(run.exit)} in turn ${run.turn}${since[run.stale] ?? ""}`);
   return h("section", { class: "document", "aria-label": "Document" },
-    h("h2", null, "What baton saw"),
+    h("h2", null, "What baton observed"),
     h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
     h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next_action recorded; needs a human"),
     list("Open risks", (doc.open_risks ?? []).map((risk) => item(h("b", null, SEVERITIES[risk.severity] ?? line(risk.severity)), " ", line(risk.detail)))),
@@ -146,7 +146,7 @@ function seen(it) {
 }
 
 function ended(exit) {
-  if (exit === null || exit === undefined) return "ended in a way that is not known";
+  if (exit === null || exit === undefined) return "ended with an unknown result";
   return exit === 0 ? "passed" : `failed with ${exit}`;
 }
 
@@ -170,18 +170,18 @@ function lineage(it) {
   if (ids.length + children.length < 2) return null;
   const step = (id, at) => h("li", null, id === it.id ? h("b", { "aria-current": "true" }, `${at + 1} · this one`) : h("a", { href: `#/h/${encodeURIComponent(id)}`, title: line(id) }, `${at + 1} · ${brief(id)}`));
   return h("section", { class: "lineage", "aria-label": "Lineage" }, h("h2", null, "Lineage"), h("ol", null, ids.map(step), children.map((id) => step(id, ids.length))),
-    children.length > 1 ? h("p", { class: "dim" }, `${plural(children.length, "session")} went on from here.`) : null);
+    children.length > 1 ? h("p", { class: "dim" }, `${plural(children.length, "session")} continued from here.`) : null);
 }
 
 export async function handoffs(ctx) {
   const load = () => api.json(api.path(["handoffs"], { limit: 200 }), { signal: ctx.signal });
   const list = h("div", { class: "cards" });
   const omitted = h("section", { class: "omissions" });
-  const none = { key: "none", is: "", make: () => h("p", { class: "dim" }, "No model has handed over yet.") };
+  const none = { key: "none", is: "", make: () => h("p", { class: "dim" }, "No handoffs yet.") };
   const draw = ({ handoffs: all = [], omissions = {} }) => {
     const each = ([model, { handoffs, missing_items }]) => h("li", null, `${line(model)}: ${count(missing_items)} in ${plural(handoffs, "handoff")}`);
     const models = Object.entries(omissions);
-    set(omitted, models.length ? [h("h2", null, "Rules and to-dos that models left out of their prompts"), h("ul", { class: "plain" }, models.map(each)), h("p", { class: "dim small" }, "baton adds what fits to the prompt; the page of each handoff lists it.")] : null);
+    set(omitted, models.length ? [h("h2", null, "Rules and to-dos missing from models' prompts"), h("ul", { class: "plain" }, models.map(each)), h("p", { class: "dim small" }, "baton appends the missing items that fit. The page of each handoff lists them.")] : null);
     patch(list, all.length ? cards(all, ctx) : [none]);
   };
   draw(await load());

@@ -56,7 +56,7 @@ async function chartOf(it, charts, options) {
 
 /** A conversation with its chart. */
 function talk(it, rows, ctx) {
-  const words = [line(it.model ?? "") || wireName(it.wire), plural(it.exchanges, "exchange"), it.handoffs ? plural(it.handoffs, "handoff") : null, ago(it.last_ms), rows.length < it.exchanges ? `the newest ${rows.length} drawn` : null];
+  const words = [line(it.model ?? "") || wireName(it.wire), plural(it.exchanges, "exchange"), it.handoffs ? plural(it.handoffs, "handoff") : null, ago(it.last_ms), rows.length < it.exchanges ? `the newest ${rows.length} shown` : null];
   return h("a", { class: "talk-card", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-at": `c${it.key}` },
     h("b", null, ctx.nameOf(it.key)),
     h("span", { class: "dim num small" }, words.filter(Boolean).join(" · "), it.failures ? [" · ", h("span", { class: "bad" }, plural(it.failures, "failure"))] : null),
@@ -67,8 +67,8 @@ function draw(node, { status, newest, charts, latest, failed, ctx }) {
   const off = status.journal?.enabled === false;
   if (!status.conversations && !status.journal?.exchanges) {
     set(node,
-      h("header", { class: "head-of-view" }, h("h1", null, "Nothing has come by yet"),
-        h("p", { class: "lead" }, "Start an agent behind baton. Keys and subscriptions stay where they are; what it sends appears on this page as it happens.")),
+      h("header", { class: "head-of-view" }, h("h1", null, "No traffic yet"),
+        h("p", { class: "lead" }, "Start an agent through baton. Your keys and subscriptions stay where they are, and the agent's requests appear on this page live.")),
       off ? journalOff() : null, recipes(status, example()));
     return;
   }
@@ -80,14 +80,14 @@ function draw(node, { status, newest, charts, latest, failed, ctx }) {
       h("section", { class: "newest" }, h("h2", null, "Newest conversations"), h("div", { class: "talks" })),
       h("section", { class: "latest" }, h("h2", null, "Latest handoffs"), h("div", { class: "cards" })),
       h("section", { class: "failures" }, h("h2", null, "Failures"), h("div", { class: "found-list" }), h("p", { class: "dim" })),
-      h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
+      h("details", { class: "point-here" }, h("summary", null, "Connect another agent"), recipes(status)));
   }
   // The server's sums over all conversations: a list is never all of them.
   facts(node.querySelector(".facts"), [
     [count(status.conversations), status.conversations === 1 ? "conversation" : "conversations"],
     [count(status.handoffs), status.handoffs === 1 ? "handoff" : "handoffs"],
     [bytes(status.received_bytes), "sent by agents"],
-    [bytes(status.sent_bytes), `went on to models (${percent(status.sent_bytes, status.received_bytes)})`],
+    [bytes(status.sent_bytes), `sent to models (${percent(status.sent_bytes, status.received_bytes)})`],
     unsentFact(status.unsent_tokens ?? 0),
   ]);
   node.querySelector(".newest").hidden = !newest.length;
@@ -102,11 +102,11 @@ function draw(node, { status, newest, charts, latest, failed, ctx }) {
   list.hidden = !failed.length;
   patch(list, failed.map((row) => ({ key: row.id, is: "", make: () => found(row, ctx) })));
   const more = status.failures > failed.length ? h("a", { href: "#/x?filter=error" }, `All ${count(status.failures)} failures`) : null;
-  set(failures.querySelector("p"), failed.length ? more : "Nothing failed.");
+  set(failures.querySelector("p"), failed.length ? more : "No failures.");
 }
 
 function journalOff() {
-  return h("p", { class: "banner warn" }, "The journal is off (journal.enabled = false): exchanges are not kept, and this page stays empty.");
+  return h("p", { class: "banner warn" }, "The journal is off (journal.enabled = false): exchanges are not recorded, and this page stays empty.");
 }
 
 /** The data listener as an agent on this machine, or on the network, names it. */
@@ -122,22 +122,22 @@ function example() {
   const rows = DEMO.map(([received, ...sent]) => ({ tooled: true, received_bytes: 100 * received, sent_bytes: sent.map((size) => 100 * size), fired: sent.slice(1) }));
   const handoffs = rows.filter((row) => row.fired.length).length;
   return h("figure", { class: "talk-card" },
-    h("figcaption", null, h("b", null, "An example: the demo's session"), " ", h("span", { class: "dim small" }, `${plural(rows.length, "request")}, ${plural(handoffs, "handoff")} at the ends of tasks`)),
+    h("figcaption", null, h("b", null, "Example: the session of the demo"), " ", h("span", { class: "dim small" }, `${plural(rows.length, "request")}, ${plural(handoffs, "handoff")} at task ends`)),
     sketch(rows));
 }
 
 /** Commands that connect an agent, with an example below the first. */
 function recipes(status, shown = null) {
-  if (status.read_only) return h("p", { class: "dim" }, "No proxy is running: ", h("code", null, "baton serve"), " starts one, ", h("code", null, "baton run claude"), " starts one with an agent.");
+  if (status.read_only) return h("p", { class: "dim" }, "No proxy is running. Start one with ", h("code", null, "baton serve"), ", or together with an agent with ", h("code", null, "baton run claude"), ".");
   const url = baseUrl(status.data_listener);
   const recipe = (who, text, heading = "h3") => h("div", { class: "recipe" }, h(heading, null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
   return h("section", { class: "recipes" },
     recipe("Claude Code, with one command", "baton run claude", "h2"),
     shown,
-    recipe("The demo, in the terminal: no agent, no key, no network", "baton demo", "h2"),
+    recipe("The demo in the terminal, without an agent, a key or a network", "baton demo", "h2"),
     h("h2", null, "Or set an agent's base URL"),
-    recipe("Claude Code, and what speaks Anthropic Messages", `ANTHROPIC_BASE_URL=${url} claude`),
-    recipe("What speaks to OpenAI", `OPENAI_BASE_URL=${url}/v1`),
+    recipe("Claude Code and other clients of the Anthropic Messages API", `ANTHROPIC_BASE_URL=${url} claude`),
+    recipe("Clients of the OpenAI API", `OPENAI_BASE_URL=${url}/v1`),
     recipe("Codex", `codex -c 'openai_base_url="${url}/v1"'`),
     recipe("gemini-cli", `GOOGLE_GEMINI_BASE_URL=${url} gemini`));
 }

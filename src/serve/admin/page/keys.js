@@ -3,19 +3,19 @@
 import { h } from "./dom.js";
 
 const HELP = [
-  ["j  k", "next, previous, where the focus is"],
-  ["h  l", "to the list, to what it shows"],
+  ["j  k", "next, previous item"],
+  ["h  l", "to the list, to the view"],
   ["Enter", "open"],
-  ["u", "up: to the conversation, to the list"],
-  ["[  ]", "the exchange before, after"],
-  ["n  p", "next, previous change of a request"],
+  ["u", "up one level"],
+  ["[  ]", "previous, next exchange"],
+  ["n  p", "next, previous change in a request"],
   ["/", "search, or #12 for exchange 12"],
   ["g c", "conversations"],
   ["g h", "handoffs"],
-  ["g x", "exchanges, by a filter"],
+  ["g x", "exchanges"],
   ["g f", "failures"],
   ["g s", "savings"],
-  ["t", "light or dark"],
+  ["t", "switch theme"],
   ["?", "this help"],
 ];
 
@@ -24,7 +24,7 @@ const PAIR = 1200;
 
 export function keyboard({ view, theme }) {
   const dialog = document.getElementById("keys");
-  dialog.replaceChildren(h("form", { method: "dialog" }, h("h2", null, "Keyboard"), h("dl", null, HELP.map(([keys, what]) => [h("dt", null, keys.split("  ").map((key) => h("kbd", null, key))), h("dd", null, what)])), h("button", { autofocus: true }, "Close")));
+  dialog.replaceChildren(h("form", { method: "dialog" }, h("h2", null, "Keyboard shortcuts"), h("dl", null, HELP.map(([keys, what]) => [h("dt", null, keys.split("  ").map((key) => h("kbd", null, key))), h("dd", null, what)])), h("button", { autofocus: true }, "Close")));
   const help = () => dialog.showModal();
   document.getElementById("help").addEventListener("click", help);
   let first = null;

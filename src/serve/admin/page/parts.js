@@ -23,12 +23,12 @@ export function withMarks(text) {
 
 function mark([whole, closing, kind, id]) {
   if (kind === "aside") {
-    const title = "Holds the place of a hidden pair: the model sees its refused call and the answer here.";
+    const title = "Placeholder of a hidden pair: the model sees its refused call and the result here.";
     return h("mark", { class: "sentinel", title }, whole);
   }
   const title = closing
-    ? "End of the carry-over prompt. What follows the last dot is its seal."
-    : "Sentinel: here the session was handed over. All before it stays behind.";
+    ? "End of the carry-over prompt. The part after the last dot is its seal."
+    : "Sentinel of a handoff. The model no longer sees the history before it.";
   return h("a", { class: "sentinel", href: `#/h/${id}`, title }, whole);
 }
 
@@ -47,7 +47,7 @@ export function message(full, range, { find = null, preamble = false } = {}) {
   const before = parts.slice(0, last).map((_, at) => made(at, "preamble"));
   const size = parts.slice(0, last).reduce((sum, part) => sum + new Blob([readable(part).text]).size, 0);
   const found = before.some((part) => part.querySelector("mark.found"));
-  return put(box, [made(last, "carry-over prompt"), h("details", { class: "preamble", open: found }, h("summary", null, `Preamble in front of it: ${plural(last, "part")}, ${bytes(size)}`), before)]);
+  return put(box, [made(last, "carry-over prompt"), h("details", { class: "preamble", open: found }, h("summary", null, `Preamble before the prompt: ${plural(last, "part")}, ${bytes(size)}`), before)]);
 }
 
 function partOf(part, range, find, name) {

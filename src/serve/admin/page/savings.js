@@ -5,7 +5,7 @@ import { facts, h, line, set } from "./dom.js";
 import { bytes, count, decimalsOf, dollars, money, plural, short } from "./words.js";
 
 const GROUPS = [["day", "day"], ["model", "model"], ["conversation", "conversation"]];
-const TIMES = [["", "all"], ["30d", "30 days"], ["7d", "7 days"], ["1d", "a day"]];
+const TIMES = [["", "all time"], ["30d", "30 days"], ["7d", "7 days"], ["1d", "1 day"]];
 
 /** The columns of the table: heading, what is sorted by, and what is shown. */
 const COLUMNS = [
@@ -22,12 +22,12 @@ const PRICED = COLUMNS.filter(([, , show]) => show === dollars);
 
 /** Rules for a handoff, in words. */
 const RULES = {
-  model: "handoffs at the moments of the shadow",
+  model: "handoffs where shadow mode would have made them",
   handoff: "handoffs at task ends",
   free: "handoffs when the cache is cold",
-  "nudge=pays": "handoffs when they pay",
-  "free+nudge=pays": "handoffs when they pay, or when the cache is cold",
-  mask: "old results left out, no handoffs",
+  "nudge=pays": "handoffs when they pay off",
+  "free+nudge=pays": "handoffs when they pay off, or when the cache is cold",
+  mask: "old tool results left out, no handoffs",
 };
 
 /** An amount as a saving or as a loss. */
@@ -77,7 +77,7 @@ export function billFacts(total) {
   return [
     total.cost || !total.unpriced ? [money(total.cost), "cost"] : null,
     total.cost ? [money(total.without_cost), "without baton, estimated"] : null,
-    total.cost ? [...saved, "Net: what handoffs and baton's tools cost is subtracted"] : null,
+    total.cost ? [...saved, "Net of the cost of handoffs and baton's tools"] : null,
     [short(input), "tokens of input", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_long)} written to it`],
     [short(all.output), "tokens of output"],
   ];
@@ -102,7 +102,7 @@ function ruleList(tried = []) {
 function momentList(moments = []) {
   if (!moments.length) return null;
   const item = (it) => h("li", null, h("a", { href: `#/e/${encodeURIComponent(it.id)}` }, new Date(it.at_ms).toISOString().slice(0, 16).replace("T", " ")), ` ${line(it.shadow.what).replaceAll("_", " ")}`, it.shadow.saved === null ? "" : `, ${wouldHave(it.shadow.saved)}`);
-  return h("details", null, h("summary", null, `In its shadow: ${plural(moments.length, "moment")}`), h("ul", null, [...moments].reverse().map(item)));
+  return h("details", null, h("summary", null, `Shadow mode: ${plural(moments.length, "moment")}`), h("ul", null, [...moments].reverse().map(item)));
 }
 
 /** How the bill is to be read. */
@@ -114,7 +114,7 @@ function remarks(report) {
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
     promised(report.promised),
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
-    total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton: counted as compacted by the agent, not as saved.` : null,
+    total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton; they count as compacted by the agent, not as saved.` : null,
   ].filter(Boolean).join(" ");
 }
 
@@ -131,14 +131,14 @@ export async function savings(ctx, _, query) {
     facts(numbers, billFacts(report.total));
     set(said, remarks(report));
     set(moments, ruleList(report.tried), momentList(report.moments));
-    set(table, report.groups.length ? sumTable(report.groups, by, nameOf) : h("p", { class: "dim" }, "No answered exchange in this time."));
+    set(table, report.groups.length ? sumTable(report.groups, by, nameOf) : h("p", { class: "dim" }, "No completed exchanges in this period."));
   };
   await load();
   const choice = (label, all, now, hash) => h("p", { class: "links", role: "group", "aria-label": label }, h("span", { class: "dim" }, label), all.map(([value, word]) => h("a", { href: hash(value), class: "choice", "aria-current": value === now ? "true" : null }, word)));
   const hash = (by, since) => `#/s?${new URLSearchParams({ by, ...(since ? { since } : {}) })}`;
   const node = h("div", { class: "view" },
-    h("header", { class: "head-of-view" }, h("h1", null, "What it cost, and would have cost")),
-    numbers, choice("By", GROUPS, by, (it) => hash(it, since)), choice("Of", TIMES, since, (it) => hash(by, it)), table, said, moments);
+    h("header", { class: "head-of-view" }, h("h1", null, "Cost with and without baton")),
+    numbers, choice("By", GROUPS, by, (it) => hash(it, since)), choice("Period", TIMES, since, (it) => hash(by, it)), table, said, moments);
   return { node, title: "Savings", up: "#/", refresh: load };
 }
 
@@ -147,7 +147,7 @@ export function conversationBill(ctx, key) {
   const numbers = h("div", { class: "facts" });
   const table = h("div", null);
   const carried = h("div", null);
-  const node = h("section", { class: "bill", hidden: true, "aria-label": "Cost" }, h("h2", null, "Cost"), numbers, h("details", null, h("summary", null, "By model, and what carrying costs"), table, carried));
+  const node = h("section", { class: "bill", hidden: true, "aria-label": "Cost" }, h("h2", null, "Cost"), numbers, h("details", null, h("summary", null, "By model, and the cost of repeated results"), table, carried));
   const load = async () => {
     const options = { signal: ctx.signal };
     const [report, carry] = await Promise.all([api.json(api.path(["savings"], { by: "model", conversation: key }), options), api.json(api.path(["conversations", key, "carried"]), options)]);
@@ -164,7 +164,7 @@ function carriedFact(carry) {
   const top = carry.tools[0];
   const most = `most of it ${plural(top.results, "result")} of ${line(top.tool)}`;
   const [value, label] = carry.carried_cost !== null && carry.input_cost ? [money(carry.carried_cost), "of that for tool results sent again"] : [bytes(carry.carried_bytes), "of tool results sent again"];
-  return [value, `${label}, ${most}`, "Each request repeats the tool results of the requests before it, until a handoff"];
+  return [value, `${label}, ${most}`, "Each request repeats the tool results of the requests before it, until a handoff cuts them"];
 }
 
 function carriedTable(carry) {
@@ -172,10 +172,10 @@ function carriedTable(carry) {
   const decimals = decimalsOf([...carry.tools, ...carry.results].map((it) => it.again_cost));
   const cost = (it) => (it.again_cost === null ? "–" : dollars(it.again_cost, decimals));
   const row = (name, it) => h("tr", null, h("th", { scope: "row", dir: "auto" }, name), [count(it.results), bytes(it.bytes), count(it.again), bytes(it.again_bytes), cost(it)].map((text) => h("td", { class: "num" }, text)));
-  const head = (name) => h("thead", null, h("tr", null, [name, "results", "size", "sent again", "bytes again", "cost"].map((text) => h("th", { scope: "col" }, text))));
+  const head = (name) => h("thead", null, h("tr", null, [name, "results", "size", "times resent", "bytes resent", "cost"].map((text) => h("th", { scope: "col" }, text))));
   const table = (label, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "numbers" }, head(label), h("tbody", null, rows)));
   return [
-    h("h3", null, "What carrying costs"),
+    h("h3", null, "Cost of repeated results"),
     table("Tool", carry.tools.map((it) => row(line(it.tool), it))),
     table("Result", carry.results.map((it) => row([h("b", null, line(it.tool)), it.argument ? ` ${line(it.argument)}` : ""], it))),
   ];

@@ -174,16 +174,16 @@ export class Side {
     const says = (key, text, kind = "p", name = "dim pad") => text && items.push({ key, is: text, make: () => h(kind, { class: name }, text) });
     says("problem", this.problem, "p", "bad pad");
     const typed = this.input.value.trim();
-    if (this.jumpTo(typed)) says("jump", `Enter: exchange ${typed} of this conversation`);
-    else if (isFilter(typed, this.status?.filter_words)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges for which ", h("code", null, line(typed)), " holds") });
+    if (this.jumpTo(typed)) says("jump", `Press Enter to open exchange ${typed} of this conversation`);
+    else if (isFilter(typed, this.status?.filter_words)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges that match ", h("code", null, line(typed))) });
     for (const it of shown) {
       const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.key === this.talk, busy.has(it.key) || ago(it.last_ms)].join("\n");
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
     if (wanted) {
-      if (!shown.length) says("none", "No conversation matches.");
-      const found = this.hits && `${plural(this.hits.length, "place")}${this.complete ? "" : ", and older ones that were not read"}`;
-      says("hits", found ?? (wanted.length < 2 ? "" : "Searching all that was said…"), "h2", "pad");
+      if (!shown.length) says("none", "No matching conversations.");
+      const found = this.hits && `${plural(this.hits.length, "match", "matches")}${this.complete ? "" : "; older exchanges were not searched"}`;
+      says("hits", found ?? (wanted.length < 2 ? "" : "Searching messages…"), "h2", "pad");
       for (const [at, hit] of (this.hits ?? []).entries()) items.push({ key: `h${at}`, is: JSON.stringify([hit, wanted]), make: () => this.hit(hit, at, wanted) });
     } else if (!shown.length && !this.problem) {
       says("none", "No conversations yet.");
@@ -203,7 +203,7 @@ export class Side {
     return h("a", { class: "talk", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-key": it.key, "data-id": `c${it.key}`, "aria-current": it.key === this.talk ? "page" : null, title: clock(it.last_ms) },
       h("span", { class: "talk-line" },
         h("span", { class: "talk-title" }, this.nameOf(it.key)),
-        h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "A request is under way" }) : ago(it.last_ms))),
+        h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "Request in progress" }) : ago(it.last_ms))),
       h("span", { class: "talk-line" },
         h("span", { class: "talk-small" }, small),
         h("span", { class: "talk-numbers num" },
@@ -251,8 +251,8 @@ export class Side {
     const journal = it.journal ?? {};
     this.foot.replaceChildren(
       h("span", null, `baton ${it.version ?? ""}`),
-      journal.enabled === false ? h("span", { class: "warn-text" }, "journal off") : h("span", { class: "num", title: "Exchanges kept, and what they take on the disk" }, `${plural(journal.exchanges ?? 0, "exchange")} · ${bytes(journal.bytes)}`),
-      it.store === "redis" ? h("span", { title: "The replica that this page shows: each has a journal of its own" }, line(it.instance ?? "")) : "",
+      journal.enabled === false ? h("span", { class: "warn-text" }, "journal off") : h("span", { class: "num", title: "Recorded exchanges and their size on disk" }, `${plural(journal.exchanges ?? 0, "exchange")} · ${bytes(journal.bytes)}`),
+      it.store === "redis" ? h("span", { title: "The replica that this page shows. Each has its own journal" }, line(it.instance ?? "")) : "",
       journal.dropped ? h("span", { class: "warn-text num", title: "Copies dropped because the journal's queue was full" }, `${count(journal.dropped)} dropped`) : "");
   }
 }

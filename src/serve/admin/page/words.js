@@ -30,13 +30,13 @@ export function short(n) {
 
 /** The estimated balance of input that was not sent: net, so it may be more that was sent. */
 export function unsent(tokens) {
-  return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "added to what the agent sent" : "not sent to the model"}`;
+  return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "added by baton" : "not sent to the model"}`;
 }
 
 /** The same as a large fact: value, label, and its explanation. */
 export function unsentFact(tokens) {
-  const label = tokens < 0 ? "were added to what the agent sent" : "the model did not have to read";
-  return [`about ${short(Math.abs(tokens ?? 0))} tokens`, label, `${count(tokens)} tokens at four bytes each: what the agent sent, less all that went upstream. From a cache they would have cost a tenth or less.`];
+  const label = tokens < 0 ? "added by baton" : "not sent to the model";
+  return [`about ${short(Math.abs(tokens ?? 0))} tokens`, label, `${count(tokens)} tokens, at four bytes each: the bytes that the agent sent, minus all bytes sent upstream. Read from a cache, they would have cost a tenth or less.`];
 }
 
 export function plural(n, one, many = `${one}s`) {
@@ -120,15 +120,15 @@ export function wireName(wire) {
 
 const OUTCOMES = {
   complete: "complete",
-  cancelled: "the agent left",
-  truncated: "cut off upstream",
-  upstream_error: "error upstream",
-  in_band_error: "error in the answer",
+  cancelled: "cancelled by the agent",
+  truncated: "truncated upstream",
+  upstream_error: "upstream error",
+  in_band_error: "error in the response",
   refused: "refused by baton",
 };
 
 export function outcome(row) {
-  if (row.open) return "under way";
+  if (row.open) return "in progress";
   return OUTCOMES[row.outcome] ?? row.outcome ?? "";
 }
 
@@ -138,12 +138,12 @@ export function failed(row) {
 
 /** Who asked for a handoff and who wrote it, unless the model did both. */
 const ORIGINS = {
-  oneshot: "asked for in the chat, written by the model",
-  bundle: "asked for in the chat, selected from the history",
-  local: "asked for in the chat, written without a model",
+  oneshot: "requested in chat, written by the model",
+  bundle: "requested in chat, selected from the history",
+  local: "requested in chat, written without a model",
   person: "written by the user",
-  auto: "made at the context threshold",
-  api: "asked for through the API",
+  auto: "automatic, at the context threshold",
+  api: "requested through the API",
 };
 
 export function begun(handoff) {
@@ -152,25 +152,25 @@ export function begun(handoff) {
 
 /** Why a message or a stretch of a request was changed. */
 export const WHY = {
-  cut: "Before a handoff: the model sees the carry-over prompt in place of all this.",
-  pair: "A hidden pair: the model's own call of session_handoff or session_recall with its answer. The agent never sees it; the model must.",
-  inserted: "A text of baton's own, inserted after this message for the model.",
-  note: "A command that baton answered by itself, or its answer: never in the model's view.",
-  thinking: "The provider refused this thinking, since something before it has changed. It was left out, here and in later requests until the next cut.",
-  unescaped: "The model had written something that looks like a marker of baton. The agent got it escaped; the model gets it back unchanged.",
-  tool: "A tool of baton's was added to the list of tools.",
-  ask_again: "The model's hidden call was answered or refused, and the model continued, invisibly to the agent.",
-  reference: "A reference to an item of baton's own, which the provider does not know.",
-  previous: "The earlier response that this one continues has another id upstream.",
-  provider_history: "Members that have the provider hold the agent's history, or describe that history. They were left out, since the model sees another one.",
-  draft: "The model was requested to write the document of a handoff. The agent sees neither this nor the answer.",
-  preamble: "What the agent's harness sends first. It is kept in front of the carry-over prompt.",
+  cut: "History before a handoff: the model sees the carry-over prompt instead.",
+  pair: "A hidden pair: the model's call of session_handoff or session_recall and its result. The agent never sees it, but the model needs it.",
+  inserted: "A notice for the model, which baton inserted after this message.",
+  note: "A chat command that baton answered, or its answer. The model sees neither.",
+  thinking: "The provider rejected this thinking, because something before it has changed. baton leaves it out, here and in later requests, until the next cut.",
+  unescaped: "The model wrote text that looks like one of baton's markers. The agent received it escaped, and the model gets it back unchanged.",
+  tool: "A tool that baton added to the list.",
+  ask_again: "baton answered or refused the model's hidden call, and the model continued. The agent saw none of it.",
+  reference: "A reference to an item that baton created, which the provider does not know.",
+  previous: "The previous response has a different id upstream.",
+  provider_history: "Fields that ask the provider to store the agent's history, or that describe it. baton left them out, because the model sees a different history.",
+  draft: "baton asked the model to write the document of a handoff. The agent sees neither this request nor the response.",
+  preamble: "Instructions that the agent's harness sends first. baton keeps them before the carry-over prompt.",
 };
 
 /** The same, of one message that stands on both sides. */
 const WHY_EDITED = {
-  cut: "The message at the cut: what follows the sentinel in it is sent, what precedes it is not.",
-  pair: "The model's own call of session_handoff or session_recall, or its answer, was restored at its place. The agent never saw it.",
+  cut: "The message at the cut. Only its part after the sentinel is sent.",
+  pair: "baton restored the model's call of session_handoff or session_recall, or its result. The agent never saw it.",
 };
 
 export function whyEdited(why) {
@@ -185,8 +185,8 @@ export function stateWords(message, side) {
   if (message.state !== "new") return null;
   if (message.why === "cut") return "carry-over";
   if (message.why === "tool") return "baton's tool";
-  if (message.why === "ask_again") return "asked again";
-  if (message.why === "draft") return "asked for a draft";
+  if (message.why === "ask_again") return "continued";
+  if (message.why === "draft") return "draft request";
   if (message.why === "pair") return "hidden pair";
   return side === "sent" ? "added" : "new";
 }
