@@ -1,8 +1,8 @@
-// Two lists of messages side by side. Pure: tests/browser/align.test.mjs runs it without a browser.
+// Alignment of two lists of messages. Pure: tests/browser/align.test.mjs runs it without a browser.
 
 /**
- * Blocks of `{kind, left, right}`. `same`: one message each, kept or edited. `change`: messages of the agent that
- * were left out, beside what stands in their place. Both sides keep their order, so one walk aligns them.
+ * Returns blocks of `{kind, left, right}`. A `same` block has one message on each side, an `edit` block one that was
+ * edited. A `change` block has removed messages next to their replacement. Both sides keep their order: one walk aligns them.
  */
 export function align(received, sent) {
   const blocks = [];
@@ -14,7 +14,7 @@ export function align(received, sent) {
     const right = [];
     while (i < received.length && !stays(received[i])) left.push(received[i++]);
     while (j < sent.length && !stays(sent[j])) right.push(sent[j++]);
-    // One side is at its end: what the other still has stands alone.
+    // One side has ended: the rest of the other has no counterpart.
     if (i >= received.length) right.push(...sent.slice(j)), (j = sent.length);
     else if (j >= sent.length) left.push(...received.slice(i)), (i = received.length);
     if (left.length || right.length) blocks.push({ kind: "change", left, right });
@@ -27,7 +27,7 @@ export function align(received, sent) {
   return blocks;
 }
 
-/** Runs of more than `most` unchanged pairs lose their middle: `{kind: "fold", blocks}` in its place. */
+/** Replaces the middle of runs of more than `most` unchanged pairs with `{kind: "fold", blocks}`. */
 export function fold(blocks, most = 8, edge = 3) {
   const out = [];
   for (let at = 0; at < blocks.length; ) {
@@ -42,7 +42,7 @@ export function fold(blocks, most = 8, edge = 3) {
   return out;
 }
 
-/** Where two texts differ: the lengths of what they begin and end with alike. */
+/** Returns the lengths of the common beginning and the common end of two strings. */
 export function differ(a, b) {
   const least = Math.min(a.length, b.length);
   let head = 0;

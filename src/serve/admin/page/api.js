@@ -1,4 +1,4 @@
-// The proxy's JSON, and its stream of events. With a token both carry it; it lives as long as the tab.
+// Client of the JSON API and its event stream. Requests carry the token, which is kept as long as the tab.
 
 const KEY = "baton-token";
 let token = sessionStorage.getItem(KEY);
@@ -17,7 +17,7 @@ export function setToken(value) {
   sessionStorage.setItem(KEY, value);
 }
 
-/** Whether plain links cannot be used, since they would not carry the token. */
+/** Whether plain links cannot be used, because they would not carry the token. */
 export function hasToken() {
   return Boolean(token);
 }
@@ -36,7 +36,7 @@ async function ask(path, options = {}) {
   try {
     said = (await answer.json()).error ?? {};
   } catch {
-    // Not one of our errors: the status has to do.
+    // Not one of baton's errors: only the status is known.
   }
   throw new ApiError(answer.status, said.code, said.message ?? `The server responded with status ${answer.status}.`, said.position);
 }
@@ -62,7 +62,7 @@ export async function blob(path) {
   return (await ask(path)).blob();
 }
 
-/** `/api/…` of path segments, each escaped, and a query. */
+/** Builds `/api/…` from path segments, each escaped, and a query. */
 export function path(segments, query = {}) {
   const params = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== null));
   const tail = String(params);
@@ -70,15 +70,15 @@ export function path(segments, query = {}) {
   return `/api/${segments.map(escape).join("/")}${tail ? `?${tail}` : ""}`;
 }
 
-/** The wait before the next try grows from half a second to ten. */
+/** Wait before the next attempt in milliseconds: from half a second to ten. */
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
-/** The proxy sends an event or a comment every 15 s; after this long without one the connection is dead. */
+/** Milliseconds without an event or a comment after which the connection is dead. The server sends one every 15 s. */
 const SILENCE = 40_000;
 
 /**
- * Events for as long as the page is looked at. Read with fetch, since an EventSource cannot carry a token. A hidden
- * tab lets go of its line: browsers allow few to one host, and the page asks anew when it is seen again.
+ * Follows the event stream while the page is visible. Uses fetch, because an EventSource cannot carry a token. A hidden
+ * tab closes its connection, because browsers allow few to one host, and opens a new one when it is visible again.
  */
 export function follow({ event, state }) {
   let stop = null;
@@ -145,7 +145,7 @@ function dispatch(block, event) {
   try {
     value = JSON.parse(data.join("\n"));
   } catch {
-    return; // An event of a later version may be anything.
+    return; // A later version may send other data.
   }
   event(name, value);
 }

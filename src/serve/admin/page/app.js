@@ -1,4 +1,4 @@
-// The inspector: routes by the address's hash, and joins the column, the views, the keys and the events.
+// The inspector: routes by the address's hash, and connects the side column, the views, the keyboard and the events.
 
 import * as api from "./api.js";
 import { conversation } from "./conversation.js";
@@ -28,7 +28,7 @@ const ROUTES = [
   [/^(?:#\/?)?$/, home],
 ];
 
-/** Before this a loading sign would only flicker. */
+/** Milliseconds before a loading sign appears. Earlier it would only flicker. */
 const QUIET = 200;
 
 function route() {
@@ -45,7 +45,7 @@ function route() {
   return null;
 }
 
-/** Shows what the address names. `again`: the same view with newer contents, so the place on the page stays. */
+/** Shows the view of the address. With `again` it is the same view with newer contents, and the scroll position stays. */
 async function open(again = false) {
   control.abort();
   const mine = (control = new AbortController());
@@ -84,19 +84,19 @@ function show(node) {
   scrollTo(0, 0);
 }
 
-/** Places on the page by the entry of the browser's history that they belong to. */
+/** Scroll positions and focus, by the entry of the browser's history. */
 const places = new Map();
 let entry = history.state?.entry ?? entryName();
-/** Whether this load has shown another address than its first. */
+/** Whether the page has shown another address since it was loaded. */
 let turned = false;
 history.scrollRestoration = "manual";
 
-/** A name for an entry of the history, which outlives this load: no other load may give the same one. */
+/** A unique name for an entry of the history. Entries outlive this load of the page, so a counter would repeat names. */
 function entryName() {
   return `${Date.now()}-${Math.random()}`;
 }
 
-/** What is at the top of the window, what has the focus, and how far it is scrolled. */
+/** The element at the top of the window, the focused element, and the scroll position. */
 function whereNow() {
   const all = [...main.querySelectorAll("[data-at]")];
   const first = all.find((node) => node.getBoundingClientRect().bottom > 0);
@@ -111,7 +111,7 @@ function named(at) {
   return at && main.querySelector(`[data-at="${CSS.escape(at)}"]`);
 }
 
-/** Goes to where the page was when it was left; else the view begins at its top, and the keyboard is in it. */
+/** Restores the position at which the page was left. A new view begins at its top and gets the focus. */
 function settle(back, made) {
   const go = () => {
     scrollTo(0, back?.top ?? 0);
@@ -119,17 +119,17 @@ function settle(back, made) {
     if (first) scrollBy(0, first.getBoundingClientRect().top - back.first[1]);
   };
   go();
-  // Rows out of sight have a guessed height until they are laid out.
+  // Rows out of sight have an estimated height until they are laid out.
   if (back) requestAnimationFrame(() => view === made && (go(), requestAnimationFrame(() => view === made && go())));
   const focused = named(back?.focus);
   const item = focused?.matches("[data-item]") ? focused : focused?.querySelector("[data-item]");
   if (item) item.focus({ preventScroll: true });
   else if (!back && view?.up && turned && !document.activeElement?.closest("#search, dialog")) main.focus({ preventScroll: true });
-  // What is read only now may change the heights above.
+  // Contents that arrive later may change the heights above.
   made.settled?.then(() => view === made && back && go());
 }
 
-/** Keeps the place of the entry that is left, and numbers the one that is come to. */
+/** Keeps the position of the history entry that is left, and names the new one. */
 function turn() {
   if (view?.node?.isConnected) places.set(entry, { ...view.place?.(), ...whereNow() });
   if (history.state?.entry === undefined) history.replaceState({ entry: entryName() }, "");
@@ -155,7 +155,7 @@ function lost() {
 }
 
 function fail(error) {
-  // What could not be had is asked for again once the proxy answers.
+  // A request that failed on the server's side is repeated once the server responds again.
   const mends = error.status === 0 || error.status >= 500;
   view = { up: "#/", refresh: mends ? () => open() : null };
   const message = h("p", { class: "bad", role: "alert" }, error.message);
@@ -189,7 +189,7 @@ function theme() {
   try {
     localStorage.setItem("baton-theme", now);
   } catch {
-    // Not kept, then.
+    // The browser stores nothing: the choice lasts until the page is reloaded.
   }
   say(now === "dark" ? "Dark theme" : "Light theme");
 }
@@ -211,7 +211,7 @@ function liveState(now) {
   node.className = `live ${now}`;
   node.textContent = word;
   node.title = title;
-  // What happened without a connection has to be requested.
+  // Events were missed while there was no connection, so everything is read again.
   if (now === "live" && state !== null && state !== "live") side.load(), Promise.resolve(view?.refresh?.()).catch(() => null);
   state = now;
   if (now === "locked") locked();
@@ -219,7 +219,7 @@ function liveState(now) {
 
 const side = new Side({ locked });
 let listen = null;
-/** The first list and status: views take names and the command prefix from them. */
+/** First list and status, from which views take names and the command prefix. */
 let known = null;
 
 function start() {
@@ -230,7 +230,7 @@ function start() {
     listen = api.follow({
       state: liveState,
       event: (name, data) => {
-        // It came faster than we read: ask for the whole.
+        // Events came faster than the page read them, so everything is read again.
         if (name === "missed") return side.load(), view?.refresh?.();
         side.event(name, data);
         view?.event?.(name, data);
@@ -243,7 +243,7 @@ try {
   const kept = localStorage.getItem("baton-theme");
   if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
 } catch {
-  // The browser keeps nothing: its own preference holds.
+  // The browser stores nothing: its own preference applies.
 }
 document.getElementById("theme").addEventListener("click", theme);
 document.getElementById("skip").addEventListener("click", (event) => (event.preventDefault(), main.focus()));

@@ -1,10 +1,9 @@
-// The chain of a conversation's handoffs: what each of them kept and dropped, what of that the model looked up again, and the
-// ways back.
+// Chain of a conversation's handoffs: the sizes that each kept and dropped, later recalls, and commands to return to it.
 
 import { copyButton, h, line } from "./dom.js";
 import { begun, brief, bytes, clock, plural } from "./words.js";
 
-/** A step for each handoff, in their order. Sizes are those of the first request that was cut there. */
+/** Returns a step for each handoff, in order. Sizes are those of the first request that was cut there. */
 export function steps(handoffs, rows) {
   const cuts = new Map();
   const behind = new Map();
@@ -25,7 +24,7 @@ export function steps(handoffs, rows) {
   });
 }
 
-/** The steps as list items. `active`: the handoff at which the newest request was cut. `undo`: the command that undoes one, or nothing. */
+/** Returns the steps as list items. `active` is the handoff at which the newest request was cut, `undo` the undo command, if any. */
 export function chain(handoffs, rows, active, undo) {
   return steps(handoffs, rows).map((step) => {
     const counts = step.handoff.id === active;
@@ -36,7 +35,7 @@ export function chain(handoffs, rows, active, undo) {
 
 const undone = (handoff) => handoff.document?.status === "undone";
 
-/** The button of a handoff that counts, and of one that was undone. */
+/** Button of a handoff that is in effect, and of one that was undone. */
 const UNDO = [
   ["Copy undo", { title: "Send this as a message in the agent to undo the handoff: the session continues as if it had not happened. Send it again to redo the handoff" }],
   ["Copy redo", { title: "Send this as a message in the agent to redo the handoff: the session continues from it again" }],

@@ -1,40 +1,40 @@
-// The size of a conversation's context, request by request: what the agent sent is a ramp, what went on to the model a
-// sawtooth below it. The exchanges' table is its long form; the arrow keys walk along it. It is drawn once and then
-// patched: a request that comes moves the lines, and takes away neither the focus nor the tip that is read.
+// Chart of a conversation's context size, request by request: the agent's side is a ramp, the model's side a sawtooth
+// below it. The table of exchanges has the same values, and the arrow keys move along the chart. It is drawn once and then
+// patched: a new request moves the lines, but does not take the focus or the tip away.
 
 import { h, patch, put, s } from "./dom.js";
 import { allInput, brief, bytes, clock, plural, short, unsent } from "./words.js";
 
 const HEIGHT = 260;
 const PAD = { left: 64, right: 16, top: 30, bottom: 26 };
-/** Marks nearer than this to the one before keep their line and lose their number. */
+/** Minimum distance in pixels between handoff numbers. A closer handoff has only its line. */
 const APART = 22;
-/** Bytes that make about one token, where no request says how many there were. */
+/** Estimated bytes per token, if no request has the provider's count. */
 const BYTES_PER_TOKEN = 4;
-/** Points that a zoom leaves at least. */
+/** Minimum number of points after zooming. */
 const LEAST = 8;
 
-/** What is drawn: a value of a point for each line, its words, and the numbers of the axis. */
+/** Units of the chart: the values of a point, their wording, and the base of the axis. */
 const UNITS = {
   bytes: { of: (point) => point, word: bytes, base: 1024 },
   tokens: { of: (point) => point.tokens, word: (n) => `${short(Math.round(n))} tokens`, base: 1000 },
 };
 
-/** Reasons why baton's tool was not offered that a request beside the conversation has. */
+/** Reasons for a missing tool that mark a side call. */
 const BESIDE = new Set(["no_client_tools", "summary", "count_probe", "structured_output", "small_output", "tool_choice", "many_choices"]);
 
 const isLoop = (row) => row.tooled || row.pinned;
 const isCount = (row) => /count_?tokens$/i.test(row.route ?? "");
 
-/** The agent's side calls among the rows, by id: a title, a summary, a count of tokens. A conversation without tools has none. */
+/** Ids of the agent's side calls among the rows: titles, summaries, token counts. A conversation without tools has none. */
 export function sideCalls(rows) {
   const mixed = rows.some((row) => isLoop(row) && !isCount(row));
   return new Set(rows.filter((row) => isCount(row) || (mixed && !isLoop(row) && BESIDE.has(row.untooled))).map((row) => row.id));
 }
 
 /**
- * Points of a chart: one for each exchange that carries a context; what was not sent so far adds up. Side calls would only
- * tear notches into the line, as would what has neither tool nor cut between exchanges that have.
+ * Points of a chart: one for each exchange that carries a context, with the sum of tokens not sent so far. Side calls
+ * are left out, and so are exchanges with neither tool nor cut between those that have one: they would notch the line.
  */
 export function points(rows) {
   let unsent = 0;
@@ -45,7 +45,7 @@ export function points(rows) {
     const sent = row.sent_bytes ?? [];
     unsent += row.unsent_tokens ?? 0;
     if (!sent.length || !row.received_bytes || isCount(row) || (mixed && !isLoop(row))) continue;
-    // Of a row that was dropped in part nothing is known: it is as it was before.
+    // A row that was dropped in part lacks this size: the previous one applies.
     fixed = row.fixed_bytes || fixed;
     const point = { row, n: at + 1, received: row.received_bytes, sent, fixed, unsent };
     out.push({ ...point, tokens: inTokens(point) });
@@ -53,7 +53,7 @@ export function points(rows) {
   return out;
 }
 
-/** The provider's count of what was sent; of what was received an estimate at the same bytes for a token. */
+/** Sizes in tokens: the provider's count for the sent side, and an estimate at the same ratio for the received side. */
 function inTokens({ row, received, sent, fixed }) {
   const counted = sent.map((_, leg) => (row.tokens?.[leg] ? allInput(row.tokens[leg]) : null));
   const known = sent.reduce((sum, size, leg) => (counted[leg] ? { bytes: sum.bytes + size, tokens: sum.tokens + counted[leg] } : sum), { bytes: 0, tokens: 0 });
@@ -61,7 +61,7 @@ function inTokens({ row, received, sent, fixed }) {
   return { received: received / ratio, fixed: fixed / ratio, sent: sent.map((size, leg) => counted[leg] ?? size / ratio) };
 }
 
-/** A chart of a conversation's newest exchanges, without axes: the lines, a mark for each handoff, and the last sizes in words. */
+/** Small chart of a conversation's newest exchanges without axes: lines, handoffs, and the last sizes as text. */
 export function sketch(rows) {
   const all = points(rows);
   if (all.length < 2) return null;
@@ -86,14 +86,14 @@ export function sketch(rows) {
 export class Chart {
   constructor({ open }) {
     this.open = open;
-    /** Id of the exchange that is pointed at. */
+    /** Id of the exchange under the pointer. */
     this.at = null;
     this.points = [];
     this.handoffs = [];
     this.limits = {};
     this.unit = "bytes";
     this.alone = false;
-    /** The points that are drawn, as the first and the last one's number; null for all. */
+    /** Numbers of the first and the last point that are drawn. Null for all. */
     this.range = null;
     this.all = [];
     this.tip = h("div", { class: "tip", hidden: true });
@@ -128,7 +128,7 @@ export class Chart {
     this.draw();
   }
 
-  /** Units, the model's context alone, and the zoom. */
+  /** Buttons for the units, for the model's side only, and for the zoom. */
   buttons() {
     const button = (label, title, act) => h("button", { type: "button", class: "copy", title, onclick: () => (act(), this.draw()) }, label);
     const pressed = (node, is) => node.setAttribute("aria-pressed", String(is));
@@ -143,7 +143,7 @@ export class Chart {
     return h("div", { class: "ways", role: "group", "aria-label": "Chart options" }, units, alone, zoom);
   }
 
-  /** Keeps the end of what is drawn, and `by` times as much of it. */
+  /** Zooms by a factor, and keeps the last point that is drawn. */
   zoom(by) {
     const [from, to] = this.range ?? [this.all[0]?.n, this.all.at(-1)?.n];
     const here = this.all.filter((point) => point.n >= from && point.n <= to).length;
@@ -153,7 +153,7 @@ export class Chart {
     this.range = first === 0 && last === this.all.length - 1 ? null : [this.all[first].n, this.all[last].n];
   }
 
-  /** A drag over the chart picks what is drawn next. */
+  /** Marks the range that a drag over the chart selects. */
   drag(event) {
     if (!event) this.from = null;
     const from = this.from ?? null;
@@ -173,7 +173,7 @@ export class Chart {
     if (!this.wasDragged) return;
     this.range = [this.points[Math.min(from, to)].n, this.points[Math.max(from, to)].n];
     this.draw();
-    // The click that ends the drag opens nothing.
+    // The click that ends a drag must not open an exchange.
     setTimeout(() => (this.wasDragged = false));
   }
 
@@ -181,7 +181,7 @@ export class Chart {
     const [from, to] = this.range ?? [0, Infinity];
     const inside = this.all.filter((point) => point.n >= from && point.n <= to);
     this.points = inside.length < 2 ? this.all : inside;
-    // Before it is measured: what is hidden has no width.
+    // Before measuring, because a hidden element has no width.
     this.node.hidden = this.points.length < 2;
     const width = Math.floor(this.holder.clientWidth);
     if (!width || this.node.hidden) return;
@@ -208,7 +208,7 @@ export class Chart {
       this.handoffs.length && { key: "mark", is: this.handoffs.length, make: () => h("span", { class: "key mark" }, plural(this.handoffs.length, "handoff")) },
       this.beside && { key: "beside", is: this.beside, make: () => h("span", { title: "Requests outside the conversation, such as titles and token counts" }, `${plural(this.beside, "side call")} not shown`) },
     ].filter(Boolean));
-    // What is pointed at stays so, wherever it stands now.
+    // The exchange under the pointer stays selected, wherever it is drawn now.
     const at = this.points.findIndex((point) => point.row.id === this.at);
     this.pick(at < 0 ? null : at);
   }
@@ -232,14 +232,14 @@ export class Chart {
     const value = this.now.of;
     const line = (of) => this.points.flatMap((p, i) => [of(value(p))].flat().map((amount) => at(i, amount))).join(" ");
     const ramp = this.alone ? "" : line((p) => p.received);
-    // Legs of one exchange stand on one place: a handoff is a fall straight down.
+    // Legs of one exchange have the same position, so a handoff is a vertical fall.
     const saw = line((p) => p.sent);
     const fixed = line((p) => Math.min(p.fixed, p.sent.at(-1)));
     const floor = (line) => line && `${at(0, 0)} ${line} ${at(this.points.length - 1, 0)}`;
     for (const [at, line] of [floor(ramp), floor(saw), floor(fixed), ramp, saw].entries()) this.lines[at].setAttribute("points", line);
   }
 
-  /** A line at the model's window and one at the nudge, where they are in sight: in tokens. */
+  /** Draws lines at the model's window and at the nudge, if the unit is tokens and they are in range. */
   limitLines(most, width) {
     const levels = [["window", this.limits.window_tokens], ["nudge", this.limits.nudge_tokens]].filter(([, tokens]) => this.unit === "tokens" && tokens && tokens <= most);
     patch(this.levels, levels.map(([name, tokens]) => {
@@ -314,7 +314,7 @@ export class Chart {
   }
 }
 
-/** A round number, of which at most five make `most`. */
+/** Returns a round step such that at most five of them reach `most`. */
 function roundStep(most, base) {
   for (let decade = base; ; decade *= 10) {
     const step = [1, 2, 5].map((n) => n * decade).find((n) => n * 5 >= most);

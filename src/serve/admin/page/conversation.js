@@ -1,4 +1,4 @@
-// One conversation: the chart, and its exchanges, newest first.
+// View of a conversation: its chart, and its exchanges, newest first.
 
 import * as api from "./api.js";
 import { chain } from "./chain.js";
@@ -9,11 +9,11 @@ import { notice } from "./draft.js";
 import { conversationBill } from "./savings.js";
 import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, unsentFact, wireName } from "./words.js";
 
-/** Rows made before they are scrolled to, and each time that their end comes into view. */
+/** Rows made at first, and each time that the end of the table comes into view. */
 const ROWS = 120;
-/** Handoffs that are not folded. */
+/** Number of handoffs that are not folded. */
 const LAST_HANDOFFS = 3;
-/** A burst of exchanges is shown as one change. */
+/** Milliseconds to wait for more events, so that a burst of exchanges is drawn once. */
 const PAUSE = 250;
 
 export async function conversation(ctx, key) {
@@ -28,7 +28,7 @@ class Conversation {
     Object.assign(this, { ctx, key });
     this.begun = new Map();
     this.shown = ctx.place?.shown ?? ROWS;
-    /** Whether side calls are in the table. */
+    /** Whether the table shows side calls. */
     this.beside = ctx.place?.beside ?? false;
     this.chart = new Chart({ open: (row) => (location.hash = `#/e/${encodeURIComponent(row.id)}`) });
     this.name = h("h1", { dir: "auto" });
@@ -47,7 +47,7 @@ class Conversation {
     this.take(said);
   }
 
-  /** The table, and what makes more of its rows when its end comes into view. */
+  /** Creates the table, which makes more rows when its end comes into view. */
   table() {
     const names = ["#", "time", "what happened", "agent sent → model saw", "tokens in · out", "duration"];
     const head = h("div", { role: "rowgroup" }, h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name))));
@@ -82,10 +82,10 @@ class Conversation {
     const { about, rows } = this;
     const models = [...new Set(rows.map((row) => row.model).filter(Boolean))];
     const sum = (of) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
-    // The server counts what is not in the list, too; rows that came since then are only here.
+    // The server's sums include exchanges that are not in the list. Rows that came since then are only here.
     const all = rows.length >= (about.exchanges ?? 0);
     const exchanges = all ? rows.length : about.exchanges;
-    // What baton answered itself was not sent on, and counts nowhere.
+    // Requests that baton answered itself were not sent, so they do not count.
     const received = all ? sum((row) => (row.sent_bytes?.length ? row.received_bytes : 0)) : about.received_bytes;
     const sent = all ? sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0)) : about.sent_bytes;
     const unsent = all ? sum((row) => row.unsent_tokens) : about.unsent_tokens;
@@ -125,13 +125,13 @@ class Conversation {
       for (const id of [...(row.fired ?? [])].reverse()) {
         items.push({ key: `h${id}`, is: `${number.get(id)} ${byId.has(id)}`, make: () => handoffRow(id, number.get(id), byId.get(id)) });
       }
-      // The same cut in row after row says nothing: only where a stretch begins.
+      // The cut is named only in the first of a run of rows with the same one.
       let before = n - 2;
       while (beside.has(this.rows[before]?.id)) before -= 1;
       const begins = row.pinned && !beside.has(row.id) && row.pinned !== this.rows[before]?.pinned;
       items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)} ${begins}`, make: () => exchangeRow(row, n, begins ? number : null, this.ctx.prefix()) });
     }
-    // The bars are told in parts of the largest, so that a larger one touches no row.
+    // Bars are relative to the largest size, which is set here, so that a new maximum changes no row.
     this.body.style.setProperty("--most", most);
     patch(this.body, items);
   }
@@ -151,14 +151,14 @@ class Conversation {
     this.pause = setTimeout(() => this.catchUp(), PAUSE);
   }
 
-  /** Sums and handoffs are the proxy's: asked for anew, but never for a request that has only begun. */
+  /** Draws what the events brought. Reads sums and handoffs from the server, but not for a request that has only begun. */
   async catchUp() {
     if (this.ctx.signal.aborted) return;
     if (!this.unread) return this.drawTable();
     this.unread = false;
     const fired = this.rows.flatMap((row) => row.fired ?? []);
     const known = new Set(this.handoffs.map((handoff) => handoff.id));
-    // What counts is the proxy's word, too.
+    // Only the server knows which handoff is in effect after an undo.
     if (this.rows.at(-1)?.undo || fired.some((id) => !known.has(id))) return this.reload();
     this.draw();
   }
@@ -215,18 +215,18 @@ function bar(received, sent) {
   return put(outer, h("span", { class: "bar-sent" }));
 }
 
-/** All legs together: what the exchange cost. */
+/** Tokens of all legs together. */
 function tokens(row) {
   const sum = row.tokens_sum;
   return sum ? `${short(allInput(sum))} · ${short(sum.output)}` : "–";
 }
 
-/** Sets a node's text, unless it is the same already. */
+/** Sets a node's text, unless it is unchanged. */
 function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** What came of telling the model how full its context is. */
+/** Outcomes of a notice about a full context. */
 const NUDGES = {
   told: ["nudged", "new", "baton told the model how full its context is, and asked it to finish its step and hand off"],
   followed: ["nudge followed", "", "The model handed off after it was told how full its context is"],
@@ -240,19 +240,19 @@ const NUDGES = {
   close_handoffs: ["nudging stopped", "warn", "Two handoffs followed each other closely"],
 };
 
-/** What came of undoing a handoff. */
+/** Outcomes of an undo. */
 const UNDOS = {
   undone: ["handoff undone", "new", "The model sees the history before the handoff again, and everything after it"],
   taken_back: ["undo reverted", "new", "The model sees the handoff again"],
   refused: ["undo refused", "warn", "The answer gives the reason"],
 };
 
-/** What is worth a word about an exchange. */
+/** Returns the tags of an exchange. */
 export function tags(row, number = new Map()) {
   const out = [];
   const tag = (text, kind = "", title = null) => out.push(h("span", { class: `tag ${kind}`, title }, text));
   if (row.open) tag("in progress", "new");
-  // Beside the provider's words the status is enough.
+  // With the provider's error message, the status is enough.
   if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
   const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");

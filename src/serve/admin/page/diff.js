@@ -1,4 +1,4 @@
-// Received and sent, message beside message.
+// Received and sent messages, side by side.
 
 import * as api from "./api.js";
 import { align, differ, fold } from "./align.js";
@@ -6,12 +6,12 @@ import { h, lazily, line, put } from "./dom.js";
 import { message, readable } from "./parts.js";
 import { bytes, kindWord, plural, stateWords, WHY, whyEdited } from "./words.js";
 
-/** Messages of a run that was left out which are shown without asking. */
+/** Maximum length of a run that is shown without folding. */
 const SHOWN = 4;
 const EDGE = 2;
 /** Rows made at once. */
 const STEP = 120;
-/** Bytes of a carry-over message that is opened by itself. */
+/** Maximum bytes of a carry-over message that opens automatically. */
 const OPENED = 64 * 1024;
 
 /** The diff of one leg: the system prompt and the tools first, then the messages. */
@@ -36,7 +36,7 @@ export function diff(exchange, received, leg, look) {
   return box;
 }
 
-/** Whether something in a block is to be seen at once: what was found, or what was open. */
+/** Whether a block contains a search hit, or a message that was open. */
 function holds(ctx, block) {
   const isOpen = (m, side) => ctx.look.isAt(side, m.of, m.i) || ctx.look.opened.has(placeOf(ctx, m, side));
   return (block.left ?? []).some((m) => isOpen(m, "received")) || (block.right ?? []).some((m) => isOpen(m, "sent"));
@@ -46,7 +46,7 @@ function placeOf(ctx, m, side) {
   return `${ctx.leg}:${side}:${m.of}:${m.i}`;
 }
 
-/** The agent's messages are told as they fared in the first leg; a later leg says what became of each in it. */
+/** Returns the agent's messages with their states in this leg. By default they have those of the first leg. */
 function inLeg(received, leg) {
   const states = leg.received_states;
   if (!leg.n || !states) return received;
@@ -65,7 +65,7 @@ function block(ctx, it) {
   }
   const reasons = [...new Set([...it.left, ...it.right].map((m) => m.why).filter(Boolean))].map((why) => WHY[why] ?? line(why));
   const side = (list, name) => h("div", { class: "stack" }, list.length ? parted(ctx, list, name) : because(reasons));
-  // Where one side has nothing, its place is free for the reason.
+  // An empty side has room for the reason.
   const both = it.left.length && it.right.length;
   return [both ? because(reasons) : null, h("div", { class: "pair change" }, side(it.left, "received"), side(it.right, "sent"))];
 }
@@ -76,7 +76,7 @@ function because(reasons) {
   return reasons.length ? h("div", { class: "why" }, reasons.map((why) => h("p", null, why))) : null;
 }
 
-/** Messages below one another, the carry-over prompt first: the preamble in front of it is folded behind it. */
+/** A list of messages with the carry-over prompt first. The preamble, which precedes it in the request, is folded below. */
 function parted(ctx, list, side) {
   const isPreamble = (m) => side === "sent" && m.why === "preamble";
   const before = list.filter(isPreamble);
@@ -85,7 +85,7 @@ function parted(ctx, list, side) {
   return [run(ctx, list.filter((m) => !isPreamble(m)), side), unfold(before.length, `${plural(before.length, "preamble message")} before the prompt`, size, (at) => cell(ctx, before[at], side))];
 }
 
-/** Messages below one another; a long run keeps its ends. */
+/** A list of messages. The middle of a long one is folded. */
 function run(ctx, list, side) {
   const wanted = list.some((m) => holds(ctx, side === "sent" ? { right: [m] } : { left: [m] }));
   if (wanted || list.length <= SHOWN + 2) return list.map((m) => cell(ctx, m, side));
@@ -134,7 +134,7 @@ function cell(ctx, m, side, twin) {
     asked = true;
     ctx.look.loads.push(load(ctx, m, side, twin, body).catch(() => (asked = false)));
   };
-  // What stands in the place of all that was left out is what one comes to see.
+  // The replacement of the history is the most interesting message, so it opens automatically.
   const telling = side === "sent" && m.of === "messages" && m.state === "new" && m.why === "cut" && m.bytes < OPENED && !ctx.look.back;
   const found = ctx.look.isAt(side, m.of, m.i) && (side === "received" || ctx.look.leg === ctx.leg);
   if (telling || found || ctx.look.opened.has(key)) queueMicrotask(() => toggle(true));
@@ -145,7 +145,7 @@ function roleClass(role) {
   return ["user", "assistant", "system", "tool"].includes(role) ? role : "other";
 }
 
-/** One message in full. Where it was edited, both sides are read and the place where they differ is marked. */
+/** Loads a message in full. If it was edited, both sides are read, and their difference is marked. */
 async function load(ctx, m, side, twin, body) {
   body.replaceChildren(h("p", { class: "dim" }, "Loading…"));
   try {

@@ -1,14 +1,14 @@
-// Elements. Everything the page shows comes from outside (agents, models, tools), so there is one way to put it
-// there: as text nodes. Nothing in this folder parses HTML, and the page's policy would not run a script from it.
+// Element helpers. Everything the page shows was written by agents, models or tools, so there is one way to insert it: as
+// text nodes. No file in this directory parses HTML, and the page's policy would not run a script from it.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element: properties that start with `on` are listeners, the rest are attributes; null and false are left out. */
+/** Creates an element. Properties that start with `on` are listeners, others are attributes. Null and false are left out. */
 export function h(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
-/** The same in SVG. */
+/** Creates an SVG element. */
 export function s(tag, props, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
@@ -23,7 +23,7 @@ function fill(node, props, children) {
   return node;
 }
 
-/** Appends nodes and texts, however nested. */
+/** Appends nodes and strings, however nested. */
 export function put(node, children) {
   for (const child of [children].flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
@@ -32,10 +32,10 @@ export function put(node, children) {
   return node;
 }
 
-// C0 but tab and newline, DEL, C1; marks that reorder or hide text. Joiners stay: scripts and emoji need them.
+// C0 except tab and newline, DEL, C1, and characters that reorder or hide text. Joiners stay: scripts and emoji need them.
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Those with a name that is known; pictures of them are missing from many fonts. */
+/** Common names of control characters. Many fonts lack the symbols for them. */
 const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 0x0d: "CR", 0x1b: "ESC", 0x7f: "DEL" };
 
 function codeOf(c) {
@@ -46,18 +46,18 @@ function symbol(c) {
   return `\u27e8${NAMES[c.charCodeAt(0)] ?? codeOf(c)}\u27e9`;
 }
 
-/** Gives a node these children and no others. */
+/** Replaces a node's children. */
 export function set(node, ...children) {
   node.replaceChildren();
   return put(node, children);
 }
 
-/** Children of a parent, by key. */
+/** Children of each parent, by key. */
 const KEYED = new WeakMap();
 
 /**
- * Gives a parent these children: `{key, is, make}` each. A child that is there stays the very node that it was, so that
- * focus, selection and place stay with it; where `is` says that it now reads otherwise, its inside is made anew.
+ * Updates a parent's children from items of `{key, is, make}`. A child with a known key keeps its node, and so focus,
+ * selection and position. If its `is` has changed, the node's contents are made again.
  */
 export function patch(parent, items) {
   const before = KEYED.get(parent) ?? new Map();
@@ -76,7 +76,7 @@ export function patch(parent, items) {
     next = node;
   }
   KEYED.set(parent, now);
-  // What is moved loses the focus where the browser cannot move it as it is.
+  // A moved node loses the focus in browsers without `moveBefore`.
   if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
 }
 
@@ -95,10 +95,10 @@ function become(node, other) {
   if (focused) node.querySelector("a, button")?.focus({ preventScroll: true });
 }
 
-/** Characters at the end of a string that stay in sight. */
+/** Number of characters at the end of a string that stay visible. */
 const TAIL = 14;
 
-/** Splits a string before its last words, which stay in sight. */
+/** Splits a string before its last words, which stay visible. */
 export function ends(text) {
   if (text.length <= 2 * TAIL) return [text, ""];
   const space = text.indexOf(" ", text.length - TAIL);
@@ -108,12 +108,12 @@ export function ends(text) {
   return [text.slice(0, from), text.slice(from)];
 }
 
-/** One line from `[beginning, end]`, shortened in its middle if it does not fit. */
+/** Creates a line from `[beginning, end]`, shortened in the middle if it does not fit. */
 export function bothEnds([head, tail]) {
   return h("span", { class: "ends", dir: "auto", title: head + tail }, h("span", null, head), tail ? h("span", null, tail) : null);
 }
 
-/** Facts in large letters: `[value, label, title]` each. */
+/** Shows facts in large type, each as `[value, label, title]`. */
 export function facts(node, all) {
   const items = all.filter(Boolean).map(([value, label, title = null], at) => ({
     key: at,
@@ -124,17 +124,17 @@ export function facts(node, all) {
   return node;
 }
 
-/** A text with its control characters made visible. */
+/** Makes a string's control characters visible. */
 export function visible(text) {
   return String(text ?? "").toWellFormed().replace(ODD, symbol);
 }
 
-/** The same for one line. */
+/** Makes control characters and line breaks visible, for a single line. */
 export function line(text) {
   return visible(String(text ?? "").replace(/\s*\r?\n\s*/g, " ⏎ "));
 }
 
-/** Nodes of a long text, control characters marked as such. A carriage return before a newline is not worth a mark. */
+/** Nodes of a long text with its control characters marked. A carriage return before a newline is not marked. */
 export function marked(text) {
   const out = [];
   let from = 0;
@@ -148,7 +148,7 @@ export function marked(text) {
   return out;
 }
 
-/** Rows made as they are scrolled to: the first `step` at once, the next when the end comes into view. */
+/** Adds rows as the user scrolls: the first `step` at once, more when the end comes into view. */
 export function lazily(parent, count, row, step = 120) {
   let made = 0;
   const end = h("div", { class: "more", "aria-hidden": "true" });
@@ -168,7 +168,7 @@ export function lazily(parent, count, row, step = 120) {
 
 let saying;
 
-/** Tells of something that was done, to eyes and screen readers. */
+/** Announces an action, visibly and to screen readers. */
 export function say(text) {
   const said = document.getElementById("said");
   said.textContent = text;
@@ -176,7 +176,7 @@ export function say(text) {
   saying = setTimeout(() => (said.textContent = ""), 2500);
 }
 
-/** A button that copies what `text` gives. */
+/** Creates a button that copies the result of `text`. */
 export function copyButton(text, label = "Copy", props = {}) {
   const copy = async () => {
     try {

@@ -1,4 +1,4 @@
-// A draft that waits for a person's yes: its document, which can be changed, with a tick for each file and command in it.
+// View of a draft in review: its editable document, with a checkbox for each file and command in it.
 
 import * as api from "./api.js";
 import { h, line, set } from "./dom.js";
@@ -7,13 +7,13 @@ import { bytes, clock } from "./words.js";
 const ITEM = /^\s*(?:[-*]|\d+\.)\s/;
 const FILE_OR_COMMAND = /`[^`]+`|[\w.~-]*\/[\w./-]+/;
 
-/** The lines of a document that name a file or a command. */
+/** Lines of a document that name a file or a command. */
 export function items(text) {
   const seen = new Set();
   return text.split("\n").filter((it) => ITEM.test(it) && FILE_OR_COMMAND.test(it) && !seen.has(it) && seen.add(it));
 }
 
-/** A document without a line, or with it where it stood before. */
+/** Removes a line from a document, or inserts it at its original position. */
 export function toggled(text, original, item, on) {
   const left = text.split("\n");
   if (!on) return left.filter((it) => it !== item).join("\n");
@@ -27,7 +27,7 @@ export function toggled(text, original, item, on) {
 export async function draft(ctx, id) {
   const said = await api.json(api.path(["drafts", id]), { signal: ctx.signal });
   const it = said.draft;
-  // How much the model sees now; without the journal nobody knows.
+  // Current size of the model's context, which is unknown without the journal.
   const last = await api.json(api.path(["exchanges"], { conversation: it.conversation, limit: 1 }), { signal: ctx.signal }).then((found) => found.exchanges?.[0], () => null);
   const up = `#/c/${encodeURIComponent(it.conversation)}`;
   const original = said.document ?? "";
@@ -73,7 +73,7 @@ export async function draft(ctx, id) {
   return { node, title: "Draft", up };
 }
 
-/** What a conversation says of its newest draft. */
+/** Notice about a conversation's newest draft. */
 export function notice(it) {
   const href = `#/d/${encodeURIComponent(it.id)}`;
   if (it.state === "review") return h("p", { class: "draft" }, h("a", { href }, "A draft waits for your approval"));

@@ -1,4 +1,4 @@
-// One exchange: what came in beside what went on, leg by leg, and what came back.
+// View of an exchange: each leg's received and sent messages side by side, and the responses.
 
 import * as api from "./api.js";
 import { tags } from "./conversation.js";
@@ -22,10 +22,10 @@ export async function exchange(ctx, id, query) {
   return { node, title: `Exchange ${brief(id)}`, up, event, place, settled: look.settled(), refresh: () => row.open && ctx.reopen(), step: (by) => near.step(by, parts.tab()) };
 }
 
-/** How often an answer under way is asked for. */
+/** Milliseconds between requests for a response in progress. */
 const LIVE_EVERY = 600;
 
-/** The answer as it comes, until the exchange has ended and is shown as a whole. */
+/** Shows a response in progress, until the exchange has ended and is shown as a whole. */
 function underWay(ctx, row) {
   const box = h("div", { class: "answer-body", "aria-live": "off" }, h("p", { class: "dim" }, h("span", { class: "pulse" }), " The response appears here as it arrives."));
   let seen = "";
@@ -46,7 +46,7 @@ function underWay(ctx, row) {
   return h("section", { class: "live-answer", "aria-label": "Response so far" }, h("h2", null, "Response so far"), box);
 }
 
-/** What is looked for in an exchange, and what of it is open: a hit of the search, or the place that was left. */
+/** Search hit to show in an exchange, and the messages that are open in it, possibly from an earlier visit. */
 class Look {
   constructor(query, place) {
     const number = (name) => (query.get(name) === null ? null : Number(query.get(name)));
@@ -63,17 +63,17 @@ class Look {
     this.found = false;
   }
 
-  /** Whether this is the message that was found. */
+  /** Whether this message is the search hit. */
   isAt(side, of, i) {
     return this.side === side && this.of === of && this.i === i;
   }
 
-  /** The text to be marked in a message, or in an answer. */
+  /** Pattern to mark in a message or in a response. */
   textAt(side, of, i = null) {
     return this.isAt(side, of, i) ? this.text : null;
   }
 
-  /** Something was read: the first mark in it comes into view, unless one was seen already or the place is another one. */
+  /** Scrolls to the first mark in a loaded node, unless one was shown before or an earlier position is restored. */
   show(node) {
     const mark = node.querySelector("mark.found");
     if (!mark || this.found || this.back) return;
@@ -83,19 +83,19 @@ class Look {
     mark.scrollIntoView({ block: "center" });
   }
 
-  /** When all that is open was read. */
+  /** Resolves when all open messages are loaded. */
   settled() {
     return Promise.resolve().then(() => Promise.allSettled(this.loads));
   }
 }
 
-/** The exchanges before and after; read when they are first wanted. */
+/** Neighbouring exchanges, read when they are first needed. */
 class Neighbours {
   constructor(ctx, row) {
     Object.assign(this, { ctx, row });
   }
 
-  /** Where it (or another) stands among them, from 0; -1 while that is not known. */
+  /** Index of an exchange in its conversation, or -1 while that is unknown. */
   at(id = this.row.id) {
     return (this.ctx.rows.get(this.row.conversation) ?? []).findIndex((row) => row.id === id);
   }
@@ -108,11 +108,11 @@ class Neighbours {
     this.title = line(said.conversation?.title);
   }
 
-  /** Goes `by` exchanges on, to the tab that is looked at. */
+  /** Moves by a number of exchanges, and keeps the tab. */
   async step(by, tab) {
     const key = this.row.conversation;
     if (!key) return;
-    // Keys may come faster than views: they count from where the page is going.
+    // Keys may come faster than views, so they count from the page's next address.
     const target = decodeURIComponent(/^#\/e\/([^?]+)/.exec(location.hash)?.[1] ?? "");
     const here = () => (this.at(target) < 0 ? this.at() : this.at(target));
     const there = () => (here() < 0 ? null : this.ctx.rows.get(key)[here() + by]);
@@ -131,7 +131,7 @@ function head(row, up, near, parts) {
     talk.replaceChildren(near.ctx.nameOf(row.conversation, near.title || undefined));
   };
   name();
-  // Its number is worth a question, and worth no waiting.
+  // The number needs another request, but the view does not wait for it.
   if (near.at() < 0) near.load().then(name, () => null);
   const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by, parts.tab()) }, sign);
   return h("header", { class: "head-of-view" },
@@ -141,7 +141,7 @@ function head(row, up, near, parts) {
     h("p", { class: "links" }, h("span", { class: "dim mono" }, line(row.id)), copyButton(() => row.id, "Copy id"), download("HAR", api.path(["exchanges", row.id, "har"]), `${row.id}.har`), download("Received (raw)", api.path(["exchanges", row.id, "received"]), `${row.id}-received.txt`)));
 }
 
-/** A link to a file of the API; with a token the page has to fetch it itself. */
+/** Creates a download link. With a token the page must fetch the file itself, because a link cannot carry one. */
 function download(label, path, name) {
   const save = async (event) => {
     if (!api.hasToken()) return;
@@ -170,7 +170,7 @@ function summary(said, row) {
     fact(millis(row.added_ms), "added by baton"));
 }
 
-/** What baton did, in one sentence; every step of it stands behind. */
+/** Summary of baton's actions in one sentence. The notes have each step. */
 function sentence(said, row, prefix) {
   const count = row.sent_bytes?.length ?? 0;
   const given = command(row, prefix);
@@ -206,13 +206,13 @@ function notes(said, row, prefix) {
 
 const UUID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 
-/** Names of the tabs, as they stand in the address. */
+/** Names of the tabs in the address. */
 const TABS = ["request", "response", "headers", "usage"];
 
-/** Which tab shows the side of a hit. */
+/** Tab for the side of a search hit. */
 const TAB_OF_SIDE = { received: "request", sent: "request", response: "response", shown: "response" };
 
-/** Tabs of the requests, the response and the headers; each is made when it is first looked at. */
+/** Creates the tabs. The contents of each are made when it is first shown. */
 function tabs(said, row, look) {
   const made = [["Request", () => requests(said, row, look)], ["Response", () => response(said, row, look)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]];
   const panel = h("div", { role: "tabpanel", class: "panel", tabindex: "-1", id: "panel" });
@@ -235,18 +235,18 @@ function tabs(said, row, look) {
     if (by) pick((buttons.findIndex((b) => b === document.activeElement) + by + buttons.length) % buttons.length, true);
   };
   const wanted = look.back?.tab ?? (look.of === "headers" ? "headers" : (TAB_OF_SIDE[look.side] ?? look.tab));
-  // Without a leg there is only the response to look at.
+  // Without a leg there is only a response.
   pick(Math.max(0, TABS.indexOf(wanted ?? ((said.legs ?? []).length ? "request" : "response"))));
   const node = h("section", { class: "tabbed" }, h("div", { role: "tablist", "aria-label": "Parts of the exchange", onkeydown: key }, buttons), panel);
   return { node, tab: () => TABS[open] };
 }
 
-/** `request 2 of 3`, by a leg's number. */
+/** `request 2 of 3` for a leg. */
 function nth(legs, leg) {
   return legs.length > 1 ? `request ${leg.n + 1} of ${legs.at(-1).n + 1}` : "the request";
 }
 
-/** One request upstream beside the agent's, the last one first looked at: a handoff's cut is in it. The others are a list. */
+/** Shows a request upstream next to the agent's. Starts with the last one, which contains a handoff's cut, and lists the others. */
 function requests(said, row, look) {
   const legs = said.legs ?? [];
   const box = h("div", null);
@@ -275,11 +275,11 @@ function legTab(said, row, leg, look) {
     diff(row.id, said.received ?? {}, leg, look));
 }
 
-/** Headers that curl makes by itself, and those that hold a key. */
+/** Headers that curl sets itself, and headers with a key. */
 const REMADE = new Set(["host", "content-length", "accept-encoding", "connection", "content-encoding", "user-agent"]);
 const CREDENTIALS = new Map([["x-api-key", "$ANTHROPIC_API_KEY"], ["authorization", "Bearer $API_KEY"], ["x-goog-api-key", "$GEMINI_API_KEY"], ["api-key", "$API_KEY"]]);
 
-/** The request as a line for a shell: the body comes from the journal, and credentials are variables. */
+/** Builds a shell command that repeats the request. The body comes from the journal, and credentials are variables. */
 function curl(row, leg) {
   const quoted = (text) => `'${String(text).replaceAll("'", "'\\''")}'`;
   const headers = (leg.sent.headers ?? []).filter(([name]) => !REMADE.has(name)).map(([name, value]) => {
@@ -304,7 +304,7 @@ function stopWord(stop) {
   return typeof stop === "string" ? stop : JSON.stringify(stop);
 }
 
-/** A body, read when it comes into view: as it reads, with the body itself one click away. */
+/** Shows a body as readable parts, with the raw body one click away. */
 function answer(path, about, look, find) {
   const box = h("div", { class: "answer-body" }, h("p", { class: "dim" }, "Loading…"));
   const load = async () => {
@@ -315,7 +315,7 @@ function answer(path, about, look, find) {
         const shown = part.kind === "call" ? readable({ kind: "tool_use", json: { name: part.name, input: part.text } }) : { label: part.kind, text: part.text };
         return h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, shown.label), copyButton(() => shown.text)), long(shown.text, null, find));
       });
-      // What was not understood stands only in the body itself.
+      // A hit outside the recognised parts is marked in the raw body.
       const rest = read.some((part) => part.querySelector("mark.found")) ? null : find;
       const raw = long(body, null, rest);
       const behind = () => h("details", { open: raw.querySelector("mark.found") !== null }, h("summary", null, "Raw body"), raw);

@@ -1,4 +1,4 @@
-// Exchanges of all conversations, by a filter; the failures among them are a list of the home page.
+// View of the exchanges of all conversations, with a filter. The home page lists the failures among them.
 
 import * as api from "./api.js";
 import { tags } from "./conversation.js";
@@ -7,10 +7,10 @@ import { h, line, patch, set } from "./dom.js";
 import { allInput, clock, millis, plural, short } from "./words.js";
 
 const MOST = 200;
-/** A burst of exchanges is one change. */
+/** Milliseconds to wait for more events, so that a burst of exchanges is drawn once. */
 const PAUSE = 400;
 
-/** What a filter may say, for those who have not read the documentation. */
+/** Example terms, for users who have not read the documentation. */
 const EXAMPLES = ["error", "handoff", "command", "tool:Bash", "model:opus*", "since:1h", "cost>0.5", "retried", "!error"];
 
 export async function exchanges(ctx, _, query) {

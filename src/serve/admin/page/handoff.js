@@ -1,4 +1,4 @@
-// Handoffs: the list of all, and one with its prompt.
+// Views of all handoffs, and of one with its prompt.
 
 import * as api from "./api.js";
 import { copyButton, h, line, marked, patch, set } from "./dom.js";
@@ -31,12 +31,12 @@ export async function handoff(ctx, id) {
   return { node, title: "Handoff", up };
 }
 
-/** Where a rule, a to-do or a claim is, in words. */
+/** Wording for the state of a rule, a to-do or a claim. */
 const STATES = { in_prompt: "in the prompt", added: "added by baton", left_out: "did not fit" };
 
 const opens = (text, open) => h("button", { type: "button", class: "linked", onclick: open }, line(text));
 
-/** The receipt: what the prompt was checked for, and where it is. A row opens its place in the prompt, or where it was said. */
+/** Items that the prompt was checked for, with their state. A row opens the item in the prompt, or searches for its origin. */
 function carried(items, show) {
   if (!items.length) return null;
   const open = (item) => (item.state === "left_out" ? searchFor : show)(said(item));
@@ -44,7 +44,7 @@ function carried(items, show) {
   return h("section", { class: "carried" }, h("h2", null, "Carried over"), h("table", null, h("tbody", null, items.map(row))));
 }
 
-/** What the model looked up again: a file, a command between backticks, a question in quotes. A row finds where. */
+/** Files, commands (in backticks) and questions (in quotes) that the model looked up again. A row searches for the item. */
 function again(all) {
   if (!all.length) return null;
   const bare = (text) => (/^`(.*)`$/.exec(text) ?? /^"(.*)" \([a-z ]+\)$/.exec(text) ?? [0, text])[1].replace(/…$/, "");
@@ -52,21 +52,21 @@ function again(all) {
   return h("section", { class: "again" }, h("h2", null, "Looked up again"), h("table", null, h("tbody", null, all.map(row))));
 }
 
-/** What of an item was said: of a contradicted claim its words, of a to-do what is to be done, of a rule all but its mark. */
+/** The original wording of an item: a contradicted claim's quote, or the text of a to-do or rule without its marker. */
 function said({ kind, text }) {
   const quoted = kind === "claim" && /"(.*)"/.exec(text);
   return (quoted ? quoted[1] : text.replace(/^\[[^\]]*\] | \[replaced by a later word[^\]]*\]$/g, "")).replace(/…$/, "");
 }
 
-/** What stood before it, and what stands in its place. */
+/** Sizes of the replaced history and of the prompt. */
 function sizes(it) {
   return it.history_bytes ? `A prompt of ${bytes(it.prompt_bytes)} replaced ${bytes(it.history_bytes)} of history.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
 }
 
-/** Longer prompts are only shown as they were written. */
+/** Maximum characters of a prompt that is shown as Markdown at first. */
 const LONGEST = 256 * 1024;
 
-/** The prompt as Markdown, or as it was written: at first so where claims are marked in it. */
+/** The prompt as Markdown or as written. A prompt with marked claims is first shown as written. */
 function prompt(it) {
   const body = h("div", { class: "prompt-body" });
   const claims = it.document?.content?.claims ?? [];
@@ -88,7 +88,7 @@ function prompt(it) {
   return { node, show };
 }
 
-/** The lines that came and went since the handoff before; read when it is opened. */
+/** Lines that were added and removed since the previous handoff, loaded when opened. */
 function changed(ctx, it) {
   if (!it.parent || !it.prompt) return null;
   const body = h("div", null);
@@ -109,9 +109,9 @@ function changed(ctx, it) {
   return h("details", { class: "changed-lines", ontoggle: open }, h("summary", null, "Changes since the previous handoff"), body);
 }
 
-/** The prompt, with a word behind each claim that nothing proves. */
+/** The prompt, with the verdict after each claim that nothing proves. */
 function withClaims(prompt, claims) {
-  // A claim is one line in the document, and a long one ends with dots.
+  // The document joins a claim's lines, and ends a long claim with an ellipsis.
   const words = (text) => text.replace(/…$/, "").split(/\s+/).filter(Boolean);
   const known = claims.map((claim) => ({ ...claim, words: words(claim.claim) })).filter((claim) => claim.words.length);
   if (!known.length) return long(prompt);
@@ -126,7 +126,7 @@ function withClaims(prompt, claims) {
 
 const SEVERITIES = { block: "blocks:", warn: "warning:" };
 
-/** What the proxy saw, apart from what was claimed: the document's folder, its status, and its content. */
+/** Evidence that baton observed, as opposed to claims: the document's status, directory and content. */
 function seen(it) {
   if (!it) return null;
   const doc = it.content ?? {};
@@ -150,7 +150,7 @@ function ended(exit) {
   return exit === 0 ? "passed" : `failed with ${exit}`;
 }
 
-/** The map of chains and forks that it stands in: chains stay flat, and each branch of a fork is one step further in. */
+/** Map of the chains and forks that contain a handoff. Chains stay flat, and each branch of a fork is indented by one step. */
 function map(it) {
   const all = it.map ?? [];
   if (all.length < 2) return null;
@@ -190,7 +190,7 @@ export async function handoffs(ctx) {
   return { node: h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, "Handoffs")), list, omitted), title: "Handoffs", up: "#/", event, refresh };
 }
 
-/** Handoffs as items of a list. In a chain the goal stays and the reason differs; a reason that several give tells nothing. */
+/** Handoffs as list items. The reason comes first, unless several handoffs share it: in a chain the goal stays the same. */
 export function cards(all, ctx) {
   const given = (it) => all.filter((other) => line(other.reason) === line(it.reason)).length;
   return all.map((it) => {

@@ -1,4 +1,4 @@
-// Where nothing is chosen: the newest conversations with their charts, then handoffs, then failures; and how to point an agent here.
+// Home view: the newest conversations with their charts, handoffs, failures, and commands that connect an agent.
 
 import * as api from "./api.js";
 import { sketch } from "./chart.js";
@@ -7,14 +7,14 @@ import { found } from "./exchanges.js";
 import { cards } from "./handoff.js";
 import { ago, bytes, count, percent, plural, unsentFact, wireName } from "./words.js";
 
-/** Conversations, handoffs and failures that the first view shows. */
+/** Number of conversations, handoffs and failures on the home page. */
 const TALKS = 5;
 const LATEST = 6;
 const FAILURES = 5;
-/** Exchanges of a conversation's chart: the newest. */
+/** Number of newest exchanges in a conversation's chart. */
 const ROWS = 150;
 
-/** The session of `baton demo`: for each request what the agent sent, then what went upstream, in hundreds of bytes. */
+/** Session of `baton demo`: for each request the received size, then the sent sizes, in hundreds of bytes. */
 export const DEMO = [
   [14, 25], [55, 66], [114, 125], [136, 147], [153, 164], [194, 205], [253, 264, 40], [340, 115], [434, 209],
   [456, 232], [473, 249], [549, 325], [644, 419, 41], [698, 83], [757, 142], [780, 164], [797, 182], [839, 223],
@@ -46,7 +46,7 @@ export async function home(ctx) {
   return { node, title: null, event, refresh: load };
 }
 
-/** Reads the exchanges of a conversation's chart, unless nothing has come since they were read. */
+/** Reads the exchanges of a conversation's chart, unless nothing is new. */
 async function chartOf(it, charts, options) {
   const is = `${it.exchanges} ${it.last_ms}`;
   if (charts.get(it.key)?.is === is) return;
@@ -54,7 +54,7 @@ async function chartOf(it, charts, options) {
   charts.set(it.key, { is, rows: exchanges.reverse() });
 }
 
-/** A conversation with its chart. */
+/** Card of a conversation with its chart. */
 function talk(it, rows, ctx) {
   const words = [line(it.model ?? "") || wireName(it.wire), plural(it.exchanges, "exchange"), it.handoffs ? plural(it.handoffs, "handoff") : null, ago(it.last_ms), rows.length < it.exchanges ? `the newest ${rows.length} shown` : null];
   return h("a", { class: "talk-card", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-at": `c${it.key}` },
@@ -82,7 +82,7 @@ function draw(node, { status, newest, charts, latest, failed, ctx }) {
       h("section", { class: "failures" }, h("h2", null, "Failures"), h("div", { class: "found-list" }), h("p", { class: "dim" })),
       h("details", { class: "point-here" }, h("summary", null, "Connect another agent"), recipes(status)));
   }
-  // The server's sums over all conversations: a list is never all of them.
+  // The server's sums over all conversations, because the lists are bounded.
   facts(node.querySelector(".facts"), [
     [count(status.conversations), status.conversations === 1 ? "conversation" : "conversations"],
     [count(status.handoffs), status.handoffs === 1 ? "handoff" : "handoffs"],
@@ -109,7 +109,7 @@ function journalOff() {
   return h("p", { class: "banner warn" }, "The journal is off (journal.enabled = false): exchanges are not recorded, and this page stays empty.");
 }
 
-/** The data listener as an agent on this machine, or on the network, names it. */
+/** Base URL of the data listener for an agent on this machine or on the network. */
 export function baseUrl(listener) {
   const named = String(listener || "127.0.0.1:8787");
   const url = named.includes("://") ? named : `http://${named}`;
@@ -117,7 +117,7 @@ export function baseUrl(listener) {
   return url.replace(/\/+$/, "").replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, `//${here}`);
 }
 
-/** The demo's session as an example, for an empty page. */
+/** The session of the demo as an example for an empty page. */
 function example() {
   const rows = DEMO.map(([received, ...sent]) => ({ tooled: true, received_bytes: 100 * received, sent_bytes: sent.map((size) => 100 * size), fired: sent.slice(1) }));
   const handoffs = rows.filter((row) => row.fired.length).length;
@@ -126,7 +126,7 @@ function example() {
     sketch(rows));
 }
 
-/** Commands that connect an agent, with an example below the first. */
+/** Commands that connect an agent, with an example after the first. */
 function recipes(status, shown = null) {
   if (status.read_only) return h("p", { class: "dim" }, "No proxy is running. Start one with ", h("code", null, "baton serve"), ", or together with an agent with ", h("code", null, "baton run claude"), ".");
   const url = baseUrl(status.data_listener);

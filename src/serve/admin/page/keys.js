@@ -1,4 +1,4 @@
-// The keyboard. `j` and `k` walk over whatever is marked `data-item` where the eyes are: the list, or the view.
+// Keyboard shortcuts. `j` and `k` move over elements with `data-item`, in the list or in the view.
 
 import { h } from "./dom.js";
 
@@ -19,7 +19,7 @@ const HELP = [
   ["?", "this help"],
 ];
 
-/** Maximum time between the two keys of a sequence such as `g h`. */
+/** Maximum milliseconds between the two keys of a sequence such as `g h`. */
 const PAIR = 1200;
 
 export function keyboard({ view, theme }) {
@@ -67,7 +67,7 @@ export function keyboard({ view, theme }) {
   });
 }
 
-/** On a narrow screen the list shows where nothing is chosen. */
+/** Shows the list. On a narrow screen only the home view has it. */
 function showSide() {
   if (!document.getElementById("search").checkVisibility()) location.hash = "#/", document.body.classList.add("at-home");
 }
@@ -77,7 +77,7 @@ function openList() {
   if (!document.getElementById("list").checkVisibility()) document.getElementById("all").click();
 }
 
-/** Searches all that was said for a text. */
+/** Searches all messages for a string. */
 export function searchFor(text) {
   showSide();
   const box = document.getElementById("search");
@@ -86,7 +86,7 @@ export function searchFor(text) {
   box.focus();
 }
 
-/** The focus goes to what the view shows: where it was there, or to its first item. */
+/** Moves the focus into the view: to its first item, unless it is already there. */
 function enter() {
   const main = document.getElementById("main");
   if (main.contains(document.activeElement) && document.activeElement !== main) return;

@@ -1,9 +1,9 @@
-// Which lines of a text came and went since another one. Pure: tests/browser/align.test.mjs runs it without a browser.
+// Line diff of two texts. Pure: tests/browser/align.test.mjs runs it without a browser.
 
-/** Beyond so many pairs of lines the two are shown as all gone and all new: a table of them would be too large. */
+/** Maximum pairs of lines to compare. Beyond it the table would be too large, and all lines count as removed or added. */
 const MOST_PAIRS = 4_000_000;
 
-/** `[kind, line]` each, in order; the kind is ` `, `-` or `+`. */
+/** Returns `[kind, line]` in order. The kind is ` `, `-` or `+`. */
 export function lineDiff(before, after) {
   const [a, b] = [before.split("\n"), after.split("\n")];
   let head = 0;
@@ -15,7 +15,7 @@ export function lineDiff(before, after) {
   return [...same(a.slice(0, head)), ...middle, ...same(a.slice(a.length - tail))];
 }
 
-/** By the longest common subsequence. */
+/** Compares lines by their longest common subsequence. */
 function between(a, b) {
   if (a.length * b.length > MOST_PAIRS) return [...a.map((line) => ["-", line]), ...b.map((line) => ["+", line])];
   const wide = b.length + 1;

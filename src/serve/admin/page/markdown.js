@@ -1,12 +1,12 @@
-// A model's Markdown as elements of our own: headings, lists, code, quotes, emphasis. Every text of it becomes a text node, and
-// what is not understood stays the text that it is: no HTML, no links, no images. Pure but for the nodes.
+// Renders a model's Markdown: headings, lists, code, quotes, emphasis. All of its text becomes text nodes, and syntax that is
+// not recognised stays text: no HTML, no links, no images. Pure except for the nodes.
 
 import { h } from "./dom.js";
 import { withMarks } from "./parts.js";
 
-/** Headings of a text stand below those of the page. */
+/** Levels by which headings of a prompt are lowered, below those of the page. */
 const BELOW = 2;
-/** Deeper lists are drawn at this depth. */
+/** Maximum depth of nested lists. Deeper ones are drawn at this depth. */
 const DEEPEST = 6;
 
 const FENCE = /^\s*(```+|~~~+)/;
@@ -16,12 +16,12 @@ const QUOTE = /^\s*>\s?(.*)$/;
 const RULE = /^\s*([-*_])(?:\s*\1){2,}\s*$/;
 const INLINE = /(`[^`\n]+`|\*\*[^*\n]+\*\*|__[^_\n]+__)/;
 
-/** Nodes of a text. */
+/** Returns the nodes of a text. */
 export function markdown(text) {
   const lines = String(text ?? "").split(/\r?\n/);
   const out = [];
   let at = 0;
-  /** Takes lines for as long as `is` holds. */
+  /** Takes lines while `is` holds. */
   const take = (is) => {
     const from = at;
     while (at < lines.length && is(lines[at])) at += 1;
@@ -50,7 +50,7 @@ export function markdown(text) {
   }
 }
 
-/** Items of a list; a line without a mark belongs to the item before. */
+/** Builds a list. A line without a marker belongs to the previous item. */
 function list(lines) {
   const root = { indent: -1, node: null, item: null };
   const open = [root];

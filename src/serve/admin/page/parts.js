@@ -1,15 +1,15 @@
-// A message in full: its parts, with the marks of baton explained where they stand.
+// A message in full: its parts, with baton's markers explained.
 
 import { copyButton, h, line, marked, put } from "./dom.js";
 import { brief, bytes, kindWord, plural } from "./words.js";
 
-/** Characters of a part that are laid out at once: a text of megabytes would hold the page up. */
+/** Maximum characters of a part that are laid out at once. A text of megabytes would block the page. */
 const AT_ONCE = 40_000;
 
 const ID = "[0-9A-Fa-f-]{36}";
 const MARKS = new RegExp(`\\[\\[(/?)handoff-(resume|aside):(${ID})(?:\\.[A-Za-z0-9_-]{22})?\\]\\]`, "g");
 
-/** Nodes of a text, sentinels as links with their meaning. */
+/** Nodes of a text, with sentinels as links and their meaning as titles. */
 export function withMarks(text) {
   const out = [];
   let from = 0;
@@ -33,8 +33,8 @@ function mark([whole, closing, kind, id]) {
 }
 
 /**
- * The message as elements. `range` is where each part differs from the other side, `find` what is marked in it. In a
- * carry-over message with a preamble all parts but the last are that.
+ * Renders a message. `range` has the differing range of each part, `find` the pattern to mark. In a carry-over message
+ * with a preamble, all parts but the last are preamble.
  */
 export function message(full, range, { find = null, preamble = false } = {}) {
   const parts = full.parts ?? [];
@@ -42,7 +42,7 @@ export function message(full, range, { find = null, preamble = false } = {}) {
   if (parts.length === 0) put(box, h("p", { class: "dim" }, "This message is empty."));
   const made = (at, name = null) => partOf(parts[at], range?.[at], find, name);
   if (!preamble || parts.length < 2) return put(box, parts.map((_, at) => made(at)));
-  // The prompt is what one comes to see; a harness's preamble is long and always the same.
+  // The prompt comes first: a harness's preamble is long and always the same.
   const last = parts.length - 1;
   const before = parts.slice(0, last).map((_, at) => made(at, "preamble"));
   const size = parts.slice(0, last).reduce((sum, part) => sum + new Blob([readable(part).text]).size, 0);
@@ -58,7 +58,7 @@ function partOf(part, range, find, name) {
 
 const asFound = (found) => h("mark", { class: "found" }, marked(found));
 
-/** Nodes of a text, with what is looked for marked. */
+/** Nodes of a text, with matches of `find` marked. */
 function withFinds(text, find, as) {
   if (!find) return withMarks(text);
   const out = [];
@@ -71,7 +71,7 @@ function withFinds(text, find, as) {
   return out;
 }
 
-/** A text that grows by pieces as it is asked for; at first as far as what is looked for, which `as` makes nodes of. */
+/** A text that the user can extend in steps. The first step includes the first match of `find`, and `as` makes nodes of matches. */
 export function long(text, range, find, as = asFound) {
   const pre = h("pre", { dir: "auto", tabindex: "0" });
   const box = h("div", { class: "long" }, pre);
@@ -99,7 +99,7 @@ export function long(text, range, find, as = asFound) {
   return box;
 }
 
-/** A part as a label and a text: calls and results in the shapes of all wires. */
+/** Label and text of a part. Handles the calls and results of all wires. */
 export function readable(part) {
   const kind = kindWord(part.kind ?? "other");
   if (typeof part.text === "string") return { label: kind, text: part.text };
@@ -124,7 +124,7 @@ function texts(content) {
   return all.every((text) => typeof text === "string") ? all.join("\n") : null;
 }
 
-/** JSON with its indentation; arguments that are JSON in a string are opened, short flat ones say their strings as they are. */
+/** Formats JSON. Arguments that are JSON in a string are parsed, and flat objects show multi-line strings unescaped. */
 function pretty(value) {
   if (typeof value === "string") {
     try {
@@ -141,7 +141,7 @@ function pretty(value) {
     .join("\n\n");
 }
 
-/** The sentinel's own id, briefly. */
+/** Link to a handoff. */
 export function handoffLink(id, label = `handoff ${brief(id)}`) {
   return h("a", { href: `#/h/${encodeURIComponent(id)}`, class: "handoff-link" }, label);
 }

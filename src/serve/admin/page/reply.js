@@ -1,7 +1,7 @@
-// A response as it reads, from its body as it was: streams of events and replies in one piece, of all wires. What is
-// not understood is shown as it is.
+// Readable parts of a response body: streams and complete replies of all wires. The page shows unrecognised bodies as they
+// are.
 
-/** Parts `{kind, text, name}` in the order they came, or null where nothing was understood. */
+/** Returns parts of `{kind, text, name}` in order, or null if nothing was recognised. */
 export function readReply(body) {
   const reply = new Reply();
   for (const event of events(body)) reply.take(event);
@@ -23,14 +23,14 @@ function parse(text) {
   }
 }
 
-/** Items of Responses that call a tool of the agent's. */
+/** Types of Responses items that call one of the agent's tools. */
 const CALLS = ["function_call", "custom_tool_call"];
 
 class Reply {
   parts = [];
   open = null;
 
-  /** Adds to the part under way, or begins another; `key` tells parts of one kind apart. */
+  /** Appends to the open part, or begins another. `key` distinguishes parts of one kind. */
   add(kind, text, key = null, name = null) {
     const same = this.open && this.open.kind === kind && this.open.key === key && !name;
     if (!same) {
@@ -85,7 +85,7 @@ class Reply {
     if (e.object === "response" && Array.isArray(e.output)) for (const [at, item] of e.output.entries()) this.item(item, at);
   }
 
-  /** An item of a whole response. */
+  /** Adds an item of a complete response. */
   item(item, key) {
     if (CALLS.includes(item.type)) this.add("call", item.arguments ?? item.input, key, item.name);
     const kind = item.type === "reasoning" ? "thinking" : "text";
@@ -100,7 +100,7 @@ class Reply {
   }
 
   gemini(e) {
-    // Code Assist has the same one level down.
+    // Code Assist nests the response one level deeper.
     const candidates = e.candidates ?? e.response?.candidates;
     for (const candidate of Array.isArray(candidates) ? candidates : []) {
       for (const part of candidate.content?.parts ?? []) {

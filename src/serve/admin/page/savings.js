@@ -1,4 +1,4 @@
-// The bill: what exchanges cost, and would have cost without baton, by day, model or conversation; and what carrying costs.
+// Bill: cost with and without baton, by day, model or conversation, and the cost of repeated tool results.
 
 import * as api from "./api.js";
 import { facts, h, line, set } from "./dom.js";
@@ -7,7 +7,7 @@ import { bytes, count, decimalsOf, dollars, money, plural, short } from "./words
 const GROUPS = [["day", "day"], ["model", "model"], ["conversation", "conversation"]];
 const TIMES = [["", "all time"], ["30d", "30 days"], ["7d", "7 days"], ["1d", "1 day"]];
 
-/** The columns of the table: heading, what is sorted by, and what is shown. */
+/** Columns of the table: heading, value for sorting, and format. */
 const COLUMNS = [
   ["exchanges", (sum) => sum.exchanges, count],
   ["new", (sum) => sum.tokens.input, short],
@@ -20,7 +20,7 @@ const COLUMNS = [
 ];
 const PRICED = COLUMNS.filter(([, , show]) => show === dollars);
 
-/** Rules for a handoff, in words. */
+/** Wording of the rules that decide about handoffs. */
 const RULES = {
   model: "handoffs where shadow mode would have made them",
   handoff: "handoffs at task ends",
@@ -35,12 +35,12 @@ function wouldHave(saved, error = null) {
   return `would have ${saved < 0 ? `cost ${money(saved)} more` : `saved ${money(saved)}`}${error === null ? "" : ` (± ${money(error)})`}`;
 }
 
-/** A table of sums that is sorted by a click on a heading; `nameOf` makes the cell of a key. */
+/** Creates a table of sums that a click on a heading sorts. `nameOf` makes the cell of a key. */
 export function sumTable(groups, label, nameOf) {
   let [by, falling] = [null, true];
   const body = h("tbody");
   const headings = [];
-  // Amounts of one table are read against one another.
+  // All amounts of a table have the same number of decimals, so that they can be compared.
   const decimals = decimalsOf(groups.flatMap((sum) => PRICED.map(([, value]) => value(sum))));
   const cells = (sum) => COLUMNS.map((column) => {
     const [name, value, show] = column;
@@ -67,7 +67,7 @@ export function sumTable(groups, label, nameOf) {
     h("table", { class: "numbers sums" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, label), headings)), body));
 }
 
-/** The bill as large facts. */
+/** The bill as facts in large type. */
 export function billFacts(total) {
   const share = total.without_cost > 0 ? ` (${Math.round((100 * Math.abs(total.saved)) / total.without_cost)} %)` : "";
   const error = `± ${money(total.saved_error)}`;
@@ -105,7 +105,7 @@ function momentList(moments = []) {
   return h("details", null, h("summary", null, `Shadow mode: ${plural(moments.length, "moment")}`), h("ul", null, [...moments].reverse().map(item)));
 }
 
-/** How the bill is to be read. */
+/** Explanatory notes of the bill. */
 function remarks(report) {
   const { total } = report;
   return [
@@ -142,7 +142,7 @@ export async function savings(ctx, _, query) {
   return { node, title: "Savings", up: "#/", refresh: load };
 }
 
-/** What a conversation cost by model, and what carrying cost in it: read after the view is shown. */
+/** Cost of a conversation by model, and of its repeated tool results. Loaded after the view is shown. */
 export function conversationBill(ctx, key) {
   const numbers = h("div", { class: "facts" });
   const table = h("div", null);

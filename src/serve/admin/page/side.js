@@ -1,4 +1,4 @@
-// The left column: conversations, search, and the state of things.
+// Left column: conversations, search, and status.
 
 import * as api from "./api.js";
 import { bothEnds, ends, h, line, patch, say, set } from "./dom.js";
@@ -9,16 +9,16 @@ const PAUSE = 400;
 const TYPING = 220;
 const HITS = 40;
 
-/** Whether a text reads like a filter: it has a flag, a field with a value, or a comparison. */
+/** Whether a string looks like a filter: it has a flag, a field with a value, or a comparison. */
 function isFilter(text, flags = "") {
   const terms = [...flags.split(", ").filter(Boolean), "\\w+:\\S+", "\\w+[<>][\\d.]+"];
   return new RegExp(`(^|\\s)!?(${terms.join("|")})(\\s|$)`).test(text);
 }
 
-/** Where a text was found. */
+/** Wording for the side of a search hit. */
 const SIDES = { received: "from the agent", sent: "to the model", response: "from the model", shown: "to the agent" };
 
-/** Characters of a beginning that is worth leaving out, where several titles have it. */
+/** Minimum length of a common beginning that is left out, if several titles share it. */
 const ALIKE = 16;
 
 /** Maximum overhead without a warning, as a share of the agent's input. */
@@ -34,14 +34,14 @@ function viewAt(hash) {
   return "ed".includes(kind) ? "c" : kind;
 }
 
-/** A name for each conversation, by its key: its title in two parts, the second of which tells it from others that begin alike. */
+/** Name of each conversation by its key: the title in two parts. The second distinguishes titles that begin alike. */
 export function names(conversations) {
   const titles = conversations.map((it) => [it.key, line(it.title) || "Untitled conversation"]);
   const sorted = [...titles].sort(([, a], [, b]) => (a < b ? -1 : a > b ? 1 : 0));
   const out = new Map();
   for (const [at, [key, title]] of sorted.entries()) {
     const shared = Math.max(alike(title, sorted[at - 1]?.[1]), alike(title, sorted[at + 1]?.[1]));
-    // From the beginning of the word on.
+    // Start at the beginning of the word.
     const from = shared < title.length ? title.slice(0, shared).search(/\S*$/) : 0;
     out.set(key, from >= ALIKE ? [title.slice(0, from), title.slice(from)] : ends(title));
   }
@@ -51,7 +51,7 @@ export function names(conversations) {
 function alike(a, b = "") {
   let at = 0;
   while (at < a.length && a[at] === b[at]) at += 1;
-  // Equal titles have nothing to differ in.
+  // Equal titles have no distinguishing part.
   return a === b ? 0 : at;
 }
 
@@ -91,12 +91,12 @@ export class Side {
     this.draw();
   }
 
-  /** What a conversation is called, as far as the list knows. */
+  /** Title of a conversation if it is in the list, otherwise its key. */
   titleOf(key) {
     return line(this.all.find((it) => it.key === key)?.title) || brief(key);
   }
 
-  /** The name of a conversation, of which both ends are seen. */
+  /** Name of a conversation with both ends visible. */
   nameOf(key, title = this.titleOf(key)) {
     return bothEnds(this.names?.get(key) ?? ends(title));
   }
@@ -111,7 +111,7 @@ export class Side {
     if (name === "exchange") this.busy.delete(data.id), this.soon();
   }
 
-  /** Marks the conversation and the view that are looked at. */
+  /** Marks the current conversation and view. */
   here(key, known = true) {
     this.talk = key;
     this.view = known ? viewAt(location.hash) : null;
@@ -131,7 +131,7 @@ export class Side {
     if (wanted.length >= 2 && !this.jumpTo(wanted)) this.typing = setTimeout(() => this.find(wanted), TYPING);
   }
 
-  /** The number in `#12`: an exchange of the conversation that is looked at. */
+  /** Number in `#12`, which names an exchange of the current conversation. */
   jumpTo(wanted) {
     return this.talk ? Number(/^#(\d+)$/.exec(wanted)?.[1] ?? 0) : 0;
   }
@@ -196,7 +196,7 @@ export class Side {
   }
 
   row(it, busy) {
-    // A model's name says whose it is.
+    // A model's name implies its provider.
     const small = line(it.model ?? "") || wireName(it.wire);
     const less = it.unsent_tokens > 0;
     const large = -it.unsent_tokens > SMALL_OVERHEAD * tokensOf(it.received_bytes);

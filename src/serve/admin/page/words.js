@@ -1,6 +1,6 @@
-// Numbers, times and reasons as a person says them.
+// Wording of numbers, times and reasons.
 
-/** Bytes that make about one token, as the proxy estimates it. */
+/** Estimated bytes per token, as in the proxy. */
 const BYTES_PER_TOKEN = 4;
 
 export function bytes(n) {
@@ -17,7 +17,7 @@ export function count(n) {
   return (n ?? 0).toLocaleString("en-US");
 }
 
-/** Large numbers in short: 1.2 k, 403.6 M. */
+/** Shortens large numbers: 1.2 k, 403.6 M. */
 export function short(n) {
   if (n < 0) return `\u2212${short(-n)}`;
   if (!n || n < 1000) return String(n ?? 0);
@@ -28,12 +28,12 @@ export function short(n) {
   return `${value.toFixed(1)}\u202f${units[unit]}`;
 }
 
-/** The estimated balance of input that was not sent: net, so it may be more that was sent. */
+/** Estimated tokens that were not sent. A negative balance means that baton added some. */
 export function unsent(tokens) {
   return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "added by baton" : "not sent to the model"}`;
 }
 
-/** The same as a large fact: value, label, and its explanation. */
+/** The balance as a fact in large type: value, label and explanation. */
 export function unsentFact(tokens) {
   const label = tokens < 0 ? "added by baton" : "not sent to the model";
   return [`about ${short(Math.abs(tokens ?? 0))} tokens`, label, `${count(tokens)} tokens, at four bytes each: the bytes that the agent sent, minus all bytes sent upstream. Read from a cache, they would have cost a tenth or less.`];
@@ -43,7 +43,7 @@ export function plural(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-/** All of a leg's input: new, read from a cache, written to one. */
+/** Total input of a leg: new, read from a cache, and written to one. */
 export function allInput(tokens) {
   return (tokens?.input ?? 0) + (tokens?.cache_read ?? 0) + (tokens?.cache_write ?? 0);
 }
@@ -52,7 +52,7 @@ export function tokensOf(n) {
   return Math.round((n ?? 0) / BYTES_PER_TOKEN);
 }
 
-/** `$12.40`, with as many decimals as given; nothing is `$0.00` without a sign. */
+/** Formats an amount such as `$12.40`. Zero is `$0.00` without a sign. */
 export function dollars(amount, decimals = 2) {
   const value = Math.abs(amount ?? 0);
   if (value < 0.5 / 10 ** decimals) return "$0.00";
@@ -60,12 +60,12 @@ export function dollars(amount, decimals = 2) {
   return `${amount < 0 ? "\u2212" : ""}$${value.toLocaleString("en-US", digits)}`;
 }
 
-/** Decimals with which all of these amounts can be compared: four if the largest is below ten cents. */
+/** Number of decimals for comparing amounts: four if the largest is below ten cents, otherwise two. */
 export function decimalsOf(amounts) {
   return Math.max(0, ...amounts.map((amount) => Math.abs(amount ?? 0))) < 0.1 ? 4 : 2;
 }
 
-/** An amount in a sentence: `$12.40`, and below ten cents `1.3 cents`. */
+/** Formats an amount for a sentence: `$12.40`, and below ten cents `1.3 cents`. */
 export function money(amount) {
   const value = Math.abs(amount ?? 0);
   if (value >= 0.1) return dollars(value);
@@ -100,7 +100,7 @@ export function percent(part, whole) {
   return whole ? `${Math.round((100 * part) / whole)} %` : "–";
 }
 
-/** The first characters of an id; UUIDs of version 7 begin alike, so their end is what tells them apart. */
+/** Shortens an id to its end, because UUIDs of version 7 begin alike. */
 export function brief(id) {
   const text = String(id ?? "");
   return text.length > 14 ? `…${text.slice(-8)}` : text;
@@ -136,7 +136,7 @@ export function failed(row) {
   return !row.open && (row.status >= 400 || (row.outcome && row.outcome !== "complete"));
 }
 
-/** Who asked for a handoff and who wrote it, unless the model did both. */
+/** Origins of handoffs, except for those that the model requested and wrote itself. */
 const ORIGINS = {
   oneshot: "requested in chat, written by the model",
   bundle: "requested in chat, selected from the history",
@@ -150,7 +150,7 @@ export function begun(handoff) {
   return ORIGINS[handoff.origin] ?? null;
 }
 
-/** Why a message or a stretch of a request was changed. */
+/** Reasons for changes of messages. */
 export const WHY = {
   cut: "History before a handoff: the model sees the carry-over prompt instead.",
   pair: "A hidden pair: the model's call of session_handoff or session_recall and its result. The agent never sees it, but the model needs it.",
@@ -167,7 +167,7 @@ export const WHY = {
   preamble: "Instructions that the agent's harness sends first. baton keeps them before the carry-over prompt.",
 };
 
-/** The same, of one message that stands on both sides. */
+/** Reasons for changes of a message that is on both sides. */
 const WHY_EDITED = {
   cut: "The message at the cut. Only its part after the sentinel is sent.",
   pair: "baton restored the model's call of session_handoff or session_recall, or its result. The agent never saw it.",
@@ -177,7 +177,7 @@ export function whyEdited(why) {
   return WHY_EDITED[why] ?? WHY[why] ?? why;
 }
 
-/** What a message's state means for its side. */
+/** Tag for a message's state on its side. */
 export function stateWords(message, side) {
   if (side === "sent" && message.why === "preamble") return "preamble";
   if (message.state === "cut") return "left out";
