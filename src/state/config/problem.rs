@@ -10,11 +10,13 @@ use serde::Serialize;
 pub enum KeyOrigin {
     /// A whole file.
     File(String),
-    /// A position in a file. Line and column start at 1; columns count characters.
+    /// A position in a file.
     Place {
         /// File name as given.
         file: String,
+        /// Line, from 1.
         line: usize,
+        /// Column in characters, from 1.
         column: usize,
     },
     /// An environment variable.
