@@ -112,6 +112,7 @@ pub fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut temp = path.file_name().unwrap_or_default().to_owned();
     temp.push(".new");
     let dir = path.parent().unwrap_or(Path::new("."));
+    // The temporary file of a killed process would make the creation fail.
     match fs::remove_file(dir.join(&temp)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -30,6 +30,7 @@ impl LocatedValue {
                 );
             }
         };
+        // A secret copied from a file often ends with a line break.
         let text = text.trim();
         if text.is_empty() {
             return value_error("the secret is empty", "give a value, or leave the key out");
@@ -40,6 +41,7 @@ impl LocatedValue {
                 format!("use at least {min} characters, for example from `openssl rand -hex 32`"),
             );
         }
+        // A control character could not be sent in a header.
         if text.chars().any(char::is_control) {
             return value_error(
                 "the secret contains a control character",
@@ -52,6 +54,7 @@ impl LocatedValue {
     /// Reads one secret, or a list of at most `most`.
     pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<Secret>> {
         let given = match &self.raw {
+            // A list in an environment variable.
             Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
             _ => self.clone(),
         };

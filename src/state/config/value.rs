@@ -90,6 +90,7 @@ impl LocatedValue {
 
     /// Reads seconds from `min` to `max`, including fractions.
     pub(super) fn secs(&self, min: f64, max: f64) -> ValueResult<Duration> {
+        // Cannot panic: the range excludes negative numbers, infinity and NaN.
         self.amount(min, max, "seconds").map(Duration::from_secs_f64)
     }
 
@@ -183,6 +184,7 @@ impl LocatedValue {
     /// Reads a path. `~/` expands to the home directory.
     pub(super) fn path(&self, env: &Environment) -> ValueResult<PathBuf> {
         let text = self.text()?;
+        // No shell expands `~` in a file, or in a variable that a service manager sets.
         match (text.strip_prefix("~/"), env.get("HOME")) {
             (Some(rest), Some(home)) => Ok(PathBuf::from(home).join(rest)),
             _ => Ok(PathBuf::from(text)),

@@ -70,6 +70,7 @@ impl AnswerSummary {
         };
         let words = first(AnswerPartKind::Text).or_else(|| first(AnswerPartKind::Refusal));
         let error = first(AnswerPartKind::Error).map(|part| error_words(&part.text()));
+        // A failed response without an error in a known form, such as an HTML page, is an error as a whole.
         let error = error.or_else(|| failed.then(|| error_words(&String::from_utf8_lossy(body))));
         let calls = content
             .parts
@@ -128,6 +129,7 @@ fn main_argument(name: &str, arguments: &Value) -> Option<String> {
             .find_map(Value::as_str)
             .map(str::to_owned)
     };
+    // A command says most about a call, then a path, then a query. Any other string is better than nothing.
     tools::command(arguments)
         .or_else(path)
         .or_else(query)

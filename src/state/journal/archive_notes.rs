@@ -46,6 +46,7 @@ impl Archive {
         self.touched.extend(note.exchange().map(|id| (id, is_end)));
         match note {
             JournalNote::Begin(begun) => self.begin(*begun),
+            // Without its beginning an exchange has no row that a leg could refer to.
             JournalNote::Leg { id, leg, at_ms, what } => match self.open(&id)? {
                 Some(open) => self.leg(&open, leg, at_ms, what),
                 None => Ok(()),
@@ -120,10 +121,12 @@ impl Archive {
             if self.side_titles.len() >= MAX_SIDE_TITLES {
                 self.side_titles.clear();
             }
+            // The title of the first side call stays until a request with tools comes.
             if !self.side_titles.insert(conversation.to_owned()) {
                 return Ok(());
             }
         }
+        // Redacted before it is shortened: half a credential would not be recognized.
         let title = self
             .chunk_store
             .redactor
@@ -175,6 +178,7 @@ impl Archive {
         let headers = self.headers(&leg_sent.headers, seen)?;
         let bytes = splice::len(&leg_sent.rope);
         let wire = wire::wire(open.wire);
+        // Only bytes that baton wrote are parsed. Slices of the request were located when it arrived.
         let read = |text: &Bytes| wire.located(text, open.operation);
         let pieces = BodyPieces::sent(leg_sent.rope, &leg_sent.request, read);
         let sent = self.chunk_store.body(&self.conn, &pieces, seen)?;
@@ -207,6 +211,8 @@ impl Archive {
         at_ms: u64,
         answer: Option<(u16, PackedHeaders)>,
     ) -> rusqlite::Result<()> {
+        // Without a response the leg ends here. Durations are clamped, because the clock may have been set
+        // back.
         let Some((status, headers)) = answer else {
             self.conn
                 .prepare_cached(
@@ -232,12 +238,14 @@ impl Archive {
         at_ms: u64,
         body: CapturedBody,
     ) -> rusqlite::Result<()> {
+        // A body that was not seen to its end is incomplete, even if it fits the bound.
         let cut = body.truncated || !body.ended;
         let text = splice::flat(body.chunks);
         let seen = open.seen("response");
         let chunk = self
             .chunk_store
             .blob(&self.conn, &text, TextKind::from_bytes(&text), seen)?;
+        // The status tells whether to summarize the body as an error.
         let status: Option<Option<u16>> = self
             .conn
             .prepare_cached(
@@ -297,6 +305,8 @@ impl Archive {
             .chunk_store
             .blob(&self.conn, &text, TextKind::from_bytes(&text), seen)?;
         let headers = self.headers(headers, seen)?;
+        // The summary of a leg's response wins. This one is for responses without a leg's body, such as
+        // relayed errors.
         let summary = match open.has_summary {
             true => None,
             false => self.summary(&text, self.last_status(open.seq)?),
@@ -339,6 +349,7 @@ impl Archive {
 
     /// Returns the input that was not sent, in tokens.
     fn saved(&self, open: &OpenExchange, event: &ExchangeEvent) -> rusqlite::Result<Option<i64>> {
+        // Other operations, such as counting tokens, are not billed as input.
         if open.operation != Operation::Generate {
             return Ok(None);
         }
@@ -348,6 +359,7 @@ impl Archive {
         let sent = ask.query_map([open.seq], |row| row.get(0))?;
         let sent: Vec<u64> = sent.collect::<Result<_, _>>()?;
         let model = open.model.as_deref();
+        // Without baton the agent could not have sent more than the model's window.
         let window = model.and_then(|model| Windows::default().widest(model));
         Ok(Some(unsent_tokens(
             event.received_bytes,

@@ -133,6 +133,7 @@ impl JournalReader {
             user_agent: agent,
             ..WindowQuery::default()
         };
+        // At this size the agent would have compacted its history.
         let limit = Windows::default()
             .of(&query)
             .map(|window| compaction_point(agent, window));
@@ -152,6 +153,7 @@ impl JournalReader {
                 bytes: leg.bytes,
                 usage: leg.response.tokens().map(TokenCounts::from),
                 model: model.to_owned(),
+                // Tokens of a subscription have no price.
                 rates: prices.rates(&price).filter(|_| !row.event.subscription),
                 cache_miss: served.and_then(|served| served.cache_miss),
                 own: row.event.draft_legs.contains(&leg.n),
@@ -194,6 +196,7 @@ impl BilledRow {
     }
 
     fn entry(self, exchange: &BilledExchange, bill: &ExchangeBill) -> BillEntry {
+        // The last leg with usage names the model that the agent's response came from.
         let answered = exchange
             .requests
             .iter()

@@ -65,6 +65,7 @@ impl BodyPieces {
         let turns = regions.turns;
         let (mut short, mut runs) = (Vec::new(), Vec::new());
         for piece in rope {
+            // Bytes that baton wrote are parsed.
             let Some(at) = offset_in(text, piece) else {
                 short.extend_from_slice(piece);
                 continue;
@@ -72,6 +73,7 @@ impl BodyPieces {
             let first = turns.partition_point(|turn| turn.span.start < at);
             let end = turns.partition_point(|turn| turn.span.end <= at + piece.len());
             let others = first + 1..end;
+            // Fewer than two complete messages: there is nothing to skip.
             if others.is_empty() {
                 short.extend_from_slice(piece);
                 continue;

@@ -135,6 +135,7 @@ impl JournalReader {
         while let Some(row) = rows.next()? {
             let id: String = row.get(0)?;
             let (bytes, all): (u64, u64) = (row.get(2)?, row.get(3)?);
+            // All legs of an exchange share its cost by their bytes.
             let price = costs
                 .get(id.as_str())
                 .map_or(0.0, |cost| cost / all.max(1) as f64);
@@ -199,6 +200,7 @@ impl JournalReader {
         for result in results {
             let call = result.call.as_ref().and_then(|id| calls.get(id));
             let named = call.map(|call| call.name.clone()).or(result.tool);
+            // The message with the call may have been cut or deleted.
             let tool = named.unwrap_or_else(|| "?".to_owned());
             let argument = call.and_then(|call| call.argument.clone());
             by_tool.entry(tool.clone()).or_default().add(&result.group);
@@ -234,6 +236,7 @@ impl CarriedReport {
             ..group
         });
         let (tools, mut results) = (CarriedGroup::sorted(tools), CarriedGroup::sorted(results));
+        // A result that was sent once was not carried.
         results.retain(|group| group.again > 0);
         results.truncate(MOST_RESULTS);
         Self {
@@ -262,6 +265,7 @@ impl CarriedGroup {
             bytes,
             again,
             again_bytes: bytes * again,
+            // Rounding may make the difference slightly negative.
             again_cost: Some((count.price - first).max(0.0) * bytes as f64),
             ..Self::default()
         }

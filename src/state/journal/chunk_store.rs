@@ -79,6 +79,7 @@ pub(super) struct ChunkStore {
 
 impl ChunkStore {
     pub(super) fn new(redactor: Redactor, cache_bytes: usize) -> Self {
+        // Both caches share the bytes.
         let entries = cache_bytes / 2 / CACHED;
         Self {
             redactor,
@@ -156,6 +157,7 @@ impl ChunkStore {
         let clean = match kind {
             TextKind::Json => self.redactor.json(text),
             TextKind::Stream => self.redactor.stream(text),
+            // Searched in both ways, because a credential may be plain text or split over pieces.
             TextKind::Unknown => match self.redactor.stream(text) {
                 Cow::Borrowed(text) => self.redactor.raw(text),
                 Cow::Owned(clean) => Cow::Owned(self.redactor.raw(&clean).into_owned()),
@@ -221,12 +223,14 @@ impl ChunkStore {
         if let Some(id) = self.nodes.get(&key) {
             return Ok(*id);
         }
+        // The node may exist even if it is not cached.
         let made = conn
             .prepare_cached("INSERT OR IGNORE INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 1)")?
             .execute(params![parent, chunk, gap])?;
         let id = if made == 1 {
             let id = conn.last_insert_rowid();
             self.references.made(CountedRow::Node(id));
+            // A node keeps its chunk and its parent alive.
             self.references.add(CountedRow::Chunk(chunk));
             self.references.add(CountedRow::Node(parent));
             id

@@ -81,6 +81,7 @@ pub(super) fn head(text: &[u8]) -> Vec<Span> {
 pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     let bracket = json::blank(text, 0);
     let comma = json::blank(text, bracket + 1);
+    // Not the expected form: the region becomes one chunk.
     if text.get(bracket) != Some(&b']') || text.get(comma) != Some(&b',') {
         return runs(text.len(), &[]);
     }

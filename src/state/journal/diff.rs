@@ -140,6 +140,7 @@ impl MessageGap<'_> {
                     let why = self.changed(i, j);
                     fates.0[i] = (MessageState::Changed, why);
                     fates.1[j] = (MessageState::Changed, why);
+                    // Messages before the partner have no partner of their own, so they were cut.
                     for skipped in left.start..i {
                         fates.0[skipped] = (MessageState::Cut, self.reason_of_cut());
                     }
@@ -173,6 +174,7 @@ impl MessageGap<'_> {
 
     fn changed(&self, i: usize, j: usize) -> Option<ChangeReason> {
         let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
+        // A call was restored, perhaps in place of its aside.
         if b.calls > a.calls || a.aside && !b.aside {
             return self.first_of(&[ChangeReason::Pair]);
         }
@@ -191,6 +193,7 @@ impl MessageGap<'_> {
 
     fn reason_of_new(&self, j: usize) -> Option<ChangeReason> {
         let requested = self.first_of(&[ChangeReason::AskAgain, ChangeReason::Draft]);
+        // baton appends its own request at the end.
         if self.last && requested.is_some() && self.whys.len() > 1 {
             return requested;
         }

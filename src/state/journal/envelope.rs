@@ -89,6 +89,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec
     let (mut theirs, mut ours) = (rows(received), rows(sent));
     let mut places: HashMap<(&str, String), usize> = HashMap::new();
     for (i, entry) in before.iter().enumerate() {
+        // Tools with the same name are compared by their first occurrence.
         places.entry((entry.role(), entry.name())).or_insert(i);
     }
     let mut met = vec![false; before.len()];

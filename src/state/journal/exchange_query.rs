@@ -29,6 +29,7 @@ impl JournalReader {
                 };
             }
         };
+        // Three empty chains mean that the body was not stored.
         let Some(nodes) = nodes.filter(|nodes| *nodes != [0; 3]) else {
             return Ok(None);
         };
@@ -109,6 +110,7 @@ impl JournalReader {
         };
         let ours = items(&sent.messages);
         let (theirs, mut fates) = compare(&items(&received.messages), &ours, &whys, &text);
+        // Corrects reasons that depend on the position of a message.
         reasons::name(&ours, &whys, &mut fates);
         mark(&mut sent.messages, &fates);
         let their_envelope;
@@ -171,6 +173,7 @@ impl JournalReader {
 
     /// Returns the differences between two requests outside of their messages.
     fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> Result<Vec<EnvelopeChange>, JournalError> {
+        // Equal chains have equal bytes, so nothing needs to be unpacked.
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());
         }

@@ -43,6 +43,7 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
             failed = true;
             out.push(format!("{label}{text}"));
         }
+        // A handoff belongs to the leg before the first one that it cut.
         if let Some((first, rest)) = fired.split_first()
             && next.is_some_and(|next| cut_at(exchange, next).as_deref() == Some(first))
         {
@@ -50,8 +51,10 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
             fired = rest;
         }
     }
+    // Handoffs without a later leg, for example in mode `stop`.
     out.extend(fired.iter().map(|id| handed_over(exchange.legs.last(), id)));
     out.extend(of_facts(|fact| fact.after));
+    // A failed leg was already described with its status.
     if event.retries > 0 && !failed {
         let times = plural(event.retries.into(), "time");
         out.push(format!("A later leg was retried {times}."));
@@ -84,6 +87,7 @@ fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<St
     let repeated = if again { ", and was asked again" } else { "" };
     match leg.response.status {
         Some(status) if status >= 400 => Some(format!("Upstream answered {status}{repeated}.")),
+        // A leg of an open exchange may still get a response.
         None if !exchange.exchange.open && leg.ended_ms.is_some() => {
             Some(format!("Upstream gave no answer{repeated}."))
         }

@@ -98,6 +98,7 @@ impl RowFilter {
                 FilterTest::Since(start) => Some(start.at_ms(now_ms)),
                 _ => None,
             });
+        // Every term must hold, so the latest start decides.
         ages.max().unwrap_or(0)
     }
 
@@ -129,6 +130,7 @@ fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
             '"' if quoted.is_some() => quoted = None,
             '"' => {
                 quoted = Some(at + 1);
+                // Empty quotes are a word as well.
                 word.get_or_insert(begun);
             }
             c if c.is_whitespace() && quoted.is_none() => words.extend(word.take()),

@@ -58,6 +58,7 @@ const fn named<T: Copy>(name: &'static str, value: T) -> FilterName<T> {
     FilterName { name, value }
 }
 
+// Names whose values are not in the table of facts.
 static FLAGS: [FilterName<FlagTest>; 6] = [
     named("error", |exchange| exchange.row.failed()),
     named("command", |exchange| {
@@ -130,6 +131,7 @@ impl FilterTest {
         if let Some((name, value)) = term.split_once(':') {
             return Self::field(&name.to_lowercase(), value);
         }
+        // After fields, because the value of a field may contain these characters.
         if let Some(at) = term.find(['>', '<']) {
             let (name, value) = (term[..at].to_lowercase(), &term[at + 1..]);
             let field = find(&NUMBERS, FilterKind::Number, &name).ok_or_else(|| {
@@ -226,6 +228,7 @@ fn names<T: Copy>(added: &[FilterName<T>], kind: FilterKind) -> String {
 /// Compiles a pattern that matches whole words. `*` stands for any characters.
 fn pattern(value: &str) -> Result<Regex, String> {
     let any = value.split('*').map(regex::escape).collect::<Vec<_>>().join(".*");
+    // Names consist of words, such as `claude-opus-5-5`. Without `*` a value matches only whole words.
     let start = if value.starts_with('*') {
         ""
     } else {
@@ -247,6 +250,7 @@ fn pattern(value: &str) -> Result<Regex, String> {
 fn number(text: &str) -> Option<f64> {
     let factor = FACTORS.iter().find(|(suffix, _)| text.ends_with(*suffix));
     let digits = factor.map_or(text, |(suffix, _)| text.trim_end_matches(*suffix));
+    // `parse` accepts `inf` and `NaN`, which are useless as limits.
     let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite())?;
     Some(number * factor.map_or(1.0, |(_, factor)| *factor))
 }

@@ -76,6 +76,7 @@ impl HeaderModels {
     ) -> rusqlite::Result<StoredHeaders> {
         let mut rows = Vec::with_capacity(headers.len());
         rows.extend(headers.rows());
+        // A program sends the same names in the same order each time, so they select its model.
         let names = names(&rows);
         if let Some(model) = self.0.get(&names)
             && let Some(own) = own(chunk_store, model, &rows)
@@ -85,6 +86,7 @@ impl HeaderModels {
             let model = model.chunk;
             return Ok(StoredHeaders { model, own });
         }
+        // No model, or too many differences: this list becomes the model.
         let shown = serde_json::to_vec(&shown(chunk_store, headers)).unwrap_or_default();
         let chunk = chunk_store.blob(conn, &shown.into(), TextKind::Json, seen)?;
         if self.0.len() >= MOST_MODELS {
@@ -152,6 +154,7 @@ pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
         .and_then(|own| serde_json::from_str(own).ok())
         .unwrap_or_default();
     for (i, value) in own {
+        // An index beyond the model means a damaged row, which is shown as far as possible.
         if let Some((_, old)) = all.get_mut(i) {
             *old = value.into_owned();
         }

@@ -88,6 +88,7 @@ impl LiveBodies {
         let body = {
             let mut bodies = locked(&self.bodies);
             bodies
+                // The polled body stays, however long ago its last poll was.
                 .retain(|known, body| **known == *id || now.duration_since(body.requested) < FORGOTTEN_AFTER);
             if bodies.len() < MOST_WATCHED || bodies.contains_key(id) {
                 let watched = bodies.entry(id.into()).or_insert(WatchedBody {
@@ -107,6 +108,7 @@ impl LiveBodies {
         let count = content.parts.len();
         let parts = content.parts.iter().enumerate().map(|(at, part)| {
             let text = part.text();
+            // Only the last part is still growing.
             let shown = if at + 1 == count {
                 without_last_word(&text)
             } else {

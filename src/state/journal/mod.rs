@@ -99,6 +99,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     if !settings.enabled {
         return Ok(Recorder::off());
     }
+    // An existing file is opened here, so that the caller gets its errors.
     let found = match schema::is_there(dir)? {
         true => Some(schema::open(dir)?),
         false => None,
@@ -116,6 +117,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     let (dir, tags) = (dir.to_owned(), tags.to_owned());
     let (redact, secrets) = (settings.redact.clone(), settings.secrets.clone());
     let cache_bytes = settings.cache_bytes;
+    // Creating a file needs several flushes, which would delay the start of the proxy.
     let open = move || {
         let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
         schema::bound_log(&conn, bounds.max_bytes)?;

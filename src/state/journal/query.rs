@@ -132,6 +132,7 @@ impl JournalReader {
             ],
             stored_row,
         )?;
+        // Most exchanges of a list share their head and tail, which are then measured only once.
         let mut sizes = HashMap::new();
         rows.map(|row| with_legs(&self.conn, row?, &mut sizes)).collect()
     }
@@ -208,6 +209,7 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn fired_in(&self, conversation: &str, handoff: &str) -> Result<Option<String>, JournalError> {
+        // An event that is not valid JSON must not fail the whole query.
         let mut ask = self.conn.prepare_cached(
             "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
              WHERE e.conversation = ?1 AND e.fired > 0 AND f.value = ?2 LIMIT 1",
@@ -351,6 +353,7 @@ impl JournalReader {
             .conn
             .prepare_cached("SELECT body, packed, size FROM pieces WHERE id = ?1")?;
         let text = ask.query_row([chunk], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
+        // A missing chunk reads as empty: retention may have deleted it since its row was read.
         Ok(text.optional()?.unwrap_or_default())
     }
 }

@@ -79,6 +79,7 @@ impl Recorder {
             partial,
         };
         if !queue.send(end) {
+            // The writer ends the row later, without the event.
             queue.load.lost_end(event.id.clone());
         }
     }
@@ -254,6 +255,7 @@ impl BodyCapture {
 
     /// Captures the next chunk.
     pub fn push(&mut self, chunk: &Bytes) {
+        // After a gap nothing is appended, so the copy stays a prefix of the body.
         if self.to.is_none() || self.body.truncated {
             return;
         }

@@ -120,6 +120,7 @@ pub(super) fn step(
     let left: i64 = archive
         .conn
         .pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+    // Without progress a reader holds the pages, and a later run continues.
     Ok(left > 0 && left < free)
 }
 
@@ -141,6 +142,7 @@ fn drop_oldest(archive: &Archive, bounds: JournalBounds, now_ms: u64, room: bool
     while dropped.len() < DROPPED
         && let Some(row) = rows.next()?
     {
+        // Sorted by age, so all further rows are younger.
         if !over && row.get::<_, u64>(2)? >= oldest {
             break;
         }

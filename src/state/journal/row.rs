@@ -147,6 +147,7 @@ pub(super) fn with_legs(
         row.changes
             .extend(changes.map(|change| LegChange { leg: n, change }));
     }
+    // An open exchange has no event yet, so these come from its legs.
     if row.open {
         row.event.sent_bytes = bytes;
         row.event.tokens = tokens;
@@ -192,6 +193,7 @@ pub(super) struct StoredRow {
 
 pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
     let received_bytes = row.get(12)?;
+    // The exchange is open, or its event is unreadable.
     let event = json(row, 11)?.unwrap_or_else(|| ExchangeFacts {
         received_bytes,
         outcome: ExchangeOutcome::Open,

@@ -116,6 +116,7 @@ impl JournalReader {
         while let Some(row) = rows.next()? {
             let own: String = row.get(2)?;
             if let Some(snippet) = wanted.look(own.as_bytes(), "headers") {
+                // Header values are not chunks, so there is none to locate: 0.
                 hits.add(self.hit(row.get(0)?, row.get(1)?, 0, snippet, wanted)?);
                 if hits.all.len() >= limit {
                     break;
@@ -167,6 +168,7 @@ impl JournalReader {
         let Some(mut hit) = hit.optional()? else {
             // The exchange that brought the text was deleted, but a later one may still contain it.
             return match self.holder(chunk)? {
+                // Prevents endless recursion if the row disappeared in between.
                 Some(holder) if holder != seq => {
                     self.hit(holder, "received".to_owned(), chunk, snippet, wanted)
                 }
@@ -197,6 +199,7 @@ impl SearchHits {
             .iter_mut()
             .find(|known| known.conversation == hit.conversation && alike(known) == text)
         {
+            // Chunks are read newest first, so this hit is the earlier one.
             *later = hit;
         }
     }
@@ -234,6 +237,7 @@ fn position_of(
     chunk: i64,
     wanted: &SearchPattern,
 ) -> Result<TextPosition, JournalError> {
+    // A text that is in no body belongs to the headers.
     let headers = TextPosition {
         of: "headers",
         ..TextPosition::default()
@@ -287,6 +291,7 @@ fn in_body(
     if let Some(i) = messages.iter().position(|message| message.chunk == chunk) {
         return Ok(Some(position("messages", i)));
     }
+    // Chunks of the envelope do not coincide with its rows, so the row is searched by its text.
     let text = query.envelope(body)?;
     let found = envelope::position(&text, |part| {
         let text = part.text.as_deref().or(part.json.as_ref().map(|json| json.get()));

@@ -151,6 +151,7 @@ fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
         TranscriptPartKind::Text(text) => first_line(&text),
         TranscriptPartKind::Call(call) => {
             let name = call.name.map(|name| name.get()).unwrap_or_default();
+            // Only the beginning is unescaped, because the arguments may contain a whole file.
             let arguments = call.arguments.map(|arguments| arguments.beginning(LOOKED_AT));
             format!("{name} {}", arguments.unwrap_or_default())
         }
@@ -232,6 +233,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
             .find(|line| !line.is_empty())
             .unwrap_or_default();
         if tags.iter().any(|tag| line.starts_with(tag.as_str())) {
+            // A line from the harness is better than no title.
             fallback = if fallback.is_empty() {
                 line.to_owned()
             } else {

@@ -144,6 +144,7 @@ impl JournalWriter {
     }
 
     fn step(&mut self, state: &mut WriterState) -> WriterStep {
+        // While retention has work to do, the queue is only polled.
         let wait = if state.may_tidy() { Duration::ZERO } else { REST };
         let first = match self.next.take() {
             Some(note) => Ok(note),
@@ -180,6 +181,7 @@ impl JournalWriter {
             if batch.is_none() && state.may_tidy() {
                 self.tidy(state);
             } else if !self.load.is_urgent() {
+                // `wake_writer` unparks the thread once notes become urgent.
                 thread::park_timeout(left);
             }
         }
@@ -305,6 +307,7 @@ impl JournalWriter {
                 return Ok(None);
             }
             if !retention::step(&mut self.archive, self.bounds, now_ms(), true)? {
+                // Nothing is left to delete, but truncating the log may still free space.
                 retention::empty_log(&self.archive.conn)?;
                 let room = retention::room(&self.archive.conn, self.bounds)?;
                 return Ok((room >= least).then_some(room));

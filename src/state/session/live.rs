@@ -192,6 +192,7 @@ impl LiveConversation {
         if let Some(handoff) = state.repeats.take(body_hash, answer, now_ms) {
             return Some(handoff);
         }
+        // Not noted in this process: the response may have been interrupted in another one.
         let mut noted = state.record.repeats.iter().rev();
         let noted = noted.find(|note| note.body_hash == body_hash && in_time(note.at_ms, now_ms))?;
         let handoff = noted.handoff;
@@ -294,6 +295,7 @@ impl LiveConversation {
             key: self.key.clone(),
             tooled: state.record.tooled,
             active: state.record.active,
+            // Only a conversation without any decision can be new, and so a fork.
             may_be_copy: state.record.tooled.is_none() && !state.copy_checked,
             omissions: state.record.omissions.clone(),
             relied_on: state.record.relied_on.clone(),
@@ -312,6 +314,7 @@ impl LiveConversation {
     pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
         let mut state = self.state();
         let new = lost.iter().filter(|id| !state.reported_lost.contains(id)).count();
+        // An insertion that is found again and lost later counts again.
         state.reported_lost = lost.to_vec();
         new
     }
@@ -341,6 +344,7 @@ impl LiveConversation {
         let mut state = self.state();
         let mut changes = std::mem::take(&mut state.unwritten);
         changes.extend(change);
+        // Background writes pass 0. Their time was set in the record together with the change.
         let now_ms = now_ms.max(state.record.updated_ms);
         Update {
             known: state.record.clone(),
@@ -400,6 +404,7 @@ impl LiveConversation {
         let Some(stored) = stored else { return };
         let mut state = self.state();
         let version = state.record.version;
+        // A lower version is taken over as well: a failover may have lost writes of this process.
         if stored.version != version && (stored.version > version || version == known) {
             state.take_over(stored);
         }

@@ -181,12 +181,14 @@ impl Sessions {
         if self.live.len() < self.capacity {
             return;
         }
+        // A count of 1 is the map's own reference. Unwritten changes would be lost with the entry.
         let idle =
             |live: &Arc<LiveConversation>| Arc::strong_count(live) == 1 && live.state().unwritten.is_empty();
         let entries = self.live.iter().filter(|entry| idle(entry.value()));
         let mut oldest: Vec<(u64, String)> = entries.map(|e| (e.used(), e.key().clone())).collect();
         oldest.sort_unstable();
         for (_, key) in oldest.iter().take((self.capacity / EVICT_SHARE).max(1)) {
+            // Checked again: a request may have opened it since.
             self.live.remove_if(key, |_, live| idle(live));
         }
     }
@@ -221,6 +223,7 @@ impl Sessions {
         let record = &state.record;
         let from = record.active;
         let decided = record.tooled.is_some() || active.is_some();
+        // Once a day the record's time is refreshed, so that a conversation in use is not swept.
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
         if from != active || (decided && dated) {
             let to = active;
@@ -410,6 +413,7 @@ impl Sessions {
     /// Returns an error if the store cannot be read.
     pub async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Arc<Handoff>>> {
         if let Some(hit) = self.handoffs.get(&id) {
+            // All principals share the cache.
             return Ok((hit.principal == principal).then_some(hit));
         }
         let found = self.store.handoff(principal, id).await?.map(Arc::new);

@@ -67,6 +67,7 @@ impl<'a> Reader<'a> {
     /// later.
     pub async fn open(&mut self, call: &AgentCall, needs: MissingRecords) {
         let (sessions, principal) = (self.sessions, self.principal);
+        // Walked with the conversation in memory, so that all reads go out in one round trip.
         self.walk_calls(call, &sessions.peek(&call.key, principal), &needs);
         let opened = sessions.open(&call.key, principal, self.now_ms);
         // On one connection in this order: pairs read after the record are never older than the record.
@@ -157,6 +158,7 @@ impl<'a> Reader<'a> {
                     plan.offer.set(match written {
                         Ok(stands) => decision.written(stands),
                         Err(error) => {
+                            // Without a record the next request might decide differently.
                             let why = decision.unwritten();
                             tracing::error!(%error, tool = why.is_none(), "the decision on the tool cannot be recorded");
                             why
@@ -238,6 +240,7 @@ impl<'a> Reader<'a> {
     /// Returns a handoff and its ancestors, newest first.
     async fn line(&self, id: HandoffId) -> Result<Vec<Arc<Handoff>>, StoreError> {
         let (mut line, mut next) = (Vec::new(), Some(id));
+        // Bounded, because a chain of ancestors may be as long as the session.
         while let Some(id) = next.filter(|_| line.len() < MOST_LEFT_OUT) {
             let Some(handoff) = self.sessions.handoff(self.principal, id).await? else {
                 break;
@@ -258,6 +261,7 @@ impl<'a> Reader<'a> {
     async fn newest_active(&self) -> Result<Vec<HandoffId>, StoreError> {
         let filter = HandoffFilter {
             principal: Some(self.principal.to_owned()),
+            // An archived handoff may still be active in its conversation.
             archived: true,
             limit: MOST_ACTIVE,
             ..HandoffFilter::default()
@@ -348,6 +352,7 @@ impl Sessions {
             principal: Some(principal.to_owned()),
             ids: Some(ids),
             archived: true,
+            // Two are enough to show that the id is ambiguous.
             limit: 2,
             ..HandoffFilter::default()
         };

@@ -84,6 +84,7 @@ impl Repeats {
     /// another agent.
     pub(super) fn take(&mut self, body_hash: u64, answer: &LiveAnswer, now_ms: u64) -> Option<HandoffId> {
         let fits = |r: &&SeenAnswer| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
+        // An interrupted response comes first. Its note is used up, so only one request repeats it.
         let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
         let handoff = match broken {
             Some(at) => self.0.remove(at).map(|r| r.handoff),

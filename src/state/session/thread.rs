@@ -59,6 +59,7 @@ impl ContextThread {
     pub fn notified(&self) {
         self.with(ContextUse::nudged);
         self.live.costs(self.thread, |costs| {
+            // Until the limit resets, the model is not notified of it again.
             costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
         });
     }
@@ -71,6 +72,7 @@ impl ContextThread {
         if let Some(request) = self.costs() {
             let counts = TokenCounts::from(leg.usage);
             self.live.costs(self.thread, |costs| {
+                // After a response of the model, a cut may be offered again.
                 costs.offered = false;
                 let ledger = &mut costs.ledger;
                 ledger.answered(request, counts, leg.served.cache_miss, bytes);

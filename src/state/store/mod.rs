@@ -348,11 +348,13 @@ pub(crate) fn make_whole<E>(
     explain: impl Fn(io::Error) -> E,
 ) -> Result<(), E> {
     let dir = path.parent().unwrap_or(Path::new("."));
+    // In the same directory, because a rename cannot cross file systems.
     let temp = tempfile::Builder::new()
         .prefix(path.file_name().unwrap_or_default())
         .tempfile_in(dir)
         .map_err(&explain)?;
     fill(temp.path())?;
+    // Flushed before the rename: after a power loss the file is complete or missing, never half written.
     temp.as_file().sync_all().map_err(&explain)?;
     disk::name_new(temp, path).map(drop).map_err(explain)
 }

@@ -206,6 +206,7 @@ impl PlacedRecord {
             (columns.created_ms, columns.id)
         };
         found.sort_by_key(&key);
+        // The same anchor may be looked up twice.
         found.dedup_by_key(|one| key(one));
     }
 }

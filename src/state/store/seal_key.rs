@@ -114,6 +114,7 @@ pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
     let older: Vec<StoredKey> = keys.all().cloned().collect();
     let mut key = [0u8; KEY_BYTES];
     random(&mut key).map_err(|err| unwritten(dir, &err))?;
+    // If the process ends after this line, the newest key is in both files and none is lost.
     replace_older(dir, &older)?;
     replace(dir, FILE, &format!("{}\n", hex(&key)))?;
     load_or_make(dir)
@@ -128,6 +129,7 @@ pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
 pub fn retire(dir: &Path, ids: &[String]) -> StoreResult<Option<StoredKeys>> {
     let (_lock, mut keys) = locked(dir)?;
     let known = |id: &String| keys.older.iter().any(|stored| stored.key.id() == *id);
+    // All or nothing: with a mistyped id no other key is retired either.
     if !ids.iter().all(known) {
         return Ok(None);
     }

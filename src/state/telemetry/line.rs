@@ -75,6 +75,7 @@ impl HandoffEvent {
 
 /// Shortens untrusted text to one line of at most `most` characters, and replaces control characters.
 fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    // The usual case needs no copy.
     if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
         return text.into();
     }

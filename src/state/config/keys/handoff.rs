@@ -42,6 +42,7 @@ pub(super) const HANDOFF: KeySection = KeySection {
         &wide("nudge_at", |c, v| {
             let thresholds = &mut c.handoff.thresholds;
             let share = v.pays_or(LocatedValue::share)?;
+            // Either key may choose break-even. A number in the other one does not undo that.
             thresholds.nudge_pays |= share.is_none();
             thresholds.nudge_at = share.unwrap_or_default();
             Ok(())
@@ -215,6 +216,7 @@ impl HandoffRoute {
             None => model == self.from,
         };
         let has_reason = |word: &String| {
+            // A handoff without a reason matches no route that requires a word.
             let reason = reason.unwrap_or_default().to_lowercase();
             reason.contains(&word.to_lowercase())
         };

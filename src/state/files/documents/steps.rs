@@ -42,6 +42,7 @@ pub async fn write(
         directory: directory.to_string_lossy().into_owned(),
         document: document.json(),
     };
+    // The row comes before the files: the next start writes missing files, but cannot restore a row.
     let superseded = store.put_document(&record).await;
     let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
     disk::reached("stored");
@@ -259,6 +260,7 @@ pub const MARKDOWN: &str = "handoff.md";
 /// Only the owner can read the files, because they contain what the agent saw.
 fn write_both(directory: &Path, document: &HandoffDocument) -> io::Result<()> {
     make_dir(directory).map_err(|error| io::Error::other(error.message))?;
+    // Removes the temporary files of a killed process.
     disk::sweep(directory, TEMP.0, TEMP.1);
     replace(directory, JSON, &document.json())?;
     replace(directory, MARKDOWN, &document.markdown())?;

@@ -121,6 +121,7 @@ async fn run(
 ) {
     repair_files(&settings, &store).await;
     let mut due = tokio::time::interval(ARCHIVE_INTERVAL);
+    // One check is enough after a suspended machine wakes.
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {

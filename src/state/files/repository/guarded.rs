@@ -140,10 +140,12 @@ impl GuardedRepository {
             .env("GIT_ATTR_SOURCE", self.empty_tree)
             .env("GIT_ATTR_NOSYSTEM", "1")
             .env("GIT_CONFIG_NOSYSTEM", "1")
+            // The user's configuration can name programs as well.
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_COUNT", "1")
             .env("GIT_CONFIG_KEY_0", "safe.bareRepository")
             .env("GIT_CONFIG_VALUE_0", "explicit")
+            // Missing objects of a partial clone are not fetched over the network.
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_ALLOW_PROTOCOL", "")
@@ -188,6 +190,7 @@ impl Layout {
             Some(line) => fs::canonicalize(git_dir.join(line.trim())).ok()?,
             None => git_dir.clone(),
         };
+        // Otherwise `commondir` would lead to another repository.
         git_dir.starts_with(&common).then(|| Self {
             work_tree: work_tree.to_owned(),
             git_dir,

@@ -93,6 +93,7 @@ impl GitRunner<'_> {
             let list = match status {
                 "A" => &mut state.created,
                 "D" => &mut state.deleted,
+                // Includes changed types and unmerged files.
                 _ => &mut state.modified,
             };
             list.push(path.to_owned());
@@ -134,6 +135,7 @@ impl GitRunner<'_> {
         drift.commits = count
             .and_then(|count| count.trim().parse().ok())
             .unwrap_or_default();
+        // A file that the handoff lists as deleted is expected to be missing.
         let deleted: HashSet<_> = file.files.deleted.iter().map(String::as_str).collect();
         let paths: Vec<_> = file
             .paths()

@@ -169,6 +169,7 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
 fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> {
     let mut files = files_in(dir)?;
     files.retain(|name| names::is_automatic(name) == automatic);
+    // At least the new file must fit.
     let kept = kept.max(1);
     if files.len() < kept {
         return Ok(0);

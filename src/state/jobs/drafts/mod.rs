@@ -107,6 +107,7 @@ impl DraftQueue {
         key: Option<String>,
     ) -> Result<DraftRecord, OpenDraft> {
         let mut all = self.lock();
+        // An idempotent retry of the API call.
         if let Some(same) = all.requested(conversation, key.as_deref()) {
             return Ok(same.clone());
         }
@@ -144,6 +145,7 @@ impl DraftQueue {
         let mut all = self.lock();
         let id = *all.open.get(conversation)?;
         let entry = all.drafts.get_mut(&id)?;
+        // The draft is being written or awaits approval, so this request has nothing to do.
         if !entry.draft.state.waits() {
             return None;
         }
@@ -237,6 +239,7 @@ impl DraftQueue {
                 self.end(&mut all, id, DraftState::Cancelled, None);
                 Ok(())
             }
+            // The writer ends the draft itself, once it has stopped its request.
             DraftState::Writing => {
                 let _ = entry.cancel.send(true);
                 Ok(())
@@ -358,6 +361,7 @@ impl DraftQueue {
                 state: open.draft.state,
             });
         }
+        // Done only when a draft is added, so the map stays bounded without a timer.
         all.forget_oldest();
         let (cancel, cancelled) = watch::channel(false);
         all.open.insert(draft.conversation.clone(), draft.id);
@@ -393,6 +397,7 @@ impl DraftQueue {
         entry.draft.why = why;
         entry.draft.updated_ms = now_ms();
         let conversation = &entry.draft.conversation;
+        // A draft in review keeps its conversation occupied. Another open draft of the conversation stays.
         if !state.is_open() && all.open.get(conversation) == Some(&id) {
             all.open.remove(conversation);
         }
@@ -418,6 +423,7 @@ impl DraftTable {
     fn requested(&self, conversation: &str, key: Option<&str>) -> Option<&DraftRecord> {
         let mut drafts = self.drafts.values().map(|entry| &entry.draft);
         drafts
+            // Drafts without a key never match each other.
             .find(|draft| key.is_some() && draft.key.as_deref() == key && draft.conversation == conversation)
     }
 

@@ -124,6 +124,7 @@ impl DraftRecord {
             HandoffOrigin::Bundle => (HandoffOrigin::User, Some(DraftMethod::Bundle)),
             HandoffOrigin::Local => (HandoffOrigin::User, Some(DraftMethod::Local)),
             HandoffOrigin::User => (HandoffOrigin::User, None),
+            // These origins do not tell the method, so the usual one is assumed.
             origin @ (HandoffOrigin::Auto | HandoffOrigin::Api) => (origin, Some(DraftMethod::Oneshot)),
         };
         let ask = DraftRequest {

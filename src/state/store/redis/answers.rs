@@ -102,6 +102,7 @@ pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<Strin
 pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), LinkFault> {
     let reached = match answer {
         Some(Value::Int(replicas)) => replicas > 0,
+        // `WAITAOF` returns the number of local files (0 or 1) and of replicas.
         Some(Value::Array(counts)) => counts.first() == Some(&Value::Int(1)),
         _ => false,
     };

@@ -87,6 +87,7 @@ impl Dialer {
             let describe = |error: String| format!("{place}: {error}");
             let mut connection = self.open(&host, port, true).await.map_err(describe)?;
             let mut command = Cmd::new();
+            // Reads the schema version. In a cluster, the reply redirects to the node of the store's slot.
             command.arg("GET").arg(&self.slot);
             match one(&mut connection, &command).await {
                 Ok(schema) => known_schema(schema).map_err(describe)?,
@@ -116,6 +117,7 @@ impl Dialer {
         let answers = connection.send_packed_commands(&pipe, 0, pipe.len()).await;
         let answers = answers.map_err(|error| error.to_string())?;
         let (digests, server) = greeting(RedisScript::ALL.len(), answers)?;
+        // A replica accepts no writes. The address, or the Sentinel's information, is out of date.
         if server.role != "master" {
             return Err(format!("it is a {}, and cannot be written to", server.role));
         }

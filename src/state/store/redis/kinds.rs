@@ -158,6 +158,8 @@ impl RedisRecord {
     }
 
     fn handoff(handoff: &Handoff) -> StoreResult<Self> {
+        // Head and archive flag have their own fields: listings skip the head, and archiving does not rewrite
+        // the record.
         let listed = Handoff {
             head: String::new(),
             archived: false,
@@ -167,6 +169,7 @@ impl RedisRecord {
         let mut record = Self::new(HANDOFF, id, &handoff.principal, json(&listed)?, made_ms);
         record.fields.push((HEAD, handoff.head.clone()));
         record.fields.push(("c", handoff.conversation.clone()));
+        // Set only for a new record, because writing a handoff again must not unarchive it.
         record.first = vec![(ARCHIVED, u8::from(handoff.archived).to_string())];
         record.indexes = vec![
             (HANDOFF_IDS.to_owned(), 0),
@@ -192,6 +195,7 @@ impl RedisRecord {
     /// Converts a conversation. `over` is the version of the record that it replaces.
     pub(super) fn conversation(conversation: &Conversation, over: u64) -> StoreResult<Self> {
         let active = conversation.active.iter();
+        // These indexes protect the handoffs that the conversation is at, or may be cut at, from being swept.
         let mut at: Vec<HandoffId> = active.chain(&conversation.left_out).copied().collect();
         at.sort_unstable();
         at.dedup();
@@ -280,6 +284,7 @@ pub(super) fn id_of(record: &StoredRecord) -> String {
 fn short(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
+        // The length comes first, so that different lists of parts never hash the same bytes.
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }

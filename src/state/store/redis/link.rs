@@ -97,6 +97,7 @@ impl Link {
 
     /// Sends a request, which must be idempotent because it may be sent twice.
     pub(super) async fn send(&self, what: &'static str, request: &LinkRequest) -> StoreResult<Vec<Value>> {
+        // Refused instead of queued: a call that waited here would probably time out anyway.
         let Ok(_place) = self.places.try_acquire() else {
             return Err(self.failed(what, "too many calls wait for it"));
         };
@@ -251,6 +252,7 @@ async fn keep(shared: Arc<LinkCore>) {
                     Ok(Err(why)) => why,
                     _ => "it takes too long to connect".to_owned(),
                 };
+                // One message for an outage, not one for each attempt.
                 if !reported {
                     tracing::error!(server = %shared.dial.address, why, "the store's server cannot be reached");
                     reported = true;

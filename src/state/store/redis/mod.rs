@@ -82,6 +82,7 @@ impl Store for RedisStore {
         // time.
         let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
         let mut found = Vec::new();
+        // In pages, because the server does nothing else during a call.
         for from in (0..).step_by(PAGE) {
             let mut pipe = Pipeline::new();
             match &filter.ids {
@@ -167,6 +168,7 @@ impl Store for RedisStore {
     ) -> StoreResult<UpdateOutcome> {
         let durable = Durable::where_new(&records);
         let known = &update.known;
+        // Optimistic: the version in memory is usually the stored one, which saves a read.
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();
         for attempt in 0..MOST_OVERTAKEN {
@@ -180,6 +182,7 @@ impl Store for RedisStore {
             all.push(RedisRecord::conversation(&written.record, over)?);
             match self.write(what, all, durable).await? {
                 None => return Ok(written),
+                // The record was swept meanwhile.
                 Some(newer) if newer.is_empty() => stored = None,
                 Some(newer) => stored = Some(from_json(&newer)?),
             }

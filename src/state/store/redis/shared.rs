@@ -79,6 +79,7 @@ impl RedisStore {
 
     pub(super) fn writer(&self) -> &Arc<Link> {
         self.writers.iter().for_each(|writer| writer.start());
+        // Round robin, so that a writer waiting for a replica delays only some of the calls.
         let next = self.next_writer.fetch_add(1, Ordering::Relaxed);
         &self.writers[next % self.writers.len()]
     }
@@ -227,6 +228,7 @@ impl RedisStore {
             let what = "sweep old records";
             let (looked, deleted): (u32, u32) = self.run(what, RedisScript::Sweep, args, Durable::No).await?;
             gone += u64::from(deleted);
+            // Records in use stay at the front of the index, and the next round skips them.
             kept += u64::from(looked.saturating_sub(deleted));
             if (looked as usize) < PAGE {
                 return Ok(gone);

@@ -18,6 +18,7 @@ pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite
     let mut statement = conn.prepare_cached(&sql)?;
     let listed = statement.query_map(params![after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let listed: Vec<(i64, Value)> = listed.collect::<Result<_, _>>()?;
+    // A short page is the last one.
     let last = listed.last().filter(|_| listed.len() == PAGE);
     page.next = last.map(|(rowid, _)| rowid.to_string());
     for (rowid, id) in listed {

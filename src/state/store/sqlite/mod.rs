@@ -93,6 +93,7 @@ impl SqliteStore {
         let explained = |err| schema::explain(file, &err);
         let siblings = PlaceSet::new(PlacedKind::Pair, &conn).map_err(explained)?;
         let places = PlaceSet::new(PlacedKind::Insertion, &conn).map_err(explained)?;
+        // A single connection: a second one would open another, empty database.
         let worker = Arc::new(DbWorker::in_memory(conn, file)?);
         Ok(Self {
             kind: "memory",
@@ -161,6 +162,7 @@ impl SqliteStore {
             .map(|found| found.record.columns().id)
             .collect();
         if !ids.is_empty() {
+            // Nobody waits for this. A later read repeats a lost touch.
             drop(self.writer.enqueue(Durable::No, "touch records", move |conn| {
                 ids.iter().try_for_each(|id| rows::touch(conn, kind, *id, now))
             }));
@@ -201,6 +203,7 @@ impl Store for SqliteStore {
     ) -> StoreResult<Vec<PlacedRecord>> {
         let keys = match (by, self.index(kind)) {
             (Lookup::Ids(ids), _) => RowKeys::ids(ids),
+            // Most calls have no pair next to them, which the index answers without SQL.
             (Lookup::Places(places), Some(index)) => RowKeys::Places(index.hits(principal, places)),
             (Lookup::Places(places), None) => RowKeys::Places(places.to_vec()),
         };

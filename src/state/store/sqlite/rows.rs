@@ -137,6 +137,7 @@ pub(super) fn put(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<
 }
 
 fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
+    // No row changes if the id belongs to another principal, and `owned` reports that.
     let changed = conn.prepare_cached(PUT_HANDOFF)?.execute(params![
         h.id.as_bytes(),
         h.principal,
@@ -280,6 +281,7 @@ pub(super) fn places(
 
 /// Changes the record of a conversation, within the writer's transaction.
 pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<UpdateOutcome> {
+    // Applied to the stored record instead of the caller's: another write may have come first.
     let written = update.on(conversation(conn, &update.known.key)?, 1);
     let written = written.ok_or_else(|| {
         let error = foreign_record("write a conversation");

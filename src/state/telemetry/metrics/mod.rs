@@ -156,6 +156,7 @@ impl Metrics {
         }
         if let Some(count) = self.count_dropped.get() {
             let known = self.journal_dropped.get();
+            // A counter only grows, so it is raised to the journal's count.
             self.journal_dropped.inc_by(count().saturating_sub(known));
         }
         if let Some(count) = self.count_documents.get() {

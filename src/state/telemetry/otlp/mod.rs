@@ -83,6 +83,7 @@ impl Traces {
             return;
         };
         let work = Work::Exchange(Box::new(event.clone()));
+        // Dropped if the queue is full: tracing must not slow requests down.
         if queue.work.try_send(work).is_err() {
             queue.dropped.inc();
         }
@@ -127,6 +128,7 @@ async fn run(mut queue: mpsc::Receiver<Work>, mut sender: Sender) {
                     spans.extend(spans::of(&event));
                     exchanges += 1;
                 }
+                // Ends the batch, so that the caller does not wait for the rest of its time.
                 Work::Flush(done) => {
                     flushed = Some(done);
                     break;

@@ -35,6 +35,7 @@ impl Ids {
     /// Derives the ids. The trace id is the exchange's id, and span ids count up from its random half.
     fn from_exchange(exchange: &str) -> Self {
         let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
+        // An id that is not a UUID is hashed to the length of a trace id.
         let bytes = bytes.unwrap_or_else(|_| {
             let mut bytes = [0; 16];
             bytes.copy_from_slice(&Sha256::digest(exchange)[..16]);
@@ -51,6 +52,7 @@ impl Ids {
     }
 
     fn leg(&self, index: usize) -> SpanId {
+        // Wraps, because the random half may be near the maximum.
         let number = self.root.wrapping_add(1 + index as u64);
         SpanId::from_bytes(number.to_be_bytes())
     }
@@ -76,6 +78,7 @@ fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
     let end = starts.get(index + 1).copied().unwrap_or(event.total());
     let name = match event.model.as_deref() {
         Some(model) => format!("chat {}", shortened(model)),
+        // A relayed request has no model.
         None => "relay".to_owned(),
     };
     let at = |since: Duration| UNIX_EPOCH + event.started + since;
