@@ -270,7 +270,7 @@ pub async fn is_true(mut channel: watch::Receiver<bool>) {
 fn open_journal(config: &Config) -> Recorder {
     let tags = &config.handoff.preamble_tags;
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
-        tracing::error!(%error, "the journal is off");
+        tracing::error!(%error, "failed to start the journal; the journal is off");
         Recorder::off()
     })
 }
@@ -281,7 +281,7 @@ fn open_traces(config: &Config, instance: &str, metrics: &Metrics) -> Traces {
         return Traces::off();
     };
     Traces::start(endpoint, instance.to_owned(), metrics).unwrap_or_else(|error| {
-        tracing::error!(%error, "no traces are sent");
+        tracing::error!(%error, "failed to start the trace exporter; sending no traces");
         Traces::off()
     })
 }
@@ -302,8 +302,8 @@ async fn sweep(store: SharedStore, keep: StoreRetention) {
         };
         match store.sweep(&retention).await {
             Ok(0) => {}
-            Ok(records) => tracing::info!(records, "deleted records that no conversation has used for long"),
-            Err(error) => tracing::warn!(%error, "the store could not be swept"),
+            Ok(records) => tracing::info!(records, "deleted unused records"),
+            Err(error) => tracing::warn!(%error, "failed to sweep the store; trying again later"),
         }
     }
 }

@@ -107,7 +107,7 @@ impl ApiError {
     /// Creates the error of a journal or a store that cannot be read, and logs the cause.
     pub(super) fn unavailable(why: impl Display) -> Self {
         let message = why.to_string();
-        tracing::warn!(target: "baton", message, "the inspector cannot answer");
+        tracing::warn!(target: "baton", message, "failed to read for the inspector; responding with an error");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 

@@ -93,7 +93,7 @@ async fn elsewhere(mut decoding: Decoding) -> Result<(Decoding, Step), Fault> {
         Ok((decoding, step))
     });
     task.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "decoding");
+        tracing::error!(%error, "failed to decode a request body; refusing the request");
         Err(Code::INTERNAL.into())
     })
 }

@@ -69,14 +69,14 @@ pub fn fit(config: &mut Config, limit: Option<usize>) {
             exchanges = fitting.max_concurrent_requests,
             wanted = wanted.max_concurrent_requests,
             connections = fitting.max_connections,
-            "fewer concurrent exchanges than limits.max_concurrent_requests: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
+            "the system allows too few open files for limits.max_concurrent_requests; admitting fewer exchanges (to raise it: ulimit -n, LimitNOFILE=)"
         );
     } else if fitting.max_connections < wanted.max_connections {
         tracing::info!(
             descriptors = limit,
             connections = fitting.max_connections,
             wanted = wanted.max_connections,
-            "fewer concurrent connections than limits.max_connections: the system allows too few open files"
+            "the system allows too few open files for limits.max_connections; accepting fewer connections"
         );
     }
     config.limits = fitting;

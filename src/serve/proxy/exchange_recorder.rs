@@ -172,7 +172,7 @@ impl Drop for Inner {
         // A panic of the hook during unwinding would abort the process.
         let given = std::panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(event)));
         if given.is_err() {
-            tracing::error!("the hook for ended exchanges panicked");
+            tracing::error!("hook for ended exchanges panicked; continuing without its report");
         }
     }
 }

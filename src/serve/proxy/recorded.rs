@@ -25,7 +25,7 @@ impl RequestContext {
         self.recorder.note(|e| e.nudges.push(outcome));
         if outcome.stops() {
             let why = outcome.name();
-            tracing::warn!(exchange = self.id, why, "nudging stops in this task");
+            tracing::warn!(exchange = self.id, why, "stopping nudges for this task");
         }
     }
 
@@ -40,7 +40,7 @@ impl RequestContext {
             tracing::warn!(
                 exchange = self.id,
                 lost,
-                "{what} have no place in the transcript any more: left out"
+                "dropped {what}: their anchor is no longer in the transcript"
             );
             self.recorder
                 .note(|e| *field(e) = u32::try_from(lost).unwrap_or(u32::MAX));
@@ -57,7 +57,7 @@ impl RequestContext {
                 exchange = self.id,
                 prefix = dropped.prefix,
                 other = dropped.other,
-                "upstream dropped thinking from the model's view"
+                "upstream dropped thinking from the model's input"
             );
         }
     }

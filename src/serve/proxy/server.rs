@@ -187,7 +187,7 @@ impl Bound {
                         connections.spawn(connection);
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "accept");
+                        tracing::warn!(%error, "failed to accept a connection; pausing");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -203,7 +203,7 @@ impl Bound {
         {
             tracing::warn!(
                 left = connections.len(),
-                "drain time is over; open streams are cut"
+                "drain time is over; closing open streams"
             );
         }
         connections.shutdown().await;
@@ -240,8 +240,8 @@ async fn encrypted(
 ) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => serve(stream, &http, gateway, watcher).await,
-        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
-        Err(_) => tracing::debug!("TLS handshake: timeout"),
+        Ok(Err(error)) => tracing::debug!(%error, "failed TLS handshake; closing the connection"),
+        Err(_) => tracing::debug!("TLS handshake timed out; closing the connection"),
     }
 }
 
@@ -264,7 +264,7 @@ where
         .serve_connection(TokioIo::new(stream), service(gateway));
     // Boxed: otherwise the task reserves space for its largest future for its whole lifetime.
     if let Err(error) = Box::pin(watcher.watch(connection)).await {
-        tracing::debug!(%error, "connection");
+        tracing::debug!(%error, "connection ended with an error");
     }
 }
 
@@ -291,7 +291,7 @@ fn note_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
-        tracing::error!(%error, "connection");
+        tracing::error!(%error, "connection task panicked; closing the connection");
     }
 }
 

@@ -139,7 +139,7 @@ impl SpillBudget {
             if let Err(error) = self.write(&entry)
                 && !self.warned.swap(true, Relaxed)
             {
-                tracing::warn!(%error, dir = %self.dir.display(), "request texts stay in memory: no file for them");
+                tracing::warn!(%error, dir = %self.dir.display(), "failed to write request bodies to disk; keeping them in memory");
             }
         }
     }

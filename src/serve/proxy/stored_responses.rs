@@ -33,8 +33,8 @@ pub(super) async fn run(
         Ok(None) => return relay::run(ctx, body).await,
         Err(error) => {
             // Upstream has another response, or none, under the agent's id: the wrong one would be read or deleted.
-            tracing::error!(exchange = ctx.id, %error, "a stored response cannot be requested");
-            let why = "the id by which upstream knows the response cannot be found";
+            tracing::error!(exchange = ctx.id, %error, "failed to look up the id of a stored response; refusing the request");
+            let why = "upstream's id of the response cannot be looked up";
             return ctx.refuse(Fault::because(Code::STORE, why));
         }
     };

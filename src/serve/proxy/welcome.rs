@@ -79,9 +79,9 @@ fn text(base: &str, inspector: SocketAddr) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>baton</title>\n\
          <h1>baton</h1>\n\
-         <p>This is a proxy for the APIs of language models. It is for coding agents, not for browsers: point an agent's base URL here.</p>\n\
+         <p>This is a proxy for the APIs of language models. It serves coding agents, not browsers: set an agent's base URL to this address.</p>\n\
          <pre>ANTHROPIC_BASE_URL={base}\nOPENAI_BASE_URL={base}/v1\nGOOGLE_GEMINI_BASE_URL={base}</pre>\n\
-         <p>What went through it is shown by the inspector: {seen}</p>\n</html>\n"
+         <p>The inspector shows the traffic that went through it: {seen}</p>\n</html>\n"
     )
 }
 
