@@ -118,7 +118,7 @@ pub fn serve(state: &Path) -> Command {
 pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
     let file = dir.join("baton.toml");
     let text = format!(
-        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nhandoff.carry = 'rules'\n\
+        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nhandoff.append_missing = 'rules'\n\
          upstreams.anthropic.base_url = '{}'\n{more}",
         provider.url()
     );
