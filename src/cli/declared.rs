@@ -54,13 +54,14 @@ pub(super) fn base(agent: &AgentSetup, url: &str) -> String {
 ///
 /// Windows that are invalid, or that a path cannot hold, are left out.
 fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
+    // Any other character could end the path segment or start another one.
     let plain = |text: &String| {
         text.bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_.:=".contains(&b))
             && declares_windows(text)
     };
     let mut all: Vec<String> = windows.filter(plain).collect();
-    // For two of the same model the first applies.
+    // The proxy takes the last of two windows for one model, but here the first one applies.
     all.reverse();
     let text = all.join(",");
     match declares_windows(&text) {

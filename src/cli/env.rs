@@ -90,6 +90,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
     let setup = agent.setup(
         &url,
         &declared::base(agent, &url),
+        // The note about the file tells the user to replace this placeholder.
         file.as_deref().unwrap_or("FILE"),
     );
     if args.json {

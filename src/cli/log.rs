@@ -156,6 +156,7 @@ fn follow(
     loop {
         std::thread::sleep(LOOK);
         if query.is_none() {
+            // The journal may have been created only now.
             query = JournalReader::open(dir)?;
         }
         let Some(query) = &query else { continue };

@@ -193,6 +193,7 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
 /// Loads the config, or fails with all of its problems.
 fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> CliResult<Config> {
     load(file, flags).map_err(|problems| {
+        // sysexits.h distinguishes a file that cannot be read from one with invalid content.
         let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
             true => Exit::NO_INPUT,
             false => Exit::CONFIG,

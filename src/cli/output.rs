@@ -124,6 +124,7 @@ pub(super) fn report(failure: &CommandFailure) -> ExitCode {
 
 /// Removes the error numbers that the standard library appends to messages of the operating system.
 fn without_os_codes(message: &str) -> String {
+    // Only digits in the parentheses are removed: the rest of a message may contain these words.
     let mut parts = message.split(" (os error ");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -137,6 +138,7 @@ fn without_os_codes(message: &str) -> String {
 
 /// Width from the variable `COLUMNS`, else from the terminal.
 fn terminal_columns() -> usize {
+    // `COLUMNS=0` counts as unset, because it would truncate every line to nothing.
     let given = std::env::var("COLUMNS").ok();
     let given = given.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
     let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
@@ -156,6 +158,7 @@ pub(super) fn shown(path: &Path) -> String {
 /// First line that is not empty, made visible and truncated to `width` characters.
 pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    // A tab would break the alignment of columns.
     let line = visible(line.unwrap_or_default()).replace('\t', " ");
     match width {
         Some(width) if line.chars().count() > width => {

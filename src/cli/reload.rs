@@ -77,6 +77,7 @@ impl LoadedConfig {
         let mut hangups = Hangups::listen();
         let mut last_seen = self.versions.clone();
         let mut look = tokio::time::interval(LOOK_EVERY);
+        // Missed checks are not made up for: a single one sees all changes.
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let requested = tokio::select! {

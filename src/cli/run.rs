@@ -121,6 +121,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     if is_missing(program) {
         return Err(unfound(program));
     }
+    // Taken before the proxy is looked up, so that it cannot stop in between.
     let stay = ProxyLease::begin(&config.state_dir)?;
     let file = config_file(state.config.as_ref());
     let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
@@ -341,6 +342,7 @@ const UPSTREAMS: &[(&str, &[&str])] = &[
 pub(super) fn place(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Both names reach the same listener.
     place.to_ascii_lowercase().replace("localhost", "127.0.0.1")
 }
 
@@ -362,6 +364,7 @@ pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliRes
     let path = directory.join(&file.name);
     let write = || {
         make_dir(directory).map_err(io::Error::other)?;
+        // Private, because a copy may contain the user's credentials.
         let mut open = private_file().create(true).truncate(true).open(&path)?;
         io::Write::write_all(&mut open, text.as_bytes())
     };

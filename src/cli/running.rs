@@ -202,6 +202,7 @@ pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
     // Not an error: an older proxy may not report drafts, and the agent runs in any case.
     let Ok(events) = events else { return };
     let event = format!("data: {{\"run\":\"{run}\"}}");
+    // Without a read timeout, because the next event may be hours away.
     thread::spawn(move || -> CliResult {
         for line in BufReader::new(events).lines() {
             if line? == event {

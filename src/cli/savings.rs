@@ -139,6 +139,7 @@ fn csv(groups: &[BillSum]) -> String {
             cache_write_long,
             output,
         } = sum.tokens;
+        // A key may contain commas and quotes, because names of models come from requests.
         let key = format!("\"{}\"", sum.key.replace('"', "\"\""));
         text.push_str(&format!(
             "{key},{},{input},{cache_read},{cache_write},{cache_write_long},{output},{:.6},{:.6},{:.6},{:.6},{},{},{}\n",
@@ -262,6 +263,7 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
         )
     };
     let mut lines = Vec::new();
+    // Without a cost there is no share to show.
     if let Some(had) = report.promised.as_ref().filter(|had| had.paid > 0.0) {
         let (sum, day) = (&had.sum, rfc3339(had.at_ms / 1000));
         let (share, paid) = (sum.saved / had.paid * 100.0, dollars(had.paid));
@@ -340,6 +342,7 @@ pub(super) fn dollars(amount: f64) -> String {
 }
 
 pub(super) fn signed_dollars(amount: f64) -> String {
+    // An amount that rounds to zero has no sign.
     let sign = match dollars(amount.abs()).as_str() {
         "$0.00" => "",
         _ if amount < 0.0 => "-",

@@ -71,6 +71,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
         config.server.drain = config.server.drain.min(sharing::DRAIN);
     }
     telemetry::start(&config.log).map_err(|error| Exit::SOFTWARE.failure(error))?;
+    // Limits above the process's file descriptors would fail only under load.
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
@@ -316,6 +317,7 @@ fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
         {
             tracing::error!(target: "baton", "shutdown hangs; exiting without flushing pending writes");
         }
+        // Not a return, because the thread that serves may hang.
         std::process::exit(INTERRUPTED);
     };
     let thread = thread::Builder::new().name("signals".to_owned());

@@ -130,6 +130,7 @@ fn is_unlocked(dir: &Path) -> bool {
 /// `config` is the config file, if there is one. Call it while a [`ProxyLease`] is alive.
 pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
     let starting = open(dir, STARTING)?;
+    // Held until this function returns, so that runs that begin together start one proxy.
     starting.lock().map_err(|error| unlockable(dir, &error))?;
     let (began, mut started, mut why) = (Instant::now(), None, "it does not report its address".to_owned());
     while began.elapsed() < READY_TIME {
@@ -148,6 +149,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
         thread::sleep(PAUSE);
     }
     if let Some(mut child) = started {
+        // A proxy that no run can use must not stay behind.
         let _ = child.kill();
         let _ = child.wait();
     }

@@ -41,6 +41,7 @@ impl ShellSyntax {
     fn in_quotes(self, word: &str) -> String {
         let inside = match self {
             Self::Sh => word.replace('\'', r"'\''"),
+            // Unlike the others, fish reads a backslash as an escape even inside single quotes.
             Self::Fish => word.replace('\\', r"\\").replace('\'', r"\'"),
             Self::Powershell => word.replace('\'', "''"),
         };
@@ -60,6 +61,7 @@ impl ShellSyntax {
     /// Defines a function that starts a program with these arguments before the user's.
     pub(super) fn function(self, program: &str, arguments: &[String]) -> String {
         let words: Vec<_> = arguments.iter().map(|word| self.in_quotes(word)).collect();
+        // Each form calls the program, and not the function of the same name.
         let words = words.join(" ");
         match self {
             Self::Sh => format!("{program}() {{ command {program} {words} \"$@\"; }}"),

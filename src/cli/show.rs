@@ -226,6 +226,7 @@ fn shortened(run: &[DiffLine<'_>], room: usize) -> Vec<String> {
     let (most, ends) = match run[0].mark {
         DiffMark::Kept => (FEW, 1),
         DiffMark::Gone => (MANY, MANY / 4),
+        // Added messages are the point of the diff, so all of them are shown.
         DiffMark::Come => (usize::MAX, 0),
     };
     if run.len() <= most {

@@ -146,6 +146,7 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
         .map(|(id, why)| format!("{id} cannot be read and was not copied: {why}"))
         .collect();
     let configured = StoreLocation::new(&config, None);
+    // A config without a copyable store (in memory) does not name the target either.
     let is_in_use = configured.is_ok_and(|configured| configured.is_same(&target));
     Ok(StoreReport {
         ok: copied.is_whole() && problems.is_empty(),

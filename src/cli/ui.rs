@@ -109,6 +109,7 @@ fn open_browser(args: &UiArgs, page: &str) {
         .iter()
         .find(|(platform, _)| *platform == std::env::consts::OS);
     if let Some((_, [program, first @ ..])) = found {
+        // Not waited for: some openers run as long as the browser does.
         let mut command = Command::new(program);
         let _ = command
             .args(first.iter())

@@ -61,6 +61,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &Path)
     let url = proxy_url(installation);
     let (overriding, replaced) = (declared::own_urls(agent, true), own_urls(agent, &url));
     let of = |theirs: &OwnUrl| target(installation, &url, theirs);
+    // Reported first, because even `baton run` cannot override it.
     if let Some(theirs) = overriding.iter().find(|theirs| of(theirs) != Target::Baton) {
         return Finding::warning(
             subject,

@@ -105,6 +105,7 @@ fn is_plain_elsewhere(url: &str) -> bool {
         return false;
     };
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    // An IPv4 address may be written as an IPv6 one.
     let is_private = match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
         Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),

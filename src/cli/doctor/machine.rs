@@ -47,6 +47,7 @@ fn port(key: &str, address: SocketAddr, state_dir: &std::path::Path) -> Finding 
         let pid = process.pid;
         return Finding::ok(key, format!("{address} is in use by baton (process {pid})"));
     }
+    // Binding is the only reliable test. The port is released at once.
     match TcpListener::bind(address) {
         Ok(_) => Finding::ok(key, format!("{address} is free")),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Finding::error(

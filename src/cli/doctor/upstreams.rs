@@ -28,6 +28,7 @@ pub(super) fn used(config: &Config, recorded: Option<&BTreeSet<String>>) -> BTre
         let same = built_in
             .get(*name)
             .is_some_and(|known| known.base_url == upstream.base_url);
+        // A changed URL or a key shows that the owner wants this upstream.
         !same || upstream.api_key.is_some()
     });
     used.extend(own.map(|(name, _)| name.clone()));

@@ -283,6 +283,7 @@ impl Sources {
             created_ms: None,
             prompt,
         });
+        // The store's record is complete, while the journal only has the prompt.
         head.handoff = stored.or(journaled);
         if head.handoff.is_none() && work.is_empty() {
             let message = format!("nothing is left of conversation {}", visible(&head.conversation));

@@ -115,6 +115,7 @@ async fn write(
     key: &str,
 ) -> CliResult<Option<(Handoff, PathBuf)>> {
     let work = Work::of(query, store, key).await?;
+    // Only helpers for titles or counts ran, so there is no work.
     if !work.newest.of_loop || is_handed_over(query, store, key, &work).await? {
         return Ok(None);
     }
@@ -271,6 +272,7 @@ async fn written_before(store: &SharedStore, conversation: &str) -> CliResult<Op
     if document.is_none_or(|document| document.exchange.is_some()) {
         return Ok(None);
     }
+    // Conversations are not indexed by their active handoff, so all pages are read.
     let mut after = Some(String::new());
     while let Some(from) = after {
         let page = store.page(RecordKind::Conversation, &from).await?;

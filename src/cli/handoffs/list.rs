@@ -53,11 +53,13 @@ async fn list_stored(
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
         archived: args.all || args.status == Some(HandoffStatus::Archived),
+        // Limited below, after the filters by status and topic.
         limit: 0,
         ..HandoffFilter::default()
     };
     let mut handoffs = store.handoffs(&filter).await?;
     let is_for_programs = args.format.is_for_programs();
+    // A table does not show the documents, which may be large.
     let records = documents::by_handoff(store, !is_for_programs).await?;
     handoffs.retain(|handoff| matches(args, handoff, records.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
@@ -170,6 +172,7 @@ fn listed(handoff: &Handoff, placed: &LineageEntry, record: Option<&DocumentReco
 /// Follows the list (`--follow`). Prints a line of JSON for each handoff that is new or has another status.
 fn follow(lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     blocking(&lookup.config, async |mut store| {
+        // `None` during the first pass, which only records the present statuses.
         let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
         loop {
             let documents = lookup::all(&store, false).await?;

@@ -171,6 +171,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
     if let Some(path) = kept.or_else(|| of_codex(hook.thread_id.as_ref()?)) {
         read_session(&path, &mut reader, until)?;
     }
+    // The session's own record of its usage takes precedence.
     if let (0, Some(tokens)) = (reader.usage.tokens, hook.tokens_used) {
         reader.usage = SessionUsage {
             tokens,
