@@ -218,7 +218,7 @@ class Stage:
         printed = self.output + (self.shown.text() if self.shown else "")
         if self.shown:
             check(self.shown.process.poll() is None, "the agent has ended")
-        check("session_handoff" not in printed and "session_recall" not in printed, "a hidden call is in what the agent printed")
+        check(not re.search(r"session_(handoff|recall)", LEFT_OUT.sub("", printed)), "a hidden call is in what the agent printed")
         # Unlike `rglob`, this allows for a running agent that deletes folders meanwhile.
         for file in (Path(folder) / name for folder, _, names in os.walk(self.home) for name in names):
             hidden = re.search(rb'"(name|toolName|tool)"\s*:\s*"session_(handoff|recall)"', small_file(file))
@@ -261,7 +261,18 @@ def own_rules(row):
     return set() if row["tools"] else {"UnknownTool", "ToolsChanged", "ReasoningPrefix"}
 
 
+# The line of a carry-over prompt that names the tool which finds what was cut.
+LEFT_OUT = re.compile(r"session_recall\s+finds\s+them")
+# What baton appends to a carry-over prompt: it quotes the user.
+CARRIED = re.compile(r"<carried-over>\n.*?</carried-over>", re.S)
+
+
 def texts(row):
+    """What the model reads of a request, without the user's words that a carry-over prompt quotes."""
+    return CARRIED.sub("", with_quotes(row))
+
+
+def with_quotes(row):
     return "\n".join(text for turn in row["turns"] for text in turn["texts"] + turn["results"] if turn["role"] != "system")
 
 
