@@ -1,4 +1,4 @@
-//! The served provider APIs, and the operations of a request.
+//! Provider APIs that are served, and the operations of a request.
 
 use std::fmt;
 
@@ -30,23 +30,24 @@ impl fmt::Display for Wire {
     }
 }
 
-/// What a request asks for.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// A reply of the model.
+    /// Generate a reply.
     Generate,
-    /// The token count of a request.
+    /// Count the tokens of a request.
     CountTokens,
-    /// A compacted transcript (`POST /v1/responses/compact`).
+    /// Compact a transcript (`POST /v1/responses/compact`).
     Compact,
-    /// Something the provider stores: a response, its input items, a conversation. Also Ollama's version.
+    /// Read something that the provider stores: a response, its input items, or a conversation. Includes
+    /// Ollama's version.
     Stored,
-    /// The list of models.
+    /// List the models.
     Models,
-    /// The request's own body back (`POST /v1/embeddings`).
+    /// Return the request's own body (`POST /v1/embeddings`).
     Echo,
-    /// Anything else: answered with 404.
+    /// Anything else, which gets a 404.
     Other,
 }
 

@@ -1,12 +1,13 @@
-//! A scripted model without state: it obeys a directive in the transcript.
+//! A scripted model without state, which obeys a directive in the transcript.
 //!
-//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a user's prompt or a carry-over
-//! prompt) requests `S` tool calls, and then the next of `N` tasks. The next task follows a handoff where
-//! `session_handoff` is on offer, else it stays in the same context. `mixed` calls the handoff next to the last step's
-//! tool, `refuse` makes a handoff with an empty prompt first. Steps are counted by the tool results that follow the
-//! directive in the transcript. So any agent that runs tools drives it, and a transcript that was cut in the wrong
-//! place changes its replies visibly. Where the last text asks for a document with the headings of a handoff, it writes
-//! one.
+//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a user's prompt or a
+//! carry-over prompt) requests `S` tool calls, and then the next of `N` tasks. If `session_handoff` is on
+//! offer, the next task follows a handoff; otherwise it stays in the same context. `mixed` calls the handoff
+//! next to the last step's tool. `refuse` first makes a handoff with an empty prompt.
+//!
+//! Steps are counted by the tool results after the directive in the transcript. Any agent that runs tools can
+//! therefore drive the model, and a transcript that was cut at the wrong position visibly changes its
+//! replies. If the last message asks for a document with the headings of a handoff, the model writes one.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use super::model::Model;
 use super::reply::{Part, Reply};
 use super::transcript::{Role, ToolDefinition, Turn};
 
-/// The model. The module's documentation describes the directive.
+/// The scripted model. The module's documentation describes the directive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Autopilot;
 
@@ -61,20 +62,20 @@ fn echo(request: &Received, turns: &[Turn]) -> Reply {
     ))
 }
 
-/// Headings by which a request for the document of a handoff is known.
+/// Headings that identify a request for the document of a handoff.
 const HEADINGS: [&str; 3] = ["## Goal", "## Decisions", "## Next steps"];
 
 fn asks_for_document(turns: &[Turn]) -> bool {
     let last = turns.iter().rev().find(|turn| turn.role == Role::User);
     let asks = |text: &String| {
         let has = |heading: &&str| text.lines().any(|line| line.trim() == *heading);
-        // A carry-over prompt has such headings, and asks for nothing.
+        // A carry-over prompt has such headings without asking for anything.
         HEADINGS.iter().all(has) && !text.contains("<handoff-context>")
     };
     last.is_some_and(|turn| turn.texts.iter().any(asks))
 }
 
-/// What a model may write of such a session: the work, and how far it is.
+/// A plausible document about such a session: the work and its progress.
 fn document(turns: &[Turn]) -> Reply {
     let calls: Vec<&str> = turns
         .iter()
@@ -96,7 +97,7 @@ fn document(turns: &[Turn]) -> Reply {
     ))
 }
 
-/// What happened after the directive.
+/// Events after the directive.
 struct DirectiveHistory {
     /// Results of the agent's own tools.
     steps: usize,
@@ -132,7 +133,7 @@ struct Directive {
     tool: Option<String>,
 }
 
-/// Lines of a text, without the user's earlier words that a carry-over prompt quotes.
+/// Lines without the user's earlier words that a carry-over prompt quotes.
 fn unquoted(text: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     text.lines().filter(move |line| {
@@ -145,7 +146,7 @@ fn unquoted(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The last directive in the user's texts, and the index of its turn.
+/// Finds the last directive in the user's messages, with the index of its turn.
 fn last_directive(turns: &[Turn]) -> Option<(usize, Directive)> {
     let users = turns
         .iter()
@@ -202,7 +203,7 @@ impl Directive {
         line
     }
 
-    /// The tool to call: the named one, else the first one that has a schema.
+    /// Chooses the tool to call: the named one, or else the first one with a schema.
     fn choose<'a>(&self, tools: &'a [ToolDefinition]) -> Option<&'a ToolDefinition> {
         let mut tools = tools.iter().filter(|tool| tool.name != HANDOFF);
         match &self.tool {
@@ -227,7 +228,8 @@ impl Directive {
                 .call(&tool.name, arguments(tool, step));
         }
         if self.mixed && self.steps > 0 {
-            // The handoff was called next to the last step; it fires when this turn ends by itself.
+            // The handoff was called next to the last step. It takes effect when this turn ends without
+            // calls.
             return Reply::text(format!("Task {} is done.", self.task));
         }
         let first_is_refused = usize::from(self.refuse);
@@ -235,7 +237,7 @@ impl Directive {
             return Reply::text("Handing over, badly.").call(HANDOFF, json!({"prompt": ""}));
         }
         if after.handoffs > first_is_refused {
-            // Refused although it was valid: calling it again would never end.
+            // The handoff was refused although it was valid, so repeating it would never end.
             return Reply::text(format!(
                 "Task {} is done, but the handoff was refused.",
                 self.task
@@ -276,7 +278,7 @@ impl Directive {
     }
 }
 
-/// Plausible arguments for a tool: values for its required parameters, by their names and types.
+/// Plausible arguments for a tool: values for its required parameters, chosen by name and type.
 fn arguments(tool: &ToolDefinition, step: usize) -> Value {
     let Value::Object(schema) = &tool.schema else {
         return json!({"command": format!("echo step {step}")});

@@ -1,4 +1,4 @@
-//! An agent for the tests of the autopilot: it offers one tool and answers its calls, on any wire.
+//! An agent for the tests of the autopilot. It offers one tool and answers its calls, on any wire.
 
 use http::HeaderValue;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) const WIRES: [Wire; 5] = [
     Wire::Ollama,
 ];
 
-/// What a reply asks the agent and its proxy to do.
+/// Next step for the agent and its proxy after a reply.
 #[derive(Debug, PartialEq)]
 pub(super) enum AutopilotOutcome {
     Call,
@@ -37,7 +37,7 @@ pub(super) struct AutopilotAgent {
 }
 
 impl AutopilotAgent {
-    /// `handoff` says whether the handoff is on offer, too.
+    /// Starts a session. `handoff` tells whether the handoff is on offer as well.
     pub(super) fn new(wire: Wire, handoff: bool, prompt: &str) -> Self {
         let mut last = Received::for_test(wire, path(wire), Value::Null);
         last.number = 0;
@@ -66,7 +66,7 @@ impl AutopilotAgent {
         received
     }
 
-    /// Sends one request; the history grows by the reply and the results of its calls.
+    /// Sends one request. The history grows by the reply and the results of its calls.
     pub(super) fn turn(&mut self) -> AutopilotOutcome {
         let received = self.request();
         self.complaints.extend(received.violations());
@@ -96,7 +96,7 @@ impl AutopilotAgent {
         self.messages = vec![message(self.wire, prompt)];
     }
 
-    /// Adds a message of the user.
+    /// Adds a user message.
     pub(super) fn say(&mut self, text: &str) {
         self.messages.push(message(self.wire, text));
     }
@@ -146,7 +146,7 @@ fn body(wire: Wire, tools: &[(&str, Value)], messages: &[Value]) -> Value {
     }
 }
 
-/// The messages that an agent adds to its history for a reply.
+/// Messages that an agent adds to its history for a reply.
 fn stored_messages(wire: Wire, reply: &Value) -> Vec<Value> {
     match wire {
         Wire::Anthropic => vec![json!({"role": "assistant", "content": reply["content"]})],

@@ -1,4 +1,4 @@
-//! A response body, written with the chunk sizes, the delays and the fault that a reply asks for.
+//! A response body, written with the chunk sizes, delays and faults of a reply.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,10 +16,10 @@ use super::dialect::{Received, RenderedBody};
 use super::faults::Fault;
 use super::reply::{Chunks, Delivery};
 
-/// Time for the bytes before a cut to leave the socket: closing at once could discard them.
+/// Time for the bytes before a cut to leave the socket. Closing at once could discard them.
 const FLUSH_TIME: Duration = Duration::from_millis(15);
 
-/// One thing to do while a body is written.
+/// A step in writing a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteStep {
     /// Write these bytes at once.
@@ -62,7 +62,7 @@ fn with_crlf(event: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Applies a fault whose place is counted in events.
+/// Applies a fault whose position is a number of events.
 fn break_events(mut steps: Vec<WriteStep>, fault: Option<&Fault>, request: &Received) -> Vec<WriteStep> {
     let dialect = request.dialect;
     let at = |events: usize| events.min(steps.len());
@@ -155,13 +155,13 @@ fn slow_down(steps: Vec<WriteStep>, delay: Duration) -> VecDeque<WriteStep> {
     out
 }
 
-/// A body that executes a plan, and counts how it ended.
+/// A body that executes a plan and counts how it ended.
 pub(crate) struct ReplyBody {
     steps: VecDeque<WriteStep>,
-    /// How many bytes are left, where the response has a content-length.
+    /// Number of bytes left, if the response has a content-length.
     announced: Option<u64>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Set after a write: returning once to the event loop lets hyper flush it, so that writes stay separate.
+    /// Set after a write. Returning once to the event loop lets hyper flush it, so that writes stay separate.
     flush: bool,
     in_flight: InFlight,
 }
@@ -190,7 +190,7 @@ impl ReplyBody {
         body
     }
 
-    /// All that is written, and whether it breaks off there.
+    /// Returns all written pieces, and whether the body breaks off after them.
     pub(crate) fn into_pieces(mut self) -> (Vec<Bytes>, bool) {
         self.in_flight.finish();
         let mut pieces = Vec::new();

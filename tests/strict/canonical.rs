@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Writes `value` with sorted keys and no whitespace. Numbers are not normalised: `1.0` and `1` differ.
+/// Writes `value` with sorted keys and no whitespace. Numbers are not normalized: `1.0` and `1` differ.
 pub(crate) fn write(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
@@ -44,8 +44,9 @@ pub(crate) fn text(value: &Value) -> String {
     out
 }
 
-/// The first key that occurs twice in one object of `json`; `None` also where the JSON is invalid. Parsers keep
-/// the last one silently, so that a badly spliced body would look right.
+/// Finds the first key that occurs twice in an object of `json`. Returns `None` for invalid JSON as well.
+///
+/// Parsers silently keep the last value, so a badly spliced body would look correct.
 pub(crate) fn repeated_key(json: &[u8]) -> Option<String> {
     let mut found = None;
     let mut reader = serde_json::Deserializer::from_slice(json);

@@ -22,7 +22,7 @@ pub enum Rule {
     Role,
     /// No message has empty content.
     EmptyContent,
-    /// No text block is empty or whitespace alone (Anthropic).
+    /// No text block is empty or only whitespace (Anthropic).
     BlankText,
     /// Every block, part, item or tool has a type that the API knows in that place.
     BlockType,
@@ -80,13 +80,13 @@ pub enum Rule {
     ItemId,
     /// No item id occurs twice (Responses).
     RepeatedItem,
-    /// Items that are sent by id alone are stored (Responses).
+    /// Items that are sent only by id are stored (Responses).
     UnknownItem,
-    /// `previous_response_id` and `conversation` are known (Responses).
+    /// `previous_response_id` and `conversation` refer to something that the provider stores (Responses).
     UnknownResponse,
     /// Fields that exclude each other are not sent together (Responses, Gemini).
     Conflict,
-    /// `include` names what can be included (Responses).
+    /// `include` lists only values that the API knows (Responses).
     Include,
     /// The token and the account of a sign-in are there (ChatGPT's server).
     SignIn,
@@ -106,7 +106,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Whether a request that breaks it is refused. Violations of the other rules are only recorded.
+    /// Whether a violation of this rule is refused. Violations of other rules are only recorded.
     pub fn refuses(self) -> bool {
         !matches!(
             self,
@@ -114,7 +114,7 @@ impl Rule {
         )
     }
 
-    /// The HTTP status of the refusal.
+    /// HTTP status of the refusal.
     pub(crate) fn status(self) -> u16 {
         match self {
             Rule::UnknownItem | Rule::UnknownResponse => 404,
@@ -124,16 +124,16 @@ impl Rule {
     }
 }
 
-/// One violation of one rule by one request.
+/// A violation of a rule by a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The request's number, as in [`Received::number`](super::Received::number).
+    /// Number of the request, as in [`Received::number`](super::Received::number).
     pub request: usize,
-    /// The wire the request came on.
+    /// Wire of the request.
     pub wire: Wire,
-    /// The rule that was broken.
+    /// Violated rule.
     pub rule: Rule,
-    /// The wording of the API, with the place in the request.
+    /// Message in the wording of the API, with the position in the request.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! One request and its response: record, check, ask the model, write.
+//! A request and its response: record, check, ask the model, write.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,12 +30,12 @@ use super::routes::route;
 use super::usage::{self, PromptCache};
 use super::wires;
 
-/// What all connections of one provider share.
+/// State that all connections of one provider share.
 pub(crate) struct ProviderShared {
     model: Box<dyn Model>,
     options: Options,
     pub(crate) requests: Mutex<Vec<Arc<Received>>>,
-    /// How many requests there were, kept or not.
+    /// Number of requests so far, including those that were dropped.
     received: AtomicUsize,
     pub(crate) complaints: Mutex<Vec<Complaint>>,
     cache: PromptCache,
@@ -61,7 +61,7 @@ pub(crate) async fn answer(
     respond(shared, &head, raw, in_flight).await
 }
 
-/// Answers one request that was read.
+/// Answers a request whose body was read.
 pub(crate) async fn respond(
     shared: Arc<ProviderShared>,
     head: &http::request::Parts,
@@ -138,7 +138,7 @@ impl ProviderShared {
             dialect,
         });
         all.push(Arc::clone(&request));
-        // Half at a time, so that each request costs the same.
+        // Halves the list instead of dropping one entry, so that the cost per request is constant.
         if all.len() > self.options.kept_requests.saturating_mul(2) {
             let kept = all.len() - self.options.kept_requests;
             all.drain(..kept);
@@ -158,7 +158,7 @@ impl ProviderShared {
         request
     }
 
-    /// Checks a request; the first violation for which it is refused, if there is one.
+    /// Checks a request. Returns the first violation that leads to a refusal, if any.
     fn check(&self, request: &Received) -> Option<(Rule, String)> {
         let mut findings = Findings::new(&self.options.ignored);
         if request.endpoint.is_checked() {
@@ -281,8 +281,8 @@ impl ProviderShared {
         }
         let (content_type, sized) = (rendered.content_type, rendered.sized);
         let length: usize = rendered.events.iter().map(Bytes::len).sum();
-        // A fault that changes how much is written would contradict a content-length, except a cut: there the
-        // missing bytes are the point.
+        // A fault that changes the number of bytes would contradict a content-length. A cut is an exception,
+        // because its purpose is the missing bytes.
         let cut = matches!(
             reply.fault,
             Some(Fault::CutAfterBytes(_) | Fault::CutAfterEvents(_))
@@ -307,7 +307,8 @@ impl ProviderShared {
     }
 }
 
-/// One gzip stream over all events, flushed after each, so that every event can be read as it comes.
+/// Compresses all events as one gzip stream, flushed after each event, so that every event can be read on
+/// arrival.
 async fn gzip(events: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
     let mut encoder = async_compression::tokio::write::GzipEncoder::new(Vec::new());
     let last = events.len().saturating_sub(1);
@@ -324,7 +325,7 @@ async fn gzip(events: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
     Ok(out)
 }
 
-/// A JSON response, written in one piece.
+/// A JSON response, written at once.
 fn json(
     request: &Received,
     status: u16,
@@ -341,7 +342,7 @@ fn json(
     )
 }
 
-/// A response, written in one piece.
+/// A response, written at once.
 fn response(
     request: &Received,
     status: StatusCode,
@@ -367,7 +368,7 @@ fn response(
         .map_err(io::Error::other)
 }
 
-/// The request's body unchanged, and each of its headers as `x-echo-NAME`.
+/// Returns the request's body unchanged, and each of its headers as `x-echo-NAME`.
 fn echo(request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
     let mut response = Response::new(ReplyBody::whole(request.raw.clone(), in_flight));
     for (name, value) in &request.headers {
@@ -382,7 +383,7 @@ fn echo(request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBod
     Ok(response)
 }
 
-/// The body without its content-encoding; empty where the encoding is unknown or the body is not valid in it.
+/// Decodes the body. Empty if the encoding is unknown or the body is invalid.
 async fn decode(headers: &HeaderMap, raw: &Bytes) -> Bytes {
     use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
     let encoding = headers

@@ -1,67 +1,70 @@
-//! The ways a provider fails.
+//! Failures of a provider.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// What goes wrong with a reply. "After `events`" means: that many events (of a stream; a JSON body is
-/// one) are written whole before it happens.
+/// Fault of a reply. "After `events`" means that this many events are written completely before it. A JSON
+/// body is one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An error answer in the wire's own shape.
+    /// An error response in the wire's own shape.
     Status {
-        /// The HTTP status, such as 429, 500 or 529.
+        /// HTTP status, such as 429, 500 or 529.
         status: u16,
-        /// The `retry-after` header, in seconds.
+        /// Value of the `retry-after` header, in seconds.
         retry_after: Option<u64>,
-        /// The error's message.
+        /// Message of the error.
         message: String,
     },
-    /// An answer that is not the API's at all, such as the HTML page of a gateway.
+    /// A response that does not come from the API, such as the HTML page of a gateway.
     Raw {
         status: u16,
-        /// The `content-type` header.
+        /// Value of the `content-type` header.
         content_type: String,
         body: Bytes,
     },
-    /// The connection is closed in place of an answer.
+    /// The connection is closed without a response.
     NoAnswer,
     /// The connection is dropped after this many bytes of the body.
     CutAfterBytes(usize),
     /// The connection is dropped after this many events.
     CutAfterEvents(usize),
-    /// The body ends properly, but after this many events already.
+    /// The body ends properly, but already after this many events.
     EndAfterEvents(usize),
-    /// Nothing is sent for a while, then the reply continues.
+    /// A pause, after which the reply continues.
     Stall {
-        /// Events before it.
+        /// Number of events before it.
         events: usize,
-        /// How long; `None`: without end.
+        /// Duration of the pause, or `None` for an endless one.
         time: Option<Duration>,
     },
     /// The wire's in-stream error event, which ends the stream.
     ErrorEvent {
-        /// Events before it.
+        /// Number of events before it.
         events: usize,
-        /// The error's type: `overloaded_error` (Anthropic), `server_error` (OpenAI), `UNAVAILABLE` (Gemini). On
-        /// Responses it is the code of a `response.failed`, or the word `error` for the bare event of that name.
+        /// Type of the error: `overloaded_error` (Anthropic), `server_error` (OpenAI), `UNAVAILABLE`
+        /// (Gemini).
+        ///
+        /// On Responses it is the code of a `response.failed`, or the word `error` for the bare event of that
+        /// name.
         kind: String,
-        /// The error's message.
+        /// Message of the error.
         message: String,
     },
-    /// Bytes that are no event, after which the reply continues.
+    /// Bytes that do not form an event, after which the reply continues.
     Garbage {
-        /// Events before it.
+        /// Number of events before it.
         events: usize,
-        /// What is written.
+        /// Bytes to write.
         bytes: Bytes,
     },
-    /// A harmless event of an unreasonable size, after which the reply continues.
+    /// A harmless but oversized event, after which the reply continues.
     Oversize {
-        /// Events before it.
+        /// Number of events before it.
         events: usize,
-        /// Its padding, in bytes.
+        /// Padding in bytes.
         size: usize,
     },
     /// The script has no reply left.

@@ -1,5 +1,7 @@
-//! The provider against the golden files: its streams have the same keys in the same order as the recorded ones,
-//! and the recorded requests pass its rules.
+//! Compares the provider with the golden files.
+//!
+//! Its streams have the same keys in the same order as the recorded ones, and the recorded requests pass its
+//! rules.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +26,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// The JSON of each event of a stream, whatever its framing.
+/// JSON of each event in a stream, whatever the framing.
 fn events(stream: &str) -> Vec<Value> {
     let lines = stream
         .lines()
@@ -32,7 +34,7 @@ fn events(stream: &str) -> Vec<Value> {
     lines.filter(|line| line.starts_with('{')).map(json).collect()
 }
 
-/// A value reduced to its keys in order and the words that are part of the format.
+/// Reduces a value to its keys, in order, and the words that belong to the format.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -50,7 +52,8 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// The shapes of a stream's events; consecutive equal shapes count as one, since the number of deltas may differ.
+/// Shapes of a stream's events. Consecutive equal shapes count as one, because the number of deltas may
+/// differ.
 fn shapes(stream: &str) -> Vec<Value> {
     let mut shapes: Vec<Value> = events(stream).iter().map(shape).collect();
     shapes.dedup();
@@ -159,7 +162,7 @@ fn errors_have_the_shape_of_the_golden_files() {
     }
 }
 
-/// The rules that a request breaks, except that its thinking was not produced by this provider.
+/// Rules that a request violates, except that its thinking comes from elsewhere.
 fn violations(wire: Wire, path: &str, request: &str) -> BTreeSet<String> {
     let mut findings = Findings::new(&[Rule::ForeignThinking]);
     let received = received(wire, path, request);
@@ -194,7 +197,7 @@ fn golden_requests_pass() {
     ] {
         assert_eq!(violations(Wire::Gemini, GEMINI, request), BTreeSet::new());
     }
-    // What the agent sends after a mixed batch lacks the hidden call, which had the signature.
+    // The agent's request after a mixed batch lacks the hidden call, which carried the signature.
     let unsigned = violations(Wire::Gemini, GEMINI, golden!("gemini/22_mixed_next_agent.json"));
     assert_eq!(unsigned, BTreeSet::from(["Signature".to_owned()]));
 }

@@ -1,9 +1,9 @@
 //! Signatures of thinking blocks, which bind each block to everything before it.
 //!
-//! A signature holds four hashes. The first is of the prefix: system, tools, earlier messages, earlier blocks of the
-//! same message. The others are of the thinking, of the previous thinking block's signature, and a checksum over these
-//! three. Thinking blocks are not part of the prefix, so that the oldest may be removed. The link to the previous block
-//! reveals a gap.
+//! A signature contains four hashes. The first covers the prefix: system, tools, earlier messages, and
+//! earlier blocks of the same message. The others cover the thinking and the previous thinking block's
+//! signature; the last is a checksum over these three. Thinking blocks are not part of the prefix, so the
+//! oldest may be removed. The link to the previous block reveals a gap.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,14 +16,15 @@ use crate::canonical;
 use crate::dialect::Received;
 use crate::fields::{list, text};
 
-/// Bytes of each of the four hashes: short enough to read in a log, long enough never to collide here.
+/// Length of each of the four hashes, in bytes: short enough to read in a log, long enough never to collide
+/// here.
 const PART: usize = 12;
-/// Makes a signature of this provider recognisable; it is no secret.
+/// Makes this provider's signatures recognizable. It is not a secret.
 const SALT: &[u8] = b"strict provider";
 
 type BlockHash = [u8; PART];
 
-/// Why a thinking block was refused.
+/// Reason for refusing a thinking block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BindingError {
     /// This provider did not issue the signature.
@@ -49,16 +50,16 @@ impl BindingError {
     }
 }
 
-/// The hash of a transcript up to some block.
+/// Hash of a transcript up to some block.
 pub(super) struct BlockPrefix {
     hasher: Sha256,
     role: String,
-    /// The checksum of the last thinking block's signature.
+    /// Checksum of the last thinking block's signature.
     last: Option<BlockHash>,
 }
 
 impl BlockPrefix {
-    /// The prefix before the first message.
+    /// Prefix before the first message.
     pub(super) fn new(body: &Value) -> Self {
         let mut prefix = BlockPrefix {
             hasher: Sha256::new(),
@@ -74,7 +75,7 @@ impl BlockPrefix {
         prefix
     }
 
-    /// The prefix after the last message, with no thinking block checked.
+    /// Prefix after the last message, without checking thinking blocks.
     pub(super) fn whole(body: &Value) -> Self {
         let mut prefix = BlockPrefix::new(body);
         for message in list(body, "messages") {
@@ -89,7 +90,7 @@ impl BlockPrefix {
         prefix
     }
 
-    /// Begins a message. A message of the same role as the previous one continues it.
+    /// Begins a message. A message with the same role as the previous one continues it.
     pub(super) fn enter(&mut self, message: &Value) {
         self.enter_role(text(message, "role"));
         let mut rest = canonical_form(message);
@@ -101,7 +102,7 @@ impl BlockPrefix {
         }
     }
 
-    /// Begins a message of this role.
+    /// Begins a message with this role.
     pub(super) fn enter_role(&mut self, role: &str) {
         if self.role != role {
             self.hasher.update([1]);
@@ -122,14 +123,14 @@ impl BlockPrefix {
             .update(canonical::text(&canonical_form(value)).as_bytes());
     }
 
-    /// Signs a thinking block at this place.
+    /// Signs a thinking block at this position.
     pub(super) fn sign(&mut self, thinking: &str) -> String {
         let parts = self.parts(thinking, self.last.unwrap_or_default());
         self.last = Some(parts[3]);
         STANDARD.encode(parts.concat())
     }
 
-    /// Verifies a thinking block at this place.
+    /// Verifies a thinking block at this position.
     pub(super) fn verify(&mut self, thinking: &str, signature: &str) -> Result<(), BindingError> {
         let given = decode(signature).ok_or(BindingError::Foreign)?;
         let before = self.last.replace(given[3]);
@@ -156,16 +157,16 @@ impl BlockPrefix {
     }
 }
 
-/// A thinking block that does not follow the prefix that it was produced after, or is not this provider's.
+/// A thinking block that does not follow its original prefix, or comes from another provider.
 pub(super) struct RefusedThinking {
-    /// Its place, as the API's error messages name it.
+    /// Position of the block in the notation of the API's error messages.
     pub(super) path: String,
     pub(super) kind: String,
-    /// What is wrong with it.
+    /// Reason for the refusal.
     pub(super) why: BindingError,
 }
 
-/// The thinking blocks of a request that are refused, in order.
+/// Refused thinking blocks of a request, in order.
 pub(super) fn refused(body: &Value) -> Vec<RefusedThinking> {
     let mut prefix = BlockPrefix::new(body);
     let mut out = Vec::new();
@@ -188,7 +189,7 @@ pub(super) fn refused(body: &Value) -> Vec<RefusedThinking> {
     out
 }
 
-/// The beta by which a request may choose the handling of such blocks, and of their report.
+/// Beta with which a request chooses the handling and the report of such blocks.
 const CONTROLS: &str = "thinking-binding-controls-2026-08-01";
 
 /// Whether the request has this beta.
@@ -196,7 +197,7 @@ pub(super) fn has_controls(request: &Received) -> bool {
     has_beta(request, CONTROLS)
 }
 
-/// Whether the request asks to have thinking dropped that fails the check of its prefix.
+/// Whether the request asks to drop thinking whose prefix differs.
 pub(super) fn drops_mismatches(request: &Received) -> bool {
     let behaviour = request
         .body
@@ -204,7 +205,7 @@ pub(super) fn drops_mismatches(request: &Received) -> bool {
     behaviour.and_then(Value::as_str) == Some("drop_block")
 }
 
-/// What a response reports of dropped thinking: the first block that fails the check, and every one after it. `None`
+/// Report about dropped thinking: the first block that fails the check, and every one after it. `None`
 /// without the beta.
 pub(super) fn input_transformations(request: &Received) -> Option<Value> {
     if !has_controls(request) {
@@ -227,7 +228,7 @@ pub(super) fn input_transformations(request: &Received) -> Option<Value> {
     Some(Value::Array(dropped))
 }
 
-/// The signature of a thinking block: `signature`, or `data` of redacted thinking.
+/// Signature of a thinking block: `signature`, or `data` of redacted thinking.
 pub(super) fn signature_of(block: &Value) -> Option<&str> {
     match text(block, "type") {
         "thinking" => Some(text(block, "signature")),

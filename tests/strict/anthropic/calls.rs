@@ -1,4 +1,4 @@
-//! The rules that tie tool calls to their results.
+//! Rules that tie tool calls to their results.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::complaint::{Findings, Rule};
 use crate::fields::text;
 
-/// Checks a transcript against the rules of calls and results.
+/// Checks a transcript against the rules for calls and results.
 pub(super) fn check(messages: &[Value], findings: &mut Findings<'_>) {
     let merged = merge(messages);
     let mut ids = HashSet::new();
@@ -55,7 +55,7 @@ pub(super) fn check(messages: &[Value], findings: &mut Findings<'_>) {
     }
 }
 
-/// Neighbouring messages of one role, as the API merges them: the role, and each block with its place.
+/// Adjacent messages with the same role, merged like in the API: the role, and each block with its position.
 type MergedMessage<'a> = (&'a str, Vec<(usize, usize, &'a Value)>);
 
 fn merge(messages: &[Value]) -> Vec<MergedMessage<'_>> {
@@ -70,7 +70,7 @@ fn merge(messages: &[Value]) -> Vec<MergedMessage<'_>> {
                 Some(Value::Array(list)) => {
                     blocks.extend(list.iter().enumerate().map(|(m, block)| (n, m, block)));
                 }
-                // A string has no fields to check, but it counts in the order.
+                // A string has no fields to check, but its position in the order counts.
                 Some(other) => blocks.push((n, 0, other)),
                 None => {}
             }

@@ -1,5 +1,5 @@
-//! The rules of features that manage the context: betas, summaries by the provider, threads, messages and tools for a
-//! part of the conversation.
+//! Rules for context management: betas, the provider's summaries, threads, and messages and tools for a part
+//! of the conversation.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
 use crate::fields::{list, text};
 
-/// Members of a request that a beta allows.
+/// Request members that require a beta.
 const BETA_MEMBERS: [(&str, &str); 3] = [
     ("thread", "message-threads-2026-08-12"),
     ("context_hint", "context-hint-2026-04-09"),
@@ -33,7 +33,7 @@ pub(super) fn has_beta(request: &Received, beta: &str) -> bool {
     betas.any(|name| name.trim() == beta)
 }
 
-/// Whether the provider holds what came before this request's messages.
+/// Whether the provider stores the messages before this request.
 pub(super) fn continues_thread(body: &Value) -> bool {
     body.get("thread")
         .is_some_and(|thread| text(thread, "type") == "continue")
@@ -95,7 +95,7 @@ fn check_clear_at(n: usize, message: &Value, request: &Received, findings: &mut 
     }
 }
 
-/// A summary that was requested is signed. It is first, alone, and as it was returned.
+/// A requested summary is signed. It must come first, occur once, and be unchanged.
 fn check_summaries(body: &Value, findings: &mut Findings<'_>) {
     let mut signed = 0;
     for (n, message) in list(body, "messages").iter().enumerate() {
@@ -120,7 +120,7 @@ fn check_summaries(body: &Value, findings: &mut Findings<'_>) {
     }
 }
 
-/// The block that this provider answers a request for a summary with, which later requests send first.
+/// Creates the block with which this provider answers a request for a summary. Later requests begin with it.
 pub fn signed_summary(content: &str, tool_changes: Value) -> Value {
     let mut block = json!({"type": "compaction", "content": content, "tool_changes": tool_changes});
     block["signature"] = json!(summary_signature(&block));
@@ -136,14 +136,14 @@ fn summary_signature(block: &Value) -> String {
     STANDARD.encode(&hash.finalize()[..12])
 }
 
-/// Changes of tools name tools that are declared, or that an earlier change defines.
+/// Tool changes must name tools that are declared, or that an earlier change defines.
 fn check_tool_changes(request: &Received, findings: &mut Findings<'_>) {
     let body = &request.body;
     let mut known = declared(body);
     for (n, message) in list(body, "messages").iter().enumerate() {
         for (m, block) in as_blocks(message.get("content")).iter().enumerate() {
             if !list(block, "tool_changes").is_empty() {
-                // A summary's changes replace all before it.
+                // The changes of a summary replace all earlier ones.
                 known = declared(body);
             }
             for change in std::iter::once(block).chain(list(block, "tool_changes")) {
@@ -197,7 +197,7 @@ fn declared(body: &Value) -> HashSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The names of all tools that the request declares, in its messages too.
+/// Names of all tools that the request declares, including those in its messages.
 pub(super) fn tool_names(body: &Value) -> HashSet<String> {
     let mut names = declared(body);
     for message in list(body, "messages") {

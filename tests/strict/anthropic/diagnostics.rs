@@ -1,4 +1,4 @@
-//! The cache diagnosis: how a request differs from the earlier one that it names by its response.
+//! Cache diagnosis: the difference between a request and the earlier one that it names by its response.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,8 @@ use crate::canonical;
 use crate::dialect::{Received, derived_id};
 use crate::fields::{list, text};
 
-/// What the answer to a request says in `diagnostics`, where the request asks for it. `prompt`: its tokens of input.
+/// Value of `diagnostics` in the response, if the request asks for it. `prompt` is the number of input
+/// tokens.
 pub(super) fn of(request: &Received, prompt: u64) -> Option<Value> {
     let wanted = request
         .body
@@ -29,7 +30,7 @@ pub(super) fn of(request: &Received, prompt: u64) -> Option<Value> {
     Some(json!({"cache_miss_reason": {"type": reason, "cache_missed_input_tokens": missed}}))
 }
 
-/// The first part of the prompt in which a request differs from an earlier one.
+/// First part of the prompt that differs from an earlier request.
 fn difference(earlier: &Value, now: &Value) -> Option<&'static str> {
     let model = |body: &Value| [text(body, "model").to_owned(), text(body, "speed").to_owned()];
     let system = |body: &Value| canonical_texts(&as_blocks(body.get("system")));

@@ -1,4 +1,4 @@
-//! Anthropic Messages: its dialect.
+//! Anthropic Messages.
 
 mod binding;
 mod calls;
@@ -24,7 +24,7 @@ use super::usage::{Segment, Usage};
 pub use context::signed_summary;
 use transcript::{as_blocks, canonical_form};
 
-/// The dialect; it has no state.
+/// Implementation of the wire, without state.
 #[derive(Debug)]
 pub(crate) struct Anthropic;
 

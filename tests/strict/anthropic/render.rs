@@ -1,4 +1,4 @@
-//! A reply as a message, or as a stream of events.
+//! Formats a reply as a message, or as a stream of events.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     RenderedBody::stream(events)
 }
 
-/// One server-sent event.
+/// Formats a server-sent event.
 pub(super) fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
@@ -88,13 +88,13 @@ fn stop_fields(reply: &Reply) -> Value {
     json!({"stop_reason": reason, "stop_sequence": null, "stop_details": details})
 }
 
-/// A content block as it is in a message, and its arguments as they are streamed.
+/// A content block of a message, and its arguments as they are streamed.
 struct RenderedBlock {
     whole: Value,
     raw_arguments: Option<String>,
 }
 
-/// The reply's blocks; thinking is signed over the request and the blocks before it.
+/// Blocks of the reply. Thinking is signed over the request and the blocks before it.
 fn blocks(request: &Received, reply: &Reply) -> Vec<RenderedBlock> {
     let omitted = request
         .body

@@ -1,4 +1,4 @@
-//! The rules of Anthropic Messages (`messages.create` and `count_tokens` alike).
+//! Rules of Anthropic Messages, for `messages.create` and `count_tokens`.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
 use crate::fields::{list, text};
 
-/// Explicit cache breakpoints that one request may carry.
+/// Maximum number of explicit cache breakpoints in a request.
 const MAX_CACHE_MARKS: usize = 4;
 
 const USER_BLOCKS: [&str; 7] = [
@@ -66,7 +66,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     }
     context::check(request, findings);
     if context::continues_thread(body) {
-        // What came before is not in the request.
+        // Earlier messages are not part of the request.
         return;
     }
     check_ends(messages, findings);
@@ -83,7 +83,7 @@ fn check_head(request: &Received, findings: &mut Findings<'_>) {
     } else if !vertex && request.header("anthropic-version").is_none() {
         findings.add(Rule::Required, "anthropic-version: header is required");
     }
-    // Vertex has the model in the path, except for token counts.
+    // On Vertex the model is part of the path, except for token counts.
     let named = !text(&request.body, "model").is_empty();
     if !named && (!vertex || counted) {
         findings.add(Rule::Required, "model: Field required");
@@ -298,7 +298,7 @@ fn check_ends(messages: &[Value], findings: &mut Findings<'_>) {
     let Some(last) = messages.last().filter(|last| text(last, "role") == "assistant") else {
         return;
     };
-    // A paused turn is sent back unchanged; it ends in a server tool's call or result.
+    // A paused turn is returned unchanged. It ends in the call or result of a server tool.
     let paused = list(last, "content").last().is_some_and(|block| {
         let kind = text(block, "type");
         kind == "server_tool_use" || (kind != "tool_result" && kind.ends_with("_tool_result"))

@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and every single mistake in it is found.
+//! A test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use http::HeaderValue;
 use pretty_assertions::assert_eq;
@@ -33,7 +33,7 @@ fn request(messages: Value) -> Value {
     })
 }
 
-/// The content that the provider answers `body` with.
+/// Content of the provider's response to `body`.
 fn answer(body: &Value, reply: &Reply) -> Value {
     let rendered = Anthropic.render(&received(body.clone()), reply, &Usage::default());
     let message: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
@@ -55,7 +55,7 @@ fn result(id: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": "fn main() {}"})
 }
 
-/// A conversation of three turns of thinking and calls, made by the provider itself.
+/// A conversation of three turns with thinking and calls, created by the provider itself.
 fn conversation() -> Value {
     let mut body = request(json!([{"role": "user", "content": "Fix it."}]));
     for step in 0..3 {
@@ -149,7 +149,7 @@ fn changed_or_foreign_thinking_is_refused() {
     assert_eq!(rules(body), [Rule::ForeignThinking]);
 }
 
-/// The request as it is with the beta that lets it choose the handling of thinking with another prefix.
+/// The request with the beta that lets it choose the handling of thinking with a different prefix.
 fn controlled(mut body: Value) -> Received {
     body["thinking"] =
         json!({"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}});
@@ -173,7 +173,7 @@ fn thinking_after_another_prefix_is_dropped_and_reported_where_requested() {
         |path: &str| json!({"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"});
     let both = json!([dropped("messages.3.content.0"), dropped("messages.5.content.0")]);
     assert_eq!(message["input_transformations"], both);
-    // A changed block is still refused, and the setting needs its beta.
+    // A modified block is refused even then, and the setting requires its beta.
     let mut forged = conversation();
     forged["messages"][5]["content"][0]["signature"] = json!("c2lnLTE=");
     assert_eq!(controlled(forged).broken_rules(), [Rule::ForeignThinking]);

@@ -1,11 +1,11 @@
-//! Reading a request: content as blocks, messages as turns.
+//! Parsing of requests: content as blocks, messages as turns.
 
 use serde_json::{Value, json};
 
 use crate::fields::text;
 use crate::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
-/// Content as blocks: a string is one text block; anything else but a list has none.
+/// Content as blocks. A string is one text block; any other value except a list has none.
 pub(super) fn as_blocks(content: Option<&Value>) -> Vec<Value> {
     match content {
         Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
@@ -14,8 +14,8 @@ pub(super) fn as_blocks(content: Option<&Value>) -> Vec<Value> {
     }
 }
 
-/// A block (or tool) in the form in which the API compares it: without `cache_control` and null fields, and with
-/// the content of a tool result as blocks.
+/// Canonical form of a block or tool for comparison, like in the API: without `cache_control` and null
+/// fields, and with the content of a tool result as blocks.
 pub(super) fn canonical_form(block: &Value) -> Value {
     let Value::Object(fields) = block else {
         return block.clone();
@@ -32,7 +32,7 @@ pub(super) fn canonical_form(block: &Value) -> Value {
     Value::Object(out)
 }
 
-/// A tool that the client runs; `None` where it has no name.
+/// A tool that the client runs, or `None` if it has no name.
 pub(super) fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     let name = tool.get("name")?.as_str()?.to_owned();
     let schema = tool.get("input_schema").cloned().unwrap_or(Value::Null);

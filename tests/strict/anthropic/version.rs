@@ -1,4 +1,6 @@
-//! Rules that depend on the version of the API or of the model. Source: Anthropic's page on the migration to 2026-10-21.
+//! Rules that depend on the version of the API or of the model.
+//!
+//! Source: Anthropic's page on the migration to 2026-10-21.
 
 use serde_json::Value;
 
@@ -6,13 +8,13 @@ use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
 use crate::fields::{list, text};
 
-/// The versions that the API knows, oldest first.
+/// Versions known to the API, oldest first.
 const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
 
-/// Members that the newest version refuses, also with their defaults.
+/// Members that the newest version refuses, even with their default values.
 const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 
-/// Models that refuse a choice of tools which forces a call.
+/// Models that refuse a tool choice which forces a call.
 const UNFORCED: [&str; 4] = ["fable-5-1", "fable-5-2", "mythos-5-1", "mythos-5-2"];
 
 pub(super) fn refuses_forced_choice(model: &str) -> bool {
@@ -20,7 +22,7 @@ pub(super) fn refuses_forced_choice(model: &str) -> bool {
 }
 
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
-    // Vertex has its version in the body.
+    // On Vertex the version is part of the body.
     let Some(version) = request.header("anthropic-version") else {
         return;
     };
@@ -53,7 +55,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     }
 }
 
-/// Whether a text of a block has citations, also one inside a result. The switch of a document is no list.
+/// Whether a block of text has citations, including one inside a result. The switch of a document is not a list.
 fn cites(block: &Value) -> bool {
     let cited = text(block, "type") == "text" && !list(block, "citations").is_empty();
     cited || list(block, "content").iter().any(cites)

@@ -1,4 +1,4 @@
-//! Gemini `generateContent`: its dialect.
+//! Implementation of Gemini `generateContent`.
 
 mod partial;
 mod render;
@@ -18,7 +18,7 @@ use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage, unmarked};
 use transcript::{field, inner, many};
 
-/// The dialect; it has no state.
+/// Implementation of the wire, without state.
 #[derive(Debug)]
 pub(crate) struct Gemini;
 

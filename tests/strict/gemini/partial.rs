@@ -14,8 +14,10 @@ pub(super) fn is_requested(request: &Received) -> bool {
         .is_some_and(|flag| flag == true)
 }
 
-/// Splits each call over several chunks: its name, then each argument by its path, strings in pieces of `size`
-/// characters, then an empty call that ends it. Empty objects and lists have no path and are lost.
+/// Splits each call over several chunks.
+///
+/// The name comes first, then each argument by its path, with strings in pieces of `size` characters. An
+/// empty call ends it. Empty objects and lists have no path and are lost.
 pub(super) fn split_calls(chunks: Vec<Vec<Value>>, size: usize) -> Vec<Vec<Value>> {
     let mut out = Vec::new();
     for part in chunks.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A reply as a response, or as a stream of chunks.
+//! Formats a reply as a response, or as a stream of chunks.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::reply::{Part, Reply, Stop, pieces};
 use crate::usage::{self, Usage};
 
-/// How a stream is framed.
+/// Framing of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GeminiFraming {
     /// `alt=sse`.
     Sse,
-    /// One JSON array, written element by element.
+    /// A JSON array, written element by element.
     Array,
 }
 
@@ -32,7 +32,7 @@ impl GeminiFraming {
         }
     }
 
-    /// The chunk with index `at`; `last` closes the array.
+    /// Formats the chunk with index `at`. `last` closes the array.
     pub(super) fn event(self, chunk: &Value, at: usize, last: bool) -> Bytes {
         match (self, at) {
             (GeminiFraming::Sse, _) => format!("data: {chunk}\r\n\r\n").into(),
@@ -86,7 +86,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     }
 }
 
-/// What every chunk of one reply has in common.
+/// Members that all chunks of one reply share.
 struct ChunkShared {
     id: String,
     model: String,
@@ -119,7 +119,7 @@ impl ChunkShared {
         }
     }
 
-    /// A chunk. The last one, or a whole response, has a finish reason.
+    /// Creates a chunk. The last one, or a complete response, has a finish reason.
     fn response(&self, parts: Vec<Value>, ended: Option<&Reply>, output: usize) -> Value {
         let candidates: Vec<Value> = (0..self.candidates)
             .map(|index| {
@@ -146,7 +146,7 @@ impl ChunkShared {
         }
     }
 
-    /// The parts of each chunk: streamed texts in pieces, consecutive calls together.
+    /// Parts of each chunk: streamed text in pieces, consecutive calls together.
     fn chunks(&self, request: &Received, reply: &Reply, streamed: bool) -> Vec<Vec<Value>> {
         let size = if streamed { self.size } else { usize::MAX };
         let mut out: Vec<Vec<Value>> = Vec::new();
@@ -186,7 +186,8 @@ impl ChunkShared {
     }
 }
 
-/// Puts the signature on the first call; without calls, but with thinking, on an empty text at the end.
+/// Adds the signature to the first call. If there is thinking but no call, it goes on an empty text part at
+/// the end.
 fn sign(request: &Received, reply: &Reply, chunks: &mut Vec<Vec<Value>>) {
     let prefix = TurnPrefix::of_next_turn(&request.body);
     let first = chunks

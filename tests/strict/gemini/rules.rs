@@ -1,4 +1,4 @@
-//! The rules of `generateContent`.
+//! Rules of `generateContent`.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
 use crate::fields::text;
 
-/// Function declarations that one request may hold.
+/// Maximum number of function declarations in a request.
 const MAX_TOOLS: usize = 512;
-/// Characters of a function's name.
+/// Maximum length of a function name, in characters.
 const MAX_NAME: usize = 128;
 
-/// The data fields of a part, of which it has exactly one…
+/// Data fields. A part has exactly one of them…
 const DATA: [&str; 9] = [
     "text",
     "inlineData",
@@ -28,7 +28,7 @@ const DATA: [&str; 9] = [
     "toolCall",
     "toolResponse",
 ];
-/// … and the fields that may accompany it.
+/// …and may have any of these fields in addition.
 const METADATA: [&str; 5] = [
     "thought",
     "thoughtSignature",
@@ -48,7 +48,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
         );
     }
     check_head(body, findings);
-    // The SDKs count contents only: without system and tools, calls and signatures cannot be checked.
+    // The SDKs count only contents. Without system and tools, calls and signatures cannot be checked.
     let bare = request.endpoint == Endpoint::CountTokens && declarations(body).next().is_none();
     let names = check_tools(body, findings);
     let names = (!bare).then_some(names);
@@ -249,7 +249,8 @@ fn check_calls(
     }
 }
 
-/// Responses come right after the calls that they answer; they are matched by id where both have one, else by name.
+/// Responses must follow right after the calls that they answer. They match by id if both have one, otherwise
+/// by name.
 fn check_responses(
     turn: &MergedContent<'_>,
     before: Option<&MergedContent<'_>>,

@@ -1,4 +1,4 @@
-//! Thought signatures: each is valid for the call (or the text) that it was issued with.
+//! Thought signatures. Each is valid for the call or text that it was issued with.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
 use crate::signature::Signature;
 
-/// What the API accepts in place of a signature, for histories that none of its models produced.
+/// Values that the API accepts instead of a signature, for histories that its models did not produce.
 const PLACEHOLDERS: [&str; 2] = [
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
@@ -18,8 +18,10 @@ const PLACEHOLDERS: [&str; 2] = [
 /// Models that do not require signatures.
 const WITHOUT_SIGNATURES: [&str; 2] = ["gemini-1", "gemini-2"];
 
-/// The hash of a transcript up to some turn. It excludes thoughts, ids and signatures, and the boundaries between
-/// contents and between texts: chunks of a stream return as contents of their own.
+/// Hash of a transcript up to some turn.
+///
+/// Excludes thoughts, ids and signatures, and the boundaries between contents and between text parts, because
+/// chunks of a stream return as separate contents.
 pub(super) struct TurnPrefix {
     hasher: Sha256,
     role: String,
@@ -27,7 +29,7 @@ pub(super) struct TurnPrefix {
 }
 
 impl TurnPrefix {
-    /// The prefix before the first turn.
+    /// Prefix before the first turn.
     fn new(body: &Value) -> Self {
         let mut prefix = TurnPrefix {
             hasher: Sha256::new(),
@@ -53,7 +55,7 @@ impl TurnPrefix {
         prefix
     }
 
-    /// The prefix of the model's next turn: it ends before the last turn where that is the model's already.
+    /// Prefix of the model's next turn. If the model already has the last turn, the prefix ends before that turn.
     pub(super) fn of_next_turn(body: &Value) -> Self {
         let mut prefix = TurnPrefix::new(body);
         let mut turns = merged(body);
@@ -86,7 +88,7 @@ impl TurnPrefix {
         }
     }
 
-    /// Signs a part of the turn that begins here. Two calls never get the same signature, even where they are equal.
+    /// Signs a part of the turn that begins here. Even two equal calls never get the same signature.
     pub(super) fn sign(&self, part: &Value) -> String {
         let id = field(part, "functionCall").and_then(|call| call.get("id")?.as_str());
         let signature = self.signature(part);
@@ -99,7 +101,7 @@ impl TurnPrefix {
     }
 }
 
-/// Checks a transcript against the rules of signatures.
+/// Checks a transcript against the rules for signatures.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let turns = merged(&request.body);
     let current = current_turn(&turns);
@@ -118,7 +120,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     }
 }
 
-/// Where the current turn begins: at the last user turn without tool results.
+/// Index of the turn that begins the current one: the last user turn without tool results.
 fn current_turn(turns: &[MergedContent<'_>]) -> usize {
     let begins = |turn: &MergedContent<'_>| turn.role == "user" && turn.all("functionResponse").is_empty();
     turns.iter().rposition(begins).unwrap_or(0)
@@ -141,7 +143,7 @@ fn check_first_call(turn: &MergedContent<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// The real API ignores signatures of older turns, except that they must not have moved.
+/// The real API ignores signatures of older turns, unless they have moved.
 fn check_given(turn: &MergedContent<'_>, prefix: &TurnPrefix, current: bool, findings: &mut Findings<'_>) {
     for (n, m, part) in &turn.parts {
         let Some(given) = field(part, "thoughtSignature").and_then(Value::as_str) else {

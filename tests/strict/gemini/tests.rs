@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and every single mistake in it is found.
+//! A test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn working() -> Reply {
         .call_as("b", "read_file", json!({"path": "b"}))
 }
 
-/// The content that the provider answers `body` with.
+/// Content of the provider's response to `body`.
 fn answer(body: &Value, reply: &Reply) -> Value {
     let rendered = Gemini.render(&received(PATH, body.clone()), reply, &Usage::default());
     let whole: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
@@ -82,7 +82,7 @@ fn remove(part: &mut Value, key: &str) {
 fn a_correct_conversation_passes() {
     assert_eq!(changed(|_| {}), []);
     assert_eq!(rules(json!({"contents": {"parts": {"text": "Hello."}}})), []);
-    // A chunk of the stream may come back as a content of its own, without its thoughts or ids.
+    // A chunk of the stream may return as a separate content, without its thoughts or ids.
     let split = changed(|contents| {
         let parts = contents.remove(1)["parts"].take();
         let mut parts_of: Vec<Value> = parts.as_array().unwrap()[1..]

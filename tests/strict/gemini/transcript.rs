@@ -1,4 +1,5 @@
-//! Reading a request: fields in camelCase or snake_case, lists that may be single objects, contents as turns.
+//! Parsing of requests: fields in camelCase or snake_case, lists that may be single objects, contents as
+//! turns.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::dialect::Received;
 use crate::fields::text;
 use crate::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
-/// A field, in camelCase or in snake_case; `None` where it is null.
+/// A field in camelCase or in snake_case, or `None` if it is null.
 pub(super) fn field<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
     let found = value.get(camel).or_else(|| value.get(snake(camel)));
     found.filter(|found| !found.is_null())
@@ -24,7 +25,7 @@ fn snake(camel: &str) -> String {
     out
 }
 
-/// A list; a single object counts as a list of one.
+/// A list. A single object counts as a list of one.
 pub(super) fn many<'a>(value: &'a Value, camel: &str) -> &'a [Value] {
     match field(value, camel) {
         Some(Value::Array(list)) => list,
@@ -33,18 +34,18 @@ pub(super) fn many<'a>(value: &'a Value, camel: &str) -> &'a [Value] {
     }
 }
 
-/// The request itself: token counts may wrap it, and Code Assist always does.
+/// The actual request. Token counts may wrap it, and Code Assist always does.
 pub(super) fn inner(body: &Value) -> &Value {
     let wrapped = field(body, "generateContentRequest").or_else(|| field(body, "request"));
     wrapped.unwrap_or(body)
 }
 
-/// Whether the request is wrapped in an envelope, as Code Assist does; its response is wrapped, too.
+/// Whether the request is wrapped in an envelope, as by Code Assist. Its response is wrapped as well.
 pub(super) fn in_envelope(request: &Received) -> bool {
     request.path.starts_with("/v1internal:")
 }
 
-/// The model's name, which is in the path or in the envelope.
+/// Name of the model, from the path or from the envelope.
 pub(super) fn model(request: &Received) -> &str {
     if in_envelope(request) {
         return text(&request.body, "model");
@@ -54,14 +55,14 @@ pub(super) fn model(request: &Received) -> &str {
     name.split(':').next().unwrap_or("")
 }
 
-/// The function declarations of a request.
+/// Function declarations of a request.
 pub(super) fn declarations(body: &Value) -> impl Iterator<Item = &Value> {
     many(inner(body), "tools")
         .iter()
         .flat_map(|tool| many(tool, "functionDeclarations"))
 }
 
-/// A function that the client runs; `None` where it has no name.
+/// A function that the client runs, or `None` if it has no name.
 pub(super) fn tool_definition(declaration: &Value) -> Option<ToolDefinition> {
     let schema = field(declaration, "parametersJsonSchema").or_else(|| field(declaration, "parameters"));
     let name = text(declaration, "name");
@@ -71,7 +72,7 @@ pub(super) fn tool_definition(declaration: &Value) -> Option<ToolDefinition> {
     })
 }
 
-/// A schema with its types in lower case: the API's own schema dialect writes `STRING`.
+/// Converts the types of a schema to lower case, because the API's own dialect writes `STRING`.
 fn lower_types(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => fields
@@ -86,7 +87,7 @@ fn lower_types(schema: &Value) -> Value {
     }
 }
 
-/// A content's role. Without one it is the user's, and so are results under their old role `function`.
+/// Role of a content. Without one it is the user's, as are results under their old role `function`.
 pub(super) fn role(content: &Value) -> &str {
     match text(content, "role") {
         "" | "function" => "user",
@@ -94,7 +95,7 @@ pub(super) fn role(content: &Value) -> &str {
     }
 }
 
-/// The index of a content, the index of a part in it, and the part.
+/// Index of a content, index of a part in it, and the part.
 pub(super) type IndexedPart<'a> = (usize, usize, &'a Value);
 
 /// Consecutive contents of one role.
@@ -104,7 +105,7 @@ pub(super) struct MergedContent<'a> {
 }
 
 impl<'a> MergedContent<'a> {
-    /// The calls (or responses) in it, by the name of their field.
+    /// Calls (or responses) in the content, by the name of their field.
     pub(super) fn all(&self, camel: &str) -> Vec<(IndexedPart<'a>, &'a Value)> {
         let found = self.parts.iter().map(|placed| (*placed, field(placed.2, camel)));
         found
@@ -113,7 +114,7 @@ impl<'a> MergedContent<'a> {
     }
 }
 
-/// The contents as the API reads them: consecutive ones of one role are merged.
+/// Contents as the API reads them: consecutive ones with the same role are merged.
 pub(super) fn merged(body: &Value) -> Vec<MergedContent<'_>> {
     let mut out: Vec<MergedContent<'_>> = Vec::new();
     for (n, content) in many(inner(body), "contents").iter().enumerate() {
@@ -132,7 +133,7 @@ pub(super) fn merged(body: &Value) -> Vec<MergedContent<'_>> {
     out
 }
 
-/// A part in canonical form, without ids and signatures; `None` for thoughts and empty texts.
+/// Canonical form of a part, without ids and signatures. `None` for thoughts and empty text.
 pub(super) fn canonical_form(part: &Value) -> Option<String> {
     let thought = part.get("thought").and_then(Value::as_bool).unwrap_or(false);
     if thought {
@@ -157,15 +158,17 @@ pub(super) fn canonical_form(part: &Value) -> Option<String> {
     }
 }
 
-/// A call in canonical form: its name and arguments.
+/// Canonical form of a call: name and arguments.
 pub(super) fn canonical_call(call: &Value) -> String {
     let empty = Value::Object(serde_json::Map::new());
     let arguments = field(call, "args").unwrap_or(&empty);
     format!("{} {}", text(call, "name"), canonical::text(arguments))
 }
 
-/// The contents as turns. A call without an id gets one from its position, and so does its response: it answers
-/// the first unanswered call of that name.
+/// Converts contents to turns.
+///
+/// A call without an id gets one from its position. A response without an id answers the first unanswered
+/// call of that name.
 pub(super) fn turns(body: &Value) -> Vec<Turn> {
     let mut open: Vec<(String, String)> = Vec::new();
     let mut out = Vec::new();
