@@ -1,5 +1,5 @@
-//! `baton run`, `env` and `resume` with agents that are shell scripts: what they are given, signals and exit codes, and
-//! one proxy for all of them.
+//! `baton run`, `env` and `resume` with shell scripts as agents: their environment, signals and exit codes,
+//! and one proxy for all of them.
 #![cfg(unix)]
 
 use std::fs::{self, File, TryLockError};
@@ -28,7 +28,7 @@ pub(crate) struct Scene {
     pub(crate) state: PathBuf,
 }
 
-/// A `baton run` under way. Dropped, it is killed, and so the proxy ends.
+/// A `baton run` in progress. Dropping it kills it, which ends the proxy.
 struct Run(Child);
 
 impl Drop for Run {
@@ -51,7 +51,7 @@ impl Scene {
         Self::with(model, "handoff.at_exit = false\n").await
     }
 
-    /// With another model, and more of a config.
+    /// Starts a scene with another model and additional configuration.
     pub(crate) async fn with(model: fn(&Received) -> Reply, more: &str) -> Self {
         let provider = Strict::start(model, Options::default()).await.unwrap();
         let dir = temp();
@@ -70,7 +70,7 @@ impl Scene {
         self.dir.path().join(name)
     }
 
-    /// Puts a script on the PATH of what is run. `$T` in it is the scene's directory.
+    /// Installs a script on the PATH of programs in this scene. `$T` in the script is the scene's directory.
     pub(crate) fn agent(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -103,7 +103,7 @@ impl Scene {
         self.baton(command, words).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Starts a run whose agent waits until its file `go` is there.
+    /// Starts a run whose agent waits for its file `go`.
     fn waiting(&self, name: &str) -> Run {
         let script = format!(
             "echo \"$ANTHROPIC_BASE_URL\" > $T/{name}.url; while [ ! -e $T/{name}.go ]; do sleep 0.02; done"
@@ -113,7 +113,7 @@ impl Scene {
         Run(run)
     }
 
-    /// What an agent wrote, once it has.
+    /// Waits until an agent has written this file, and returns its content.
     pub(crate) fn wrote(&self, name: &str) -> String {
         let file = self.path(name);
         until("the agent writes", || {
@@ -132,7 +132,7 @@ impl Scene {
         serde_json::from_slice(&self.output("doctor", &["--offline", "--json"]).stdout).unwrap()
     }
 
-    /// Has a handoff made, and gives its id.
+    /// Makes a handoff and returns its id.
     async fn handoff(&self) -> String {
         let mut run = self.waiting("claude");
         let url = format!("{}{}", self.wrote("claude.url"), Anthropic.path());
@@ -196,7 +196,7 @@ async fn a_run_starts_a_proxy_sets_the_agent_up_and_leaves_nothing() {
     );
 }
 
-/// Claude Code's summary of an idle session takes the place of the sentinel.
+/// Claude Code's summary of an idle session would replace the sentinel.
 #[tokio::test]
 async fn claude_code_does_not_compact_in_a_pause_where_baton_hands_over() {
     let scene = Scene::new().await;
@@ -295,8 +295,8 @@ async fn a_proxy_of_ones_own_is_used_and_stays() {
 
 #[tokio::test]
 async fn signals_reach_the_agent_and_its_end_is_the_commands() {
-    // In the background of a script, and under nohup, some are ignored, and programs inherit that. What is handled they
-    // inherit as the default.
+    // In the background of a script, and under nohup, some signals are ignored, and programs inherit that. A
+    // handled signal is inherited as the default.
     for signal in [SIGHUP, SIGINT, SIGQUIT] {
         signal_hook::flag::register_conditional_default(signal, Arc::new(AtomicBool::new(true))).unwrap();
     }
@@ -347,14 +347,14 @@ async fn an_agent_that_stops_stops_the_command_and_both_go_on() {
         .spawn()
         .unwrap());
     let agent = Pid::from_raw(scene.wrote("pid").parse().unwrap()).unwrap();
-    // As agents do when their own screen gets Ctrl-Z: a stop of the agent alone.
+    // Agents stop only themselves when their own screen receives Ctrl-Z.
     kill_process(agent, Signal::STOP).unwrap();
     let (_, status) = waitpid(Some(pid(&run.0)), WaitOptions::UNTRACED)
         .unwrap()
         .unwrap();
     assert!(status.stopped());
     fs::write(scene.path("go"), "").unwrap();
-    // As `fg` does.
+    // Like `fg`.
     kill_process(pid(&run.0), Signal::CONT).unwrap();
     let (_, status) = waitpid(Some(pid(&run.0)), WaitOptions::empty()).unwrap().unwrap();
     assert_eq!(status.exit_status(), Some(3));
@@ -387,7 +387,7 @@ async fn a_taken_port_is_no_reason_not_to_run() {
 async fn a_proxy_that_does_not_start_says_why() {
     let scene = Scene::new().await;
     scene.agent("claude", "echo ran");
-    // No database.
+    // The state directory has no database.
     fs::create_dir_all(scene.state.join("baton.db")).unwrap();
     let out = scene.output("run", &["claude"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(69), String::new()));
@@ -468,7 +468,7 @@ async fn an_agent_that_is_not_known_gets_the_general_variables_and_is_told_so() 
     );
 }
 
-/// gemini-cli sends its requests to another place with a Google account than with an API key.
+/// With a Google account, gemini-cli sends its requests to a different address than with an API key.
 #[tokio::test]
 async fn both_sign_ins_of_gemini_cli_lead_to_the_proxy() {
     let scene = Scene::new().await;
@@ -509,7 +509,7 @@ async fn a_credential_is_not_sent_elsewhere_than_the_user_said() {
         "{said}"
     );
     assert!(said.contains("upstreams.anthropic.base_url"), "{said}");
-    // Baton's own address, and the upstream's, are what is meant.
+    // The addresses of baton and of the upstream lead to the proxy anyway.
     let config = fs::read_to_string(&scene.config).unwrap();
     let upstream = config
         .lines()
@@ -528,7 +528,7 @@ async fn a_credential_is_not_sent_elsewhere_than_the_user_said() {
     );
 }
 
-/// The same where the user has set it in the agent's own file.
+/// A base URL that the user has set in the agent's own file.
 #[tokio::test]
 async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
     let scene = Scene::new().await;
@@ -569,7 +569,7 @@ async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
         assert!(said.contains(&format!("upstreams.{upstream}.base_url")), "{said}");
         assert!(!scene.path("started").exists(), "{agent} was started");
     }
-    // The upstream's own address is what is meant, and an address of baton that names an upstream stays.
+    // The upstream's address leads to the proxy anyway, and an address of baton that names an upstream stays.
     scene.agent("codex", "echo \"$@\"");
     write(
         ".codex/config.toml",
@@ -613,7 +613,7 @@ async fn cline_gets_a_copy_of_the_users_config_and_theirs_stays() {
     assert_eq!(left, 0, "the copy goes with the run");
 }
 
-/// Everything of ours that an agent was given: variables and arguments.
+/// Prints everything that baton gave an agent: variables and arguments.
 const GIVEN: &str = "env | grep -E '^(BATON_URL|ANTHROPIC_|OPENAI_|GOOGLE_|CLAUDE_)' | grep -v 'API_KEY' | sort; for a in \"$@\"; do echo \"$a\"; done";
 
 #[tokio::test]
@@ -746,7 +746,7 @@ async fn env_says_what_it_knows_as_json_and_for_each_shell() {
         text(&fish.stderr)
     );
     assert!(text(&shell("powershell").stdout).starts_with("$env:BATON_URL = 'http://127.0.0.1:8787'\n"));
-    // A port that is picked at the start cannot be named before.
+    // A port that is chosen at startup cannot be printed beforehand.
     let out = scene.output("env", &["claude"]);
     assert_eq!(out.status.code(), Some(69), "{}", text(&out.stderr));
     let cline = scene

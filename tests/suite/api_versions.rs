@@ -1,5 +1,5 @@
-//! Both versions of Anthropic's API: every request of a session has the agent's own version and credential, and holds nothing that
-//! the version refuses.
+//! Both versions of Anthropic's API: every request of a session has the agent's own version and credential,
+//! and nothing that the version refuses.
 
 use baton_strict::{Part, Reply, Rule};
 use pretty_assertions::assert_eq;
@@ -21,7 +21,7 @@ const OLD: Variant = Variant {
     ..ANTHROPIC
 };
 
-/// A text of the model's with a source.
+/// Text of the model with a source.
 fn cited(text: &str) -> Value {
     let citation = json!({"type": "char_location", "cited_text": text, "document_index": 0, "document_title": "Notes",
         "start_char_index": 0, "end_char_index": 1});
@@ -95,7 +95,7 @@ async fn every_leg_keeps_the_agents_version_and_holds_nothing_that_it_refuses() 
             for (name, value) in variant.headers {
                 assert_eq!(request.header(name), Some(*value), "request {}", request.number);
             }
-            // What the agent set is on hidden legs, too, and nothing is added.
+            // The agent's settings also apply to hidden legs, and nothing is added.
             let agents = (variant.body)(&[], true);
             for member in ["temperature", "top_p", "top_k"] {
                 assert_eq!(
@@ -123,7 +123,7 @@ async fn every_leg_keeps_the_agents_version_and_holds_nothing_that_it_refuses() 
     }
 }
 
-/// The provider of the test above is strict: it refuses what the agent itself does wrong.
+/// The strict provider of the test above refuses the agent's own mistakes.
 #[tokio::test]
 async fn what_the_newer_version_refuses_is_the_agents_own_error() {
     let variant = Variant {

@@ -1,5 +1,5 @@
-//! What sessions cost by when they are cut, over the sessions of `tests/recordings/sessions`: the guarantees of cuts
-//! that cost nothing.
+//! Cost of sessions by the moment of their cuts, for the sessions of `tests/recordings/sessions`, and the
+//! guarantees of cuts without cost.
 
 use std::path::Path;
 
@@ -64,7 +64,8 @@ fn sessions_with_pauses_and_long_ones_are_a_fifth_cheaper() {
     }
 }
 
-/// The bets are what a session may lose: one that ends before a pause, one that pauses once, one after another.
+/// The bets limit the loss of a session: of one that ends before a pause, one that pauses once, and one that
+/// pauses repeatedly.
 #[test]
 fn a_draft_that_nobody_comes_back_for_is_within_its_bound() {
     let table = prices::table(None).unwrap();

@@ -1,4 +1,4 @@
-//! What the sessions of `baton run` leave when their agent exits.
+//! Documents that the sessions of `baton run` leave when their agent exits.
 #![cfg(unix)]
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, texts};
 use crate::harness::{self, AgentWire, post};
 
-/// Hands over where it is told to, and answers everything else.
+/// Hands over on request, and answers everything else.
 fn model(seen: &Received) -> Reply {
     match texts(seen.messages()).last() {
         Some(last) if last == "u: Hand over." => handoff(),
@@ -29,14 +29,14 @@ fn model(seen: &Received) -> Reply {
     }
 }
 
-/// A run whose agent waits until its file `go` is there, with what it writes to standard error.
+/// Starts a run whose agent waits for its file `go`, and captures its standard error.
 fn started(scene: &Scene, name: &str, options: &[&str]) -> Child {
     let script = format!(
         "echo \"$ANTHROPIC_BASE_URL\" > $T/{name}.url; while [ ! -e $T/{name}.go ]; do sleep 0.02; done"
     );
     scene.agent(name, &script);
     let mut run = scene.baton("run", &[options, &[name]].concat());
-    // Sessions work below the directory in which their run was started.
+    // Sessions work below the start directory of their run.
     run.current_dir(scene.path(""));
     run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -66,7 +66,7 @@ fn work(directory: &Path, last: &str) -> Vec<Value> {
     ]
 }
 
-/// A request of a session, through the URL that an agent was given.
+/// Sends a request of a session to the agent's URL.
 async fn ask(url: &str, session: &str, messages: &[Value]) {
     let mut headers = Anthropic.headers().to_vec();
     headers.push(("x-claude-code-session-id", session));
@@ -81,7 +81,7 @@ async fn ask(url: &str, session: &str, messages: &[Value]) {
     assert_eq!(heard.status, 200, "{}", heard.text());
 }
 
-/// The documents that standard error names.
+/// Documents named on standard error.
 fn left(out: &Output) -> Vec<(PathBuf, HandoffDocument)> {
     let said = text(&out.stderr);
     let directories = said.lines().filter_map(|line| {
@@ -118,9 +118,9 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     assert!(url.contains("/r/") && url.ends_with("/t/importer"), "{url}");
     ask(&others, "elsewhere", &work(&directory, "Go on.")).await;
     ask(&url, "one", &work(&directory, "Go on.")).await;
-    // All of this session's work is handed over.
+    // The whole work of this session is handed over.
     ask(&url, "two", &work(&directory, "Hand over.")).await;
-    // The proxy goes on for the other agent.
+    // The proxy continues for the other agent.
     let out = ended(&scene, "claude", run);
     assert!(out.status.success());
     let all = left(&out);
@@ -143,7 +143,7 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
     assert!(text(&out.stderr).contains(&format!("resume {}`", &document.id.to_string()[..13])));
-    // A run that sends nothing leaves nothing, and neither does one whose session has nothing new.
+    // A run that sends nothing leaves nothing, and neither does one whose session has no new work.
     let run = started(&scene, "codex", &[]);
     scene.wrote("codex.url");
     assert_eq!(left(&ended(&scene, "codex", run)).len(), 0);
@@ -170,7 +170,7 @@ async fn a_command_in_the_chat_is_no_work_and_names_the_topic() {
     assert_eq!(all.len(), 1, "{}", text(&out.stderr));
     let document = &all[0].1;
     assert_eq!(document.topic, "parser");
-    // The directory is gone: it is named, and the transcript alone says what was done.
+    // The directory is gone, so it is only named, and the work comes from the transcript.
     assert_eq!(document.repository, scene.path("gone").to_str().unwrap());
     assert!(!document.prompt.contains("::handoff"), "{}", document.prompt);
 }
@@ -187,7 +187,7 @@ async fn an_agent_that_is_killed_leaves_a_handoff_and_its_signal() {
     assert_eq!(left(&out).len(), 1, "{}", text(&out.stderr));
 }
 
-/// An agent in print mode shows nothing before its answer ends. Another run is not told.
+/// In print mode an agent shows nothing before its response ends. Another run gets no message.
 #[tokio::test]
 async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
     fn slow(seen: &Received) -> Reply {
@@ -219,7 +219,7 @@ async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
     assert_eq!(text(&ended(&scene, "codex", other).stderr), "");
 }
 
-/// The fields that a document is for.
+/// The essential fields of a document.
 const FIELDS: [&str; 7] = [
     "summary",
     "changed_files",
@@ -254,7 +254,7 @@ fn unfinished(directory: &Path) -> (Vec<Value>, String) {
     (messages, lines)
 }
 
-/// Runs the hook of a session's end, as Claude Code does, and returns the document that is newest then.
+/// Runs the hook for the end of a session like Claude Code, and returns the newest document afterwards.
 fn hooked(scene: &Scene, directory: &Path) -> Value {
     let input = json!({"session_id": "one", "transcript_path": scene.path("one.jsonl"), "cwd": directory,
         "hook_event_name": "SessionEnd"});
@@ -285,8 +285,8 @@ fn hooked(scene: &Scene, directory: &Path) -> Value {
     document
 }
 
-/// A hook without `baton run`, and `baton run` itself. A later hook of a session writes its one document anew, unless somebody
-/// has resumed it.
+/// A hook without `baton run`, and `baton run` itself. A later hook of a session rewrites its document,
+/// unless someone has resumed it.
 #[tokio::test]
 async fn a_hook_leaves_what_a_run_leaves() {
     let scene = Scene::with(model, "").await;

@@ -1,4 +1,4 @@
-//! Handoffs that a threshold begins, on every wire: inside the agent's loop, which continues as if nothing had
+//! Handoffs at a threshold, on every wire: inside the agent's loop, which continues as if nothing had
 //! happened.
 
 use std::fs;
@@ -21,7 +21,7 @@ const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. Open exporter.rs.";
 
-/// Handed over from 5,000 tokens on.
+/// Hands over from 5,000 tokens on.
 fn early(config: &mut Config) {
     config.handoff.thresholds = Thresholds {
         auto_at: 0.5,
@@ -40,7 +40,7 @@ async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut 
     .await
 }
 
-/// The agent's loop up to where its context has passed the threshold: it calls, and runs what was called.
+/// Runs the agent's loop of calls and results until its context has passed the threshold.
 async fn full(fixture: &Fixture) -> Vec<Value> {
     let mut history = vec![fixture.user("Mend the importer.")];
     for n in 0..3 {
@@ -103,7 +103,7 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
                 sent[0].contains("Open exporter.rs.") && sent.len() == 1,
                 "{sent:?}"
             );
-            // The agent continues with its own history, and the model sees what follows the handoff.
+            // The agent continues with its own history, and the model sees only the part after the handoff.
             history.extend(answer.keep.clone());
             history.extend((variant.results)(&answer.calls, "fn main() {}"));
             fixture.push(Reply::text("Done."));
@@ -118,7 +118,7 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
     }
 }
 
-/// The one file of a directory, once it is whole.
+/// Waits for the single file of a directory to be complete.
 async fn wait_for_file(directory: &std::path::Path) -> String {
     for _ in 0..300 {
         let files = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -164,8 +164,8 @@ async fn in_stop_mode_the_answer_ends_at_the_handoff() {
     }
 }
 
-/// A model that writes nothing: a selection is tried, then none. A directory that cannot be written is reported in the log
-/// alone.
+/// If the model writes nothing, a selection is tried, then no model at all. An unwritable directory is only
+/// reported in the log.
 #[tokio::test]
 async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
     for variant in WIRES {
@@ -198,8 +198,8 @@ async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
     }
 }
 
-/// `handoff.review`: with "manual" a threshold waits for nobody; with "always" its draft waits for a user, and no second one is
-/// written meanwhile.
+/// `handoff.review`: with "manual" a threshold waits for nobody. With "always" its draft waits for a user,
+/// and no second draft is written meanwhile.
 #[tokio::test]
 async fn a_threshold_waits_for_a_users_yes_where_the_config_says_so() {
     for variant in WIRES {
@@ -245,7 +245,7 @@ async fn a_threshold_waits_for_a_users_yes_where_the_config_says_so() {
                 .await;
             let seen = fixture.sent();
             assert!(seen[0].contains("Open exporter.rs."), "{seen:?}");
-            // The work since the draft, which was made behind what is cut now.
+            // The work since the draft, which was made after the part that is cut now.
             assert_eq!(seen[1..], ["a: Went on.", "u: More.", "a: On.", "u: And now."]);
             let complaints = fixture.provider.complaints();
             assert!(
@@ -256,7 +256,7 @@ async fn a_threshold_waits_for_a_users_yes_where_the_config_says_so() {
     }
 }
 
-/// No draft at all: the request is sent unchanged, and the next try waits until the context has grown.
+/// No draft at all: the request is sent unchanged, and the next attempt waits until the context has grown.
 #[tokio::test]
 async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
     for variant in WIRES {
@@ -292,7 +292,7 @@ async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
     }
 }
 
-/// What follows the handoff is over the threshold by itself: the session is not handed over repeatedly.
+/// The part after the handoff already exceeds the threshold, but the session is not handed over repeatedly.
 #[tokio::test]
 async fn it_is_no_treadmill() {
     for variant in WIRES {

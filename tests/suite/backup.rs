@@ -1,4 +1,5 @@
-//! What `docs/operations.md` says of backups: a copy of the store that is made while the program serves, put back.
+//! Backups as described in `docs/operations.md`: a copy of the store, made while the program serves, is
+//! restored.
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ async fn a_copy_made_while_it_serves_is_put_back() {
     drop(reader);
     drop(program);
 
-    // All is lost but the copy: the key as well, so that nothing but the store knows the handoff.
+    // Everything except the copy is lost, including the key, so only the store knows the handoff.
     remove(&file);
     std::fs::remove_file(state.join(seal_key::FILE)).unwrap();
     std::fs::copy(&copy, &file).unwrap();
@@ -45,11 +46,12 @@ async fn a_copy_made_while_it_serves_is_put_back() {
     assert_eq!(provider.complaints(), []);
 }
 
-/// Over a server.
+/// With a Redis server.
 mod redis {
     use super::*;
 
-    /// What the operations guide says of a server: its append-only file, or its snapshot, copied to a new one.
+    /// The methods of the operations guide for a server: its append-only file, or its snapshot, copied to a
+    /// new server.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs Redis: .ci/full redis"]
     async fn a_copy_of_a_servers_files_serves_in_a_new_server() {
@@ -71,10 +73,10 @@ mod redis {
             let program = Program::start(&config(&server.url(), "fsync"), &dir.path().join("one"));
             let message = ask(&program, &history()).await;
             let restored = if is_snapshot {
-                // Made while it serves.
+                // Made while the server is in use.
                 assert_eq!(server.cli(&["SAVE"]), "OK");
-                // A server that is started with appending on begins with an empty file and does not read a snapshot: it is
-                // switched on after the start.
+                // A server that starts with appending enabled begins with an empty file and does not read a
+                // snapshot, so appending is enabled after the start.
                 let files = server.restored(&["--appendonly", "no"]);
                 assert_eq!(files.cli(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
                 assert_eq!(files.cli(&["CONFIG", "SET", "appendfsync", "always"]), "OK");
@@ -84,7 +86,7 @@ mod redis {
             };
             drop((program, server));
 
-            // Another machine: nothing but the store knows the handoff.
+            // On another machine, only the store knows the handoff.
             let program = Program::start(&config(&restored.url(), "fsync"), &dir.path().join("two"));
             script.push(Reply::text("Well."));
             let later = then(&history(), &message, "More.");
@@ -95,7 +97,7 @@ mod redis {
                 [&format!("u: {PROMPT}"), "a: Fresh.", "u: More."],
                 "{is_snapshot}"
             );
-            // And it is written to.
+            // The restored store accepts writes.
             for reply in [handoff(), Reply::text("Fresh again.")] {
                 script.push(reply);
             }

@@ -1,7 +1,7 @@
-//! Malformed requests, upstreams that fail, agents that leave, a store that is down.
+//! Malformed requests, failing upstreams, agents that leave, and a store that is down.
 //!
-//! `src/proxy/tests` has: 200 MB in constant memory, the size limit and bombs (`bodies`), upstreams
-//! that cannot be reached, resolved or trusted (`refusals`), agents that leave a relayed answer (`relayed`).
+//! `src/proxy/tests` has: 200 MB in constant memory, the size limit and bombs (`bodies`), upstreams that
+//! cannot be reached, resolved or trusted (`refusals`), agents that leave a relayed answer (`relayed`).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -105,7 +105,7 @@ async fn compressed_bodies_are_decoded_edited_and_sent_plain() {
     fixture.assert_clean();
 }
 
-/// Upstream has the response under another id, which only the store knows.
+/// Upstream has the response under a different id, which only the store knows.
 #[tokio::test]
 async fn a_stored_response_is_not_asked_for_while_its_id_cannot_be_looked_up() {
     let store = FlakyStore::new(memory());
@@ -161,7 +161,7 @@ async fn ten_thousand_messages_are_cut_within_the_time_limit() {
     fixture.assert_clean();
 }
 
-/// A history whose model said `text`, and what upstream got of it.
+/// Sends a history with `text` from the model, and returns the messages that upstream received.
 async fn sent_with(fixture: &AnthropicFixture, text: &str) -> Vec<String> {
     fixture.script.push(Reply::text("ok"));
     let history = [
@@ -181,10 +181,10 @@ async fn damaged_quoted_and_unknown_sentinels() {
     let id = &sentinel[19..55];
     let carry = format!("u: {PROMPT}");
 
-    // Unknown: plain text.
+    // Unknown, so plain text.
     let unknown = sentinel.replace(id, "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
     assert_eq!(sent_with(&fixture, &unknown).await[1], format!("a: {unknown}"));
-    // Never closed: the store knows it, and the rest of the prompt is removed.
+    // Never closed. The store knows the prompt, so its remainder is removed.
     let opened = format!("\n\n[[handoff-resume:{id}]]");
     for rest in [
         "",
@@ -199,7 +199,7 @@ async fn damaged_quoted_and_unknown_sentinels() {
     // Twice in one string, as after a retry: the last one counts.
     let twice = format!("x{sentinel}y{sentinel}z");
     assert_eq!(sent_with(&fixture, &twice).await, [&carry, "a: z", "u: b"]);
-    // Inside a line: a quotation.
+    // Inside a line it is a quotation.
     let inline = format!("see [[handoff-resume:{id}]] there");
     assert_eq!(sent_with(&fixture, &inline).await[1], format!("a: {inline}"));
     fixture.assert_clean();
@@ -217,7 +217,7 @@ async fn an_upstream_that_answers_html() {
                 && response.header("content-type").unwrap().starts_with("text/html")
         );
     }
-    // Instead of the next leg: nothing of it is shown, and the handoff is not lost.
+    // The next leg fails without any output, and the handoff is not lost.
     let message = fixture.turn(&history()).await;
     assert_eq!(message.stop.as_deref(), Some("pause_turn"));
     fixture.script.push(Reply::text("Fresh."));
@@ -246,7 +246,7 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
             response.text()
         );
     }
-    // Those of which nothing was shown wait for their retry together.
+    // Cuts before the first visible output all wait for their retry, so they run concurrently.
     let tries = (0..second - 60).step_by(41).map(async |at| {
         let fixture = AnthropicFixture::new([]).await;
         let mine = [
@@ -266,7 +266,7 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
         let text = response.text();
         assert!(text.contains("[[handoff-resume:"), "cut at {at}: {text}");
         if !response.broken {
-            // Nothing of it was shown yet, so it was retried in the same answer.
+            // No output was shown yet, so the leg was retried in the same response.
             assert!(text.contains("Fresh.") && text.contains("message_stop"), "{text}");
             return true;
         }
@@ -282,7 +282,7 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
     assert_eq!(fixture.script.left(), 0);
 }
 
-/// A history with a sentinel-like text that is as long as a sentinel.
+/// A history with sentinel-like text of the same length as a sentinel.
 fn handoff_shape() -> Reply {
     Reply::text("Done with that.").call("read_file", json!({"prompt": PROMPT, "reason": "done"}))
 }
@@ -305,7 +305,7 @@ async fn an_event_over_the_limit_is_relayed_unread() {
 async fn an_agent_that_leaves_ends_every_leg() {
     let stall = |events| Fault::Stall { events, time: None };
     let second = || Reply::text("Fresh.");
-    // The agent leaves in leg 1, in hidden arguments, between the legs, in leg 2.
+    // The agent leaves during leg 1, during hidden arguments, between the legs, and during leg 2.
     let table: [(Vec<Reply>, &str); 4] = [
         (vec![Reply::text("Hello.").fault(stall(4))], "Hello."),
         (vec![handoff().deltas(4).fault(stall(14))], "\"index\":0}"),
@@ -345,7 +345,7 @@ async fn a_store_that_is_down_fails_pinned_requests_and_no_others() {
     let fixture = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], store.clone(), |_| {}).await;
     let message = fixture.turn(&history()).await;
     let next = then(&history(), &message, "More.");
-    // A new process: nothing is in memory.
+    // A new process with empty memory.
     store.no_reads.store(true, Ordering::SeqCst);
     let baton = Baton::start(config(&fixture.provider.url()), store.clone());
     let before = fixture.provider.requests().len();
@@ -378,7 +378,7 @@ async fn a_store_that_is_down_fails_pinned_requests_and_no_others() {
     assert_eq!(texts(fixture.last().messages())[0], format!("u: {PROMPT}"));
 }
 
-/// Gemini refuses a call without its signature, which is on the hidden call next to it.
+/// Gemini refuses a call without its signature, which belongs to the hidden call next to it.
 #[tokio::test]
 async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_store_is_back() {
     let store = FlakyStore::new(memory());
@@ -403,7 +403,7 @@ async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_s
             text => vec![(GEMINI.message)("user", text)],
         });
     }
-    // A new process: nothing is in memory.
+    // A new process with empty memory.
     let baton = Baton::start(config(&provider.url()), store.clone());
     store.no_reads.store(true, Ordering::SeqCst);
     let refused = ask(&baton, &history).await;
@@ -479,7 +479,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
         assert_eq!(said(&message), ["Done with that."]);
         assert_eq!((message.stop.as_deref(), message.ended), (Some("end_turn"), true));
         assert!(!response.text().contains("handoff-resume"), "{}", response.text());
-        // Next to other calls: those are passed on without it.
+        // Next to other calls, which are forwarded without it.
         let both: Value = json!({"prompt": "p"});
         fixture.script.push(
             Reply::new()
@@ -495,7 +495,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
             (message.content.len(), message.stop.as_deref()),
             (1, Some("tool_use"))
         );
-        // Refused: the model is not asked again, since the refused call could not be restored later.
+        // Refused. The model is not asked again, because the refused call could not be restored later.
         fixture
             .script
             .push(Reply::new().call("session_handoff", json!({"prompt": ""})));

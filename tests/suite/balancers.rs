@@ -1,8 +1,9 @@
-//! Two replicas over one store behind nginx and behind HAProxy, with the configs of `examples/compose`. Streams flow, a
-//! session stays on one replica and continues on the other when that one stops, nothing is sent twice, and replicas can be
-//! replaced one by one.
+//! Two replicas over one store behind nginx and HAProxy, with the configurations of `examples/compose`.
 //!
-//! `.ci/full balancers` runs them: they need the balancers' programs, and a server for the store.
+//! Streams arrive without delay. A session stays on one replica, and continues on the other when that one
+//! stops. Nothing is sent twice, and replicas can be replaced one by one.
+//!
+//! `.ci/full balancers` runs these tests. They need the balancers' programs and a server for the store.
 
 use std::collections::HashSet;
 use std::net::TcpStream;
@@ -22,7 +23,7 @@ use crate::harness::{AgentWire, Message, client, open, post, read, temp};
 
 const TOKEN: &str = "0123456789abcdef-of-the-team";
 
-/// What agents name their sessions with: the first header of each row in `session::key`.
+/// Headers with which agents identify their sessions: the first of each row in `session::key`.
 const SESSION_HEADERS: [&str; 5] = [
     "x-claude-code-session-id",
     "session-id",
@@ -31,10 +32,10 @@ const SESSION_HEADERS: [&str; 5] = [
     "session_id",
 ];
 
-/// Sessions of each: with so many, both replicas have some.
+/// Sessions per header, enough for both replicas to have some.
 const SESSIONS: usize = 16;
 
-/// A balancer's program: its name, the file in `examples/compose`, and the arguments in front of the file's path.
+/// A balancer: its program, the file in `examples/compose`, and the arguments before the file's path.
 struct Kind {
     program: &'static str,
     file: &'static str,
@@ -53,7 +54,7 @@ const HAPROXY: Kind = Kind {
     args: &["-db", "-f"],
 };
 
-/// The program's file. Debian puts servers outside of a user's `PATH`.
+/// Finds the program. Debian installs servers outside of a user's `PATH`.
 fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -77,7 +78,7 @@ struct Team {
 impl Drop for Team {
     fn drop(&mut self) {
         if let Some(balancer) = &mut self.balancer {
-            // A balancer that is killed leaves its workers behind.
+            // A killed balancer would leave its workers running.
             let _ = Command::new("kill").arg(balancer.id().to_string()).status();
             let _ = balancer.wait();
         }
@@ -129,7 +130,7 @@ impl Team {
         team
     }
 
-    /// Starts a replica, as a service manager does.
+    /// Starts a replica like a service manager.
     fn run(&mut self, which: usize) {
         let name = ["baton-1", "baton-2"][which];
         let dir = self.dir.path().join(name);
@@ -158,7 +159,7 @@ impl Team {
         self.ask_in(SESSION_HEADERS[0], "s", history).await
     }
 
-    /// Asks as an agent that names its session so.
+    /// Sends a request of an agent that identifies its session with this header.
     async fn ask_in(&self, header: &str, session: &str, history: &[Value]) -> Message {
         let body = Anthropic.body(history, true).to_string().into();
         let headers = [Anthropic.headers(), &[(header, session)]].concat();
@@ -176,7 +177,7 @@ impl Team {
         format!("{}/v1/messages", self.url)
     }
 
-    /// A replica's own exchanges.
+    /// Exchanges of one replica.
     async fn exchanges(&self, which: usize) -> Vec<Value> {
         let url = format!("http://127.0.0.1:{}/api/exchanges?limit=0", self.ports[which][1]);
         let request = http::Request::get(url).header("authorization", format!("Bearer {TOKEN}"));
@@ -186,7 +187,7 @@ impl Team {
     }
 }
 
-/// The example, with the addresses of this test.
+/// The example with the addresses of this test.
 fn own_config(kind: &Kind, dir: &Path, port: u16, ports: [[u16; 2]; 2]) -> PathBuf {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples/compose")
@@ -215,7 +216,7 @@ fn own_config(kind: &Kind, dir: &Path, port: u16, ports: [[u16; 2]; 2]) -> PathB
     own
 }
 
-/// Whichever header names it, all of a session is in one replica's journal, and both replicas have sessions.
+/// Whatever the header, a whole session is in one replica's journal, and both replicas have sessions.
 async fn a_session_stays_on_one_replica(team: &Team) {
     for header in SESSION_HEADERS {
         let before = [team.exchanges(0).await.len(), team.exchanges(1).await.len()];
@@ -249,12 +250,12 @@ async fn a_session_stays_on_one_replica(team: &Team) {
         );
         assert!(sessions.iter().all(|on| !on.is_empty()), "{header}: {sessions:?}");
     }
-    // A session of some megabytes is no reason to refuse it.
+    // A session of several megabytes must not be refused.
     team.script.push(Reply::text("Read."));
     team.ask(&[user(&"Long. ".repeat(500_000))]).await;
 }
 
-/// The first words of an answer are with the agent while the model still speaks.
+/// The first words of a response arrive while the model is still writing.
 async fn a_stream_flows(team: &Team) {
     team.script.push(
         Reply::text("word ".repeat(12))
@@ -279,7 +280,7 @@ async fn a_stream_flows(team: &Team) {
     assert!(Anthropic.parse(&raw, true, false).unwrap().ended);
 }
 
-/// A replica that stops finishes what it has, and no request fails that comes meanwhile.
+/// A replica that stops finishes its requests, and no request fails meanwhile.
 async fn a_replica_is_replaced(team: &mut Team) {
     team.script.push(handoff());
     team.script.push(Reply::text("Fresh."));
@@ -287,7 +288,7 @@ async fn a_replica_is_replaced(team: &mut Team) {
     let message = team.ask(&talk).await;
     talk = then(&talk, &message, "Are you there?");
     for which in [0, 1] {
-        // Streams on both replicas: some are on that which stops.
+        // Streams on both replicas, some of them on the one that stops.
         let streams: Vec<_> = (0..8)
             .map(|session| {
                 team.script.push(
@@ -314,7 +315,8 @@ async fn a_replica_is_replaced(team: &mut Team) {
                 .success()
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
-        // The session goes on where it is, or on the other one: that knows of its handoff by the store.
+        // The session continues on the same replica or on the other one, which learns of the handoff from the
+        // store.
         for _ in 0..4 {
             team.script.push(Reply::text("Still here."));
             let message = team.ask(&talk).await;
@@ -335,12 +337,12 @@ async fn a_replica_is_replaced(team: &mut Team) {
         let mut old = old;
         assert!(old.child.wait().unwrap().success());
         team.run(which);
-        // Until a balancer that looks for it again has seen it.
+        // Wait until the balancer has noticed the new replica.
         tokio::time::sleep(Duration::from_millis(2500)).await;
     }
 }
 
-/// A replica dies with a request that it has sent: the agent gets an error, and the request is not sent again.
+/// If a replica dies after it has sent a request, the agent gets an error, and the request is not sent again.
 async fn nothing_is_sent_twice(team: &mut Team) {
     let before = team.provider.generations().len();
     team.script

@@ -1,7 +1,7 @@
-//! The inspector's page in headless Chromium: with canned answers of the API, and with the running program and an
-//! agent. Screenshots are kept under `target/screenshots`.
+//! The inspector's page in headless Chromium: with canned API responses, and with the running program and an
+//! agent. Screenshots are kept in `target/screenshots`.
 //!
-//! `tests/browser/setup` installs what drives the browser, which is the system's own. `.ci/full browser` runs these tests.
+//! `tests/browser/setup` installs the driver for the system's browser. `.ci/full browser` runs these tests.
 
 #![allow(clippy::print_stdout)] // What the scripts say belongs to the test's output.
 
@@ -12,7 +12,7 @@ use baton_strict::{Autopilot, Options, Strict};
 
 use crate::harness::program::{self, Program};
 
-/// Where distributions put it; `tests/browser/browser.mjs` looks there too.
+/// Usual paths of the browser. `tests/browser/browser.mjs` uses the same list.
 const BROWSERS: [&str; 3] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
@@ -58,10 +58,10 @@ fn behind_a_token() {
     program.drive(&["token.test.mjs"]);
 }
 
-/// The same in `tests/browser/token.test.mjs`.
+/// Also in `tests/browser/token.test.mjs`.
 const TOKEN: &str = "0123456789abcdef-browser";
 
-/// Fails where there is no browser, or nothing that drives it.
+/// Fails without a browser or its driver.
 fn require_browser() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("BATON_CHROMIUM").is_some_and(|path| Path::new(&path).exists());
@@ -74,7 +74,7 @@ fn require_browser() {
     );
 }
 
-/// The program, as a user runs it.
+/// The program as a user runs it.
 struct Running {
     program: Program,
     _state: tempfile::TempDir,
@@ -98,7 +98,7 @@ impl Running {
         }
     }
 
-    /// Runs scripts of `tests/browser` against it.
+    /// Runs scripts of `tests/browser` against the program.
     fn drive(&self, scripts: &[&str]) {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
         let output = Command::new("node")

@@ -1,5 +1,5 @@
-//! The checked cut: what a prompt lacks of the user's rules stands behind it, the same on every later request, through
-//! every later handoff, until the user drops it.
+//! The checked cut: rules of the user that a prompt lacks are appended to it. They stay the same on every
+//! later request and through every later handoff, until the user drops them.
 
 use baton_core::handoffs::carry::CarryScope;
 use baton_strict::Reply;
@@ -57,7 +57,7 @@ async fn rules_outlive_five_handoffs(variant: Variant) {
         history = stage.then(&history, &step, "And on.");
         stage.restart(sqlite(dir.path()));
     }
-    // The store is lost: what the sentinel shows proves it.
+    // The store is lost. The content of the sentinel is proof enough.
     stage.restart(memory());
     stage.push(Reply::text("Step."));
     let step = stage.ask(&history, true).await;
@@ -97,7 +97,8 @@ async fn dropped_by_number(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The newest message and what else was said stand behind a prompt that names nothing; the next handoff has what came since.
+/// The newest message and other statements are appended to a prompt that names nothing. The next handoff
+/// appends the statements since then.
 async fn what_was_said_is_carried_by_rank(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |config| {
         config.handoff.append_missing = CarryScope::All
@@ -159,7 +160,7 @@ async fn poison_is_no_rule(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A claim that the last run contradicts is one line; where the key is off, the prompt is the only thing.
+/// A claim that the last run contradicts adds one line. If the key is off, only the prompt remains.
 async fn evidence_and_switch(variant: Variant) {
     for scope in [CarryScope::All, CarryScope::Rules, CarryScope::Off] {
         let ran = Reply::new()
@@ -205,7 +206,7 @@ async fn evidence_and_switch(variant: Variant) {
     }
 }
 
-/// The receipt of the active handoff is in the status; what is looked up again is counted with the next one.
+/// The status shows the receipt of the active handoff. Repeated lookups count toward the next one.
 #[tokio::test]
 async fn the_status_has_the_receipt() {
     let read = |path: &str| {

@@ -1,4 +1,4 @@
-//! What all commands have in common: closed pipes, formats of lists, usage errors.
+//! Behavior that all commands share: closed pipes, list formats, usage errors.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn failed(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
     )
 }
 
-/// A state directory after two exchanges, the last of which handed over.
+/// A state directory after two exchanges, the second with a handoff.
 async fn used() -> tempfile::TempDir {
     let model = |seen: &Received| match texts(seen.messages()) == [format!("u: {PROMPT}")] {
         true => Reply::text("Fresh."),
@@ -422,7 +422,7 @@ async fn the_key_that_log_shows_is_accepted_by_the_commands_that_take_one() {
         .iter()
         .position(|name| *name == "KEY")
         .unwrap();
-    // The time is two words.
+    // The time consists of two words.
     let key = lines.next().unwrap()[column + 1];
     printed(dir.path(), &["export", key]);
     printed(dir.path(), &["savings", "--conversation", key]);

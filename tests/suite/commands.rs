@@ -1,4 +1,5 @@
-//! Commands in the chat: answered by baton on every wire, and never in the model's view, neither they nor their answers.
+//! Chat commands: answered by baton on every wire. Neither they nor their answers are ever in the model's
+//! view.
 
 use std::sync::atomic::Ordering;
 
@@ -34,7 +35,8 @@ fn thought(text: &str) -> Reply {
     Reply::new().thinking("So it is.").say(text)
 }
 
-/// Sends a command after the transcript; returns baton's answer, and the transcript then. Nothing goes upstream.
+/// Sends a command after the transcript. Returns baton's answer and the new transcript. Nothing is sent
+/// upstream.
 async fn command(stage: &Fixture, history: &[Value], text: &str) -> (String, Vec<Value>) {
     command_by(stage, history, text, true).await
 }
@@ -58,7 +60,7 @@ fn and(stage: &Fixture, history: &[Value], text: &str) -> Vec<Value> {
     [history, &[stage.user(text)]].concat()
 }
 
-/// The elements of the last request's transcript, byte for byte as the model got them.
+/// Elements of the last request's transcript, byte for byte as the model received them.
 fn elements(stage: &Fixture) -> Vec<String> {
     let seen = stage.provider.generations().last().unwrap().clone();
     let raw: &[u8] = &seen.raw;
@@ -70,7 +72,7 @@ fn elements(stage: &Fixture) -> Vec<String> {
         .collect()
 }
 
-/// The outline of the last request. Where texts are one string, the text around a sentinel is two paragraphs.
+/// Outline of the last request. If messages are single strings, the text around a sentinel is two paragraphs.
 fn sent(stage: &Fixture) -> Vec<String> {
     let seen = stage.provider.generations().last().unwrap().clone();
     assert!(
@@ -149,8 +151,8 @@ async fn answered_and_taken_out(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Agents read a response's usage as their context, and compact by it: no answer of baton's reports more than what the model
-/// would see.
+/// Agents read a response's usage as their context size and compact by it. No answer from baton reports more
+/// than the model's view.
 async fn reported_sizes(variant: Variant) {
     const FINISHED: usize = 40_000;
     let stage = Fixture::new(variant, []).await;
@@ -225,7 +227,7 @@ async fn first_of_all(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Later heads carry the pins; those that are there stay as they are.
+/// Later heads include the pins. Existing heads stay unchanged.
 async fn pinned(variant: Variant) {
     let dir = temp();
     let store = sqlite(dir.path());
@@ -246,7 +248,7 @@ async fn pinned(variant: Variant) {
         "the sentinel shows the prompt alone: {}",
         fired.text
     );
-    // Unpinned now: the head stays until the next handoff.
+    // The pin is removed, but the head stays until the next handoff.
     let (_, now) = command(&stage, &[&asked[..], &fired.keep].concat(), "::unpin 1").await;
     let next = and(&stage, &now, "Go on.");
     says(&stage, &next, thought("Next.")).await;
@@ -278,7 +280,7 @@ async fn too_many_pins(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Agents trim what they keep, and some join adjacent texts.
+/// Agents trim the text that they keep, and some join adjacent text.
 async fn glued_and_trimmed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -318,7 +320,7 @@ async fn glued_and_trimmed(variant: Variant) {
     stage.assert_clean();
 }
 
-/// An answer that the agent leaves out, or a command that it sends again with the next message.
+/// An answer that the agent omits, or a command that it repeats with the next message.
 async fn left_out(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -329,7 +331,7 @@ async fn left_out(variant: Variant) {
     stage.assert_clean();
 }
 
-/// `opencode run` puts an argument with blanks between quotes.
+/// `opencode run` puts an argument with blanks in quotes.
 async fn quoted(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -424,7 +426,7 @@ async fn undone_to_the_one_before(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The branch without the undo is cut as before; a copy under another session's id has it.
+/// The branch without the undo is cut as before. A copy under another session's id has the undo.
 async fn undone_in_a_fork(variant: Variant) {
     let mut stage = Fixture::new(variant, []).await;
     let next = handed_over(&stage).await;
@@ -440,7 +442,7 @@ async fn undone_in_a_fork(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// Neither the process nor, since the mark shows it, the store is needed.
+/// The marker in the transcript suffices: neither the process nor the store is needed.
 async fn undone_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
@@ -455,7 +457,7 @@ async fn undone_after_a_restart(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// A handoff that waited next to calls: undone, the call does not fire again.
+/// A handoff that waited next to calls. After its undo the call does not take effect again.
 async fn undone_mixed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -529,7 +531,7 @@ async fn not_resumed(variant: Variant) {
     stage.assert_clean();
 }
 
-/// What a model quotes is escaped for the agent, and removes nothing.
+/// A marker quoted by a model is escaped for the agent, and removes nothing.
 async fn look_alikes(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |_| {}).await;
     let quoted = "It says:\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nSo.";
@@ -561,7 +563,7 @@ async fn other_prefix(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Switched off, nothing is a command; what was answered before is out of the model's view still.
+/// If commands are disabled, nothing is a command, but earlier answers stay out of the model's view.
 async fn switched_off(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |config| config.commands.prefix.clear()).await;
     let history = stage.history();
@@ -578,7 +580,7 @@ async fn switched_off(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// The prefix in what a tool returned, and in a file after the user's own words, is text.
+/// The prefix in a tool result, and in a file after the user's own words, is plain text.
 async fn tool_results(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -598,8 +600,8 @@ async fn tool_results(variant: Variant) {
 
 const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. reader.rs.";
 
-/// `::handoff`: the model is requested to write the document after its own history, and the answer ends with the
-/// sentinel.
+/// After `::handoff`, the model is asked to write the document after its own history, and the answer ends
+/// with the sentinel.
 async fn handed_over_now(variant: Variant) {
     for stream in [true, false] {
         let stage = Fixture::new(variant, []).await;
@@ -645,7 +647,7 @@ async fn handed_over_now(variant: Variant) {
         let next = stage.then(&next, &answer, "More.");
         let answer = says(&stage, &next, thought("More.")).await;
         assert_eq!(elements(&stage)[..before.len()], before);
-        // Undone, neither the command nor what it said is there.
+        // After the undo, neither the command nor its answer remains.
         let (_, now) = command(&stage, &[&next[..], &answer.keep].concat(), "::handoff undo").await;
         says(&stage, &and(&stage, &now, "Well."), thought("Whole.")).await;
         let whole = [
@@ -661,7 +663,8 @@ async fn handed_over_now(variant: Variant) {
     }
 }
 
-/// Composed without a model: nothing goes upstream. A session that continues elsewhere in its transcript is not cut.
+/// Composed without a model, so nothing is sent upstream. A session that continues elsewhere in its
+/// transcript is not cut.
 async fn composed_now(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -681,7 +684,8 @@ async fn composed_now(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A draft waits for the user's approval, and nothing is cut before. Rejected, another one can be requested.
+/// A draft waits for the user's approval, and nothing is cut before. After a rejection another one can be
+/// requested.
 async fn reviewed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -710,7 +714,7 @@ async fn reviewed(variant: Variant) {
         "::handoff --force --review --method local --no-git",
     )
     .await;
-    // Another message leaves it waiting.
+    // Another message leaves the draft pending.
     let then = and(&stage, &then, "Go on.");
     let answer = says(&stage, &then, thought("Next.")).await;
     assert!(answer.text.ends_with("Next."), "{}", answer.text);
@@ -757,7 +761,7 @@ async fn review_by_the_config(variant: Variant) {
     }
 }
 
-/// Two messages in front of the command are enough, one is not, and none is not.
+/// Two messages before the command are enough; one or none is not.
 async fn enough_to_hand_off(variant: Variant) {
     for (messages, enough) in [(0, false), (1, false), (2, true)] {
         let stage = Fixture::new(variant, []).await;
@@ -773,7 +777,8 @@ async fn enough_to_hand_off(variant: Variant) {
     }
 }
 
-/// A draft that is larger than what it replaces cuts nothing, whoever writes it, and the answer says the sizes and what to do.
+/// A draft larger than the part that it replaces cuts nothing, whoever writes it. The answer states the sizes
+/// and the alternatives.
 async fn only_a_smaller_one(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -819,7 +824,7 @@ async fn only_a_smaller_one(variant: Variant) {
     let now = [&next[..], &answer.keep].concat();
     let (text, _) = command(&stage, &now, "::handoff --force --method local --no-git").await;
     assert!(text.contains("handed over (composed without a model)"), "{text}");
-    // Whoever gives a goal wants the new context.
+    // A user who states a goal wants the new context.
     let (text, _) = command(
         &stage,
         &now,
@@ -827,7 +832,7 @@ async fn only_a_smaller_one(variant: Variant) {
     )
     .await;
     assert!(text.contains("handed over (composed without a model)"), "{text}");
-    // The model's own call is never refused for this.
+    // The model's own call is never refused for this reason.
     stage.push(Reply::new().call("session_handoff", value!({"prompt": long})));
     stage.push(fresh());
     let answer = stage.ask(&and(&stage, &now, "Hand over."), true).await;
@@ -841,8 +846,8 @@ async fn only_a_smaller_one(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A user who continues while a draft waits is notified once, in front of the model's answer, and the model never
-/// sees it.
+/// A user who continues while a draft is pending is notified once, before the model's output. The model never
+/// sees the notice.
 async fn told_that_it_waits(variant: Variant) {
     for stream in [true, false] {
         let stage = Fixture::new(variant, []).await;
@@ -874,7 +879,7 @@ async fn told_that_it_waits(variant: Variant) {
     }
 }
 
-/// The draft is in the store: whichever process serves the session next knows it, and its outcome.
+/// The draft is in the store, so any process that serves the session next knows the draft and its outcome.
 async fn accepted_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
@@ -895,7 +900,7 @@ async fn accepted_after_a_restart(variant: Variant) {
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff accept").await;
     assert!(text.contains("handed over (composed without a model)"), "{text}");
-    // Undone, it is a handoff that was undone, and no draft.
+    // After its undo it is an undone handoff, no longer a draft.
     let (_, now) = command(&stage, &now, "::handoff undo").await;
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff accept").await;
@@ -907,10 +912,10 @@ async fn accepted_after_a_restart(variant: Variant) {
     stage.assert_clean();
 }
 
-/// What baton's answer to a handoff begins with, behind the line that one is being written.
+/// Beginning of baton's answer to a handoff, after the progress line.
 const SHOWN: &[u8] = b"baton: handed over";
 
-/// An agent that sends a request, reads the beginning of the answer, and leaves.
+/// Sends a request, reads the beginning of the response, and disconnects.
 async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &str) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -926,7 +931,7 @@ async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &st
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body.as_bytes()).await.unwrap();
     let mut seen = Vec::new();
-    // The line and keep-alives come before it.
+    // The progress line and keep-alives precede it.
     while !seen.windows(SHOWN.len() + 40).any(|some| some.starts_with(SHOWN)) {
         let mut some = [0; 64];
         let read = stream.read(&mut some).await.unwrap();
@@ -941,8 +946,8 @@ async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &st
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
 
-/// A command without an answer, and without a trace: the process was killed, or baton was not in use. The user's next
-/// message is sent without it.
+/// A command without an answer or a trace, because the process was killed or baton was not in use. The user's
+/// next message is sent without it.
 async fn never_answered(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -969,21 +974,22 @@ async fn never_answered(variant: Variant) {
     says(&stage, &and(&stage, &now, "Third."), thought("So.")).await;
     assert_eq!(elements(&stage)[..sent.len()], sent, "the prefix stays");
     assert_eq!(stage.sent()[5..], ["a: Second.", "u: Third."]);
-    // What the user says of one is text.
+    // A command that the user only mentions is plain text.
     let said = and(&stage, &and(&stage, &history, "See ::pin there."), "More.");
     says(&stage, &said, Reply::text("So.")).await;
     assert!(stage.sent().last().unwrap().contains("See ::pin there."));
     stage.assert_clean();
 }
 
-/// An agent whose connection broke sends the request again: it gets the handoff that was made, and no second one is written.
+/// An agent whose connection broke repeats the request. It gets the existing handoff, and no second one is
+/// written.
 async fn sent_again(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     let now = stage.then(&history, &answer, "::handoff --force the reader");
-    // More than an unread connection takes, and within the limits of a prompt and a leg. Each is six bytes of JSON,
-    // which are in a stream of Responses five times.
+    // More than an unread connection buffers, and within the limits of a prompt and a leg. Each character is
+    // six bytes of JSON, and occurs five times in a stream of Responses.
     let characters = if (variant.path)(true) == (variants::RESPONSES.path)(true) {
         220_000
     } else {
@@ -1015,7 +1021,7 @@ async fn sent_again(variant: Variant) {
     let answer = says(&stage, &next, thought("Next.")).await;
     let sent = stage.sent();
     assert!(sent.len() == 1 && sent[0].contains(DOCUMENT), "{sent:?}");
-    // The same words later are another handoff.
+    // The same words later lead to another handoff.
     stage.push(Reply::text(DOCUMENT));
     let later = stage
         .ask(&stage.then(&next, &answer, "::handoff --force the reader"), true)
@@ -1025,14 +1031,14 @@ async fn sent_again(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Until a draft's request is upstream.
+/// Waits until a draft's request is upstream.
 async fn until_asked(stage: &Fixture, requests: usize) {
     while stage.provider.requests().len() < requests {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }
 
-/// The store goes offline while the model writes: nothing is pinned, the user is notified, and the next request is
+/// The store fails while the model writes. Nothing is cut, the user is notified, and the next request is
 /// whole.
 async fn store_fails_meanwhile(variant: Variant) {
     let store = FlakyStore::new(memory());
@@ -1060,7 +1066,7 @@ async fn store_fails_meanwhile(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Of two at once, the second is notified of the first, and may cancel it.
+/// If two arrive at once, the second learns of the first, and may cancel it.
 async fn two_at_once(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -1095,8 +1101,8 @@ async fn two_at_once(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// Pins belong to the session, whatever branch of it a handoff is made in; an undo to its branch. A copy under another session's id
-/// has the handoffs of its transcript, with the pins that they were made with, and none of its own.
+/// Pins belong to the session, whatever branch a handoff is made in; an undo belongs to its branch. A copy
+/// under another session's id has the handoffs of its transcript with their pins, but no pins of its own.
 async fn forked_with_pins(variant: Variant) {
     let mut stage = Fixture::new(variant, []).await;
     let named = |session: &'static str| {
@@ -1112,7 +1118,7 @@ async fn forked_with_pins(variant: Variant) {
     let cut = [&asked[..], &fired.keep].concat();
     let (_, undone) = command(&stage, &cut, "::handoff undo").await;
     let pin = "Keep the schema.";
-    // The branch with the undo, and the one without: both carry the pin over.
+    // Both the branch with the undo and the one without carry the pin over.
     says(&stage, &and(&stage, &undone, "Whole?"), thought("Whole.")).await;
     assert_eq!(sent(&stage)[..2], ["u: Mend the importer.", "a: Looking."]);
     says(&stage, &and(&stage, &cut, "Cut?"), thought("Cut.")).await;
@@ -1130,7 +1136,7 @@ async fn forked_with_pins(variant: Variant) {
         says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
         assert_eq!(sent(&stage)[0].matches(pin).count(), 1, "{:?}", sent(&stage));
     }
-    // A copy: the handoff as it was made, and no pins after it.
+    // A copy has the handoff as it was made, and no later pins.
     stage.variant.headers = named("two");
     let next = and(&stage, &cut, "Copied.");
     let copied = says(&stage, &next, Reply::text("Copied.")).await;
@@ -1143,7 +1149,7 @@ async fn forked_with_pins(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// Nothing is handed over, and the conversation is as it was.
+/// Nothing is handed over, and the conversation is unchanged.
 async fn not_handed_over(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     for (asked, said) in [
@@ -1184,7 +1190,7 @@ async fn not_handed_over(variant: Variant) {
     stage.assert_clean();
 }
 
-/// What the agent's harness puts in front of the user's words is no part of a command, and stays.
+/// Text that the agent's harness puts before the user's words is not part of a command, and stays.
 #[tokio::test]
 async fn a_reminder_in_front_of_a_command_stays() {
     let stage = Fixture::new(variants::ANTHROPIC, []).await;
@@ -1200,8 +1206,8 @@ async fn a_reminder_in_front_of_a_command_stays() {
     stage.assert_clean();
 }
 
-/// A request for a title has the session's id and texts, and no tools; one that sorts what the user said asks for JSON. What
-/// they quote is not done, and goes no further.
+/// A request for a title has the session's id and messages, but no tools; one that classifies the user's
+/// words asks for JSON. Commands quoted in them are neither executed nor forwarded.
 #[tokio::test]
 async fn a_request_beside_the_session_does_nothing() {
     let mut stage = Fixture::new(variants::CHAT, []).await;
@@ -1246,7 +1252,7 @@ async fn a_request_beside_the_session_does_nothing() {
     stage.assert_clean();
 }
 
-/// A history that no longer fits is not brought back.
+/// A history that no longer fits is not restored.
 #[tokio::test]
 async fn an_undo_over_the_window_is_refused() {
     let stage = Fixture::with(variants::ANTHROPIC, [], memory(), |config| {
@@ -1269,7 +1275,7 @@ async fn an_undo_over_the_window_is_refused() {
     stage.assert_clean();
 }
 
-/// Upstream holds the transcript: the request after a command continues from the response before it.
+/// Upstream stores the transcript, so the request after a command continues from the response before it.
 #[tokio::test]
 async fn a_transcript_that_the_provider_holds_goes_on_behind_a_command() {
     let stage = Fixture::new(variants::RESPONSES, [Reply::text("One.")]).await;
@@ -1303,7 +1309,7 @@ async fn a_transcript_that_the_provider_holds_goes_on_behind_a_command() {
     stage.assert_clean();
 }
 
-/// A goal may be long, and quote what would cut or end a transcript elsewhere.
+/// A goal may be long, and quote markers that would cut or end a transcript elsewhere.
 #[tokio::test]
 async fn a_goal_is_carried_whatever_it_is() {
     let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";

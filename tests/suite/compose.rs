@@ -1,6 +1,8 @@
-//! The compose example, as far as it can be judged without containers. The file is valid by the Compose specification's
-//! schema, and fits baton's config, the balancers' and the Dockerfile. Its server keeps what the config promises, and
-//! two processes run with its very settings.
+//! The compose example, as far as it can be checked without containers.
+//!
+//! The file is valid by the schema of the Compose specification, and matches baton's configuration, the
+//! balancers' and the Dockerfile. Its server keeps the data that the configuration promises, and two
+//! processes run with exactly its settings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,7 +76,7 @@ fn compose() -> Value {
     panic!("an empty file");
 }
 
-/// What a service is given, with the file's two variables filled in.
+/// Environment of a service, with the two variables of the file filled in.
 fn environment(service: &Value) -> Vec<(String, String)> {
     let entries = service["environment"].as_object().unwrap().iter();
     let filled = |value: &str| value.replace("${ADMIN_TOKEN}", TOKEN).replace("${SEAL_KEY}", KEY);
@@ -102,7 +104,7 @@ fn strings(value: &Value) -> Vec<&str> {
 fn the_file_is_of_the_specification() {
     let schema = include_str!("../golden/compose-spec.json");
     let schema: Value = serde_json::from_str(schema).unwrap();
-    // Numbers are texts in this reading, and the specification takes both.
+    // This parser reads numbers as strings, and the specification accepts both.
     let compose = compose();
     let judge = jsonschema::validator_for(&schema).unwrap();
     let faults: Vec<String> = judge
@@ -132,7 +134,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
             config.store.address.as_ref().unwrap().servers,
             [("valkey".to_owned(), 6379)]
         );
-        // Its volumes are the config that it is given and the directory that it writes to, which the image's user owns.
+        // The volumes are its configuration and the writable directory, which belongs to the image's user.
         let volumes = strings(&service["volumes"]);
         let file = service["environment"]["BATON_CONFIG"].as_str().unwrap();
         assert_eq!(volumes[0], format!("./baton.toml:{file}:ro"));
@@ -140,14 +142,14 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
         assert_eq!(volumes[1], format!("{name}:{dir}"));
         assert!(compose["volumes"].get(name).is_some());
         assert!(text("Dockerfile").contains(&format!("--home-dir {dir} ")));
-        // Streams may end before it is killed.
+        // Streams may end before the service is killed.
         let grace = service["stop_grace_period"]
             .as_str()
             .unwrap()
             .trim_end_matches('s');
         assert!(grace.parse::<u64>().unwrap() > config.server.drain.as_secs());
     }
-    // Two variables have to be given, and the comment names them.
+    // Two variables must be set, and the comment lists them.
     let file = text("compose.yaml");
     let mut asked: Vec<&str> = file
         .split("${")
@@ -162,7 +164,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
             .all(|name| file.lines().next().unwrap().contains(name))
     );
 
-    // The balancer's file, its port, and whom it leads to.
+    // The balancer's file, its port, and its targets.
     let balancer = &services["balancer"];
     assert!(strings(&balancer["volumes"])[0].starts_with("./nginx.conf:/etc/nginx/nginx.conf"));
     assert_eq!(strings(&balancer["ports"]), ["8080:8080"]);
@@ -175,7 +177,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
         }
     }
 
-    // The image is built of this repository, and has the program.
+    // The image is built from this repository and contains the program.
     let build = &services["baton-1"]["build"];
     let root = example("").join(build["context"].as_str().unwrap());
     assert!(root.join("Cargo.lock").is_file() && root.join(build["dockerfile"].as_str().unwrap()).is_file());
@@ -185,7 +187,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
     assert!(dockerfile.contains("ENTRYPOINT [\"baton\"]") && dockerfile.contains("CMD [\"serve\"]"));
 }
 
-/// Over a server.
+/// With a Redis server.
 mod redis {
     use super::*;
 
@@ -212,7 +214,7 @@ mod redis {
                 None
             );
 
-            // The same with this machine's addresses and directories in place of the containers'.
+            // The example with this machine's addresses and directories instead of the containers'.
             let (data, admin) = (free_port(), free_port());
             let file = text("baton.toml")
                 .replace("0.0.0.0:8787", &format!("127.0.0.1:{data}"))

@@ -1,5 +1,6 @@
-//! Means by which others manage a context: tools of agents, and features of the providers' APIs. docs/wires.md says
-//! what baton does there, a row for each feature.
+//! Other means of context management: tools of agents, and features of the providers' APIs.
+//!
+//! docs/wires.md describes baton's behavior for each of them in a row.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ const BETAS: Variant = Variant {
     ..ANTHROPIC
 };
 
-/// A variant's body with this tool after its own.
+/// Body of a variant with this tool after its own.
 fn with_tool(variant: &Variant, history: &[Value], list: &str, tool: &Value) -> Value {
     let mut body = (variant.body)(history, true);
     let tools = body.pointer_mut(list).unwrap();
@@ -34,7 +35,8 @@ fn with_tool(variant: &Variant, history: &[Value], list: &str, tool: &Value) -> 
     body
 }
 
-/// The tool by which Codex's model starts a new context window, in each wire's shape, and its list.
+/// The tool with which Codex' model starts a new context window, in each wire's shape, and the path of its
+/// list.
 fn resets() -> [(Variant, &'static str, Value); 5] {
     let schema = json!({"type": "object", "properties": {}});
     let function = json!({"name": "new_context", "description": "Starts anew.", "parameters": schema});
@@ -75,7 +77,7 @@ async fn post(fixture: &Fixture, body: &Value) -> crate::harness::RawResponse {
     fixture.baton.post(path, headers, body.to_string().into()).await
 }
 
-/// The last request as the provider got it.
+/// The last request that the provider received.
 fn last(fixture: &Fixture) -> Arc<Received> {
     fixture.provider.generations().pop().unwrap()
 }
@@ -102,7 +104,7 @@ async fn a_tool_of_the_agents_own_that_resets_the_context_stands_alone() {
     let response = fixture.send(&fixture.history(), true).await;
     assert_eq!(response.header("x-baton-untooled"), Some("agent_resets"));
     assert_eq!(last(&fixture).raw, codex(&fixture.history(), true).to_string());
-    // The name in a text, or as another value, is no tool.
+    // The name inside text, or as another value, does not declare a tool.
     let fixture = Fixture::new(ANTHROPIC, [Reply::text("Yes."), Reply::text("Yes.")]).await;
     let mut body = (ANTHROPIC.body)(&fixture.history(), true);
     body["system"] = json!("Call `new_context`.");
@@ -157,8 +159,8 @@ async fn a_user_hands_over_beside_a_tool_that_resets() {
     fixture.assert_clean();
 }
 
-/// Its history is bound to the list with ours. So it is after a reset, when the transcript begins anew and no sentinel is left
-/// in it: the tool does not come and go.
+/// The history is bound to the list with baton's tool. That still holds after a reset, when the transcript
+/// starts over without a sentinel, so the tool does not come and go.
 #[tokio::test]
 async fn a_conversation_that_has_the_tool_keeps_it_beside_one_that_resets() {
     fn named(history: &[Value], stream: bool) -> Value {
@@ -200,7 +202,7 @@ fn system(text: &str, clear_at: Option<&str>) -> Value {
     message
 }
 
-/// A system message that was for one turn is not shown again after a cut; one that still holds is.
+/// A system message for a single turn does not reappear after a cut; one that still applies does.
 #[tokio::test]
 async fn messages_cleared_at_the_next_user_message_do_not_come_back_at_a_cut() {
     let fixture = Fixture::new(BETAS, [handoff(), fresh(), Reply::text("ok"), Reply::text("ok")]).await;
@@ -226,7 +228,7 @@ async fn messages_cleared_at_the_next_user_message_do_not_come_back_at_a_cut() {
     let answer = fixture.ask(&history, true).await;
     let sent = last(&fixture);
     assert_eq!(texts(&sent), ["Environment.", "For good.", "Now.", "Later."]);
-    // As the agent sent them: which of them are shown is the provider's to say.
+    // Unchanged: the provider decides which of them are shown.
     let of = |text: &str| sent.messages().iter().find(|message| message["content"] == text);
     assert_eq!(of("Now.").unwrap()["clear_at"], "next_user_message");
     fixture.ask(&fixture.then(&history, &answer, "More."), true).await;
@@ -243,8 +245,8 @@ fn hinted(history: &[Value], stream: bool) -> Value {
     body
 }
 
-/// The provider may refuse a request with a hint at what the agent could clear. The hint reaches the agent unchanged,
-/// and a leg that the agent does not know of does not offer it.
+/// The provider may refuse a request with a hint at history that the agent could clear. The hint reaches the
+/// agent unchanged, and a leg unknown to the agent does not offer it.
 #[tokio::test]
 async fn a_context_hint_is_the_agents_own() {
     let variant = Variant {
@@ -277,7 +279,7 @@ async fn a_context_hint_is_the_agents_own() {
     fixture.assert_clean();
 }
 
-/// What defines a tool in the middle of a conversation.
+/// A block that defines a tool in the middle of a conversation.
 fn inline(name: &str) -> Value {
     let definition = json!({"name": name, "description": "Inline.", "input_schema": {"type": "object"}});
     json!({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": definition}})
@@ -287,8 +289,8 @@ fn change(kind: &str, name: &str) -> Value {
     json!({"type": kind, "tool": {"type": "tool_reference", "name": name}})
 }
 
-/// A requested summary comes first, and goes with the rest at a cut. The tools that it replaces stay, and so does what
-/// the agent's harness puts after it.
+/// A requested summary comes first, and is removed with the rest at a cut. The tools that it replaces stay,
+/// as does any text that the agent's harness puts after it.
 #[tokio::test]
 async fn the_tools_of_a_summary_outlive_a_cut() {
     let read = Reply::new().call("deploy", json!({}));
@@ -348,8 +350,8 @@ async fn the_tools_of_a_summary_outlive_a_cut() {
     }
 }
 
-/// With `compact_20260112` the provider summarises by itself, in the middle of an answer, and leaves out what precedes
-/// its block from then on.
+/// With `compact_20260112` the provider itself summarizes, in the middle of a response, and from then on
+/// omits everything before its block.
 #[tokio::test]
 async fn a_summary_in_an_answer_is_kept_behind_a_cut_and_goes_before_one() {
     fn edits(history: &[Value], stream: bool) -> Value {
@@ -417,7 +419,8 @@ async fn a_summary_in_an_answer_is_kept_behind_a_cut_and_goes_before_one() {
     fixture.assert_clean();
 }
 
-/// A turn that pauses at its summary is sent back by the agent; a handoff that waits for the turn's end waits on.
+/// The agent returns a turn that pauses at its summary. A handoff that waits for the end of the turn keeps
+/// waiting.
 #[tokio::test]
 async fn a_turn_that_pauses_at_its_summary_hands_nothing_over() {
     let both = handoff_beside(Reply::new()).call("read_file", json!({"path": "x"}));
@@ -438,7 +441,7 @@ async fn a_turn_that_pauses_at_its_summary_hands_nothing_over() {
     fixture.assert_clean();
 }
 
-/// The memory tool has no schema and is the agent's own to run: such a request is one of an agent loop.
+/// The memory tool has no schema and the agent runs it, so such a request belongs to an agent loop.
 #[tokio::test]
 async fn an_agent_with_the_memory_tool_alone_is_offered_the_handoff() {
     fn remembering(history: &[Value], stream: bool) -> Value {
@@ -474,8 +477,8 @@ async fn an_agent_with_the_memory_tool_alone_is_offered_the_handoff() {
     fixture.assert_clean();
 }
 
-/// Tools that are defined in the middle of a conversation outlive a cut, in order; where nothing but such tools is offered, the
-/// request is relayed.
+/// Tools that are defined in the middle of a conversation survive a cut, in order. If only such tools are
+/// offered, the request is relayed.
 #[tokio::test]
 async fn tools_defined_in_messages_outlive_a_cut() {
     let call = Reply::new().thinking("Now.").call("deploy", json!({}));
@@ -490,7 +493,7 @@ async fn tools_defined_in_messages_outlive_a_cut() {
     let sent = last(&fixture);
     assert_eq!(sent.messages()[1], history[3]);
     assert_eq!(sent.messages()[2], history[6]);
-    // An agent's own tool of our name, wherever it is defined, is that agent's.
+    // An agent's tool with the name of baton's belongs to the agent, wherever it is defined.
     let mut taken = fixture.history();
     taken.insert(
         1,
@@ -508,7 +511,8 @@ fn threaded(fixture: &Fixture, history: &[Value], thread: Value) -> Value {
     body
 }
 
-/// The provider holds a thread, so that nothing can be cut: it is relayed unchanged, and the reason is stated.
+/// The provider stores a thread, so nothing can be cut. The request is relayed unchanged, with the reason
+/// stated.
 #[tokio::test]
 async fn a_message_thread_is_relayed_and_the_reason_is_said() {
     let fixture = Fixture::new(BETAS, [Reply::text("Yes."), Reply::text("Yes.")]).await;
@@ -530,8 +534,8 @@ async fn a_message_thread_is_relayed_and_the_reason_is_said() {
     fixture.assert_clean();
 }
 
-/// A conversation that has the tool goes on without a thread: the provider would hold another history than the agent's. Its
-/// answer to what goes on from there makes the agent send all of it again.
+/// A conversation that has the tool continues without a thread, because the provider would store a different
+/// history than the agent's. Its refusal makes the agent send the whole history again.
 #[tokio::test]
 async fn a_pinned_conversation_is_not_held_in_a_thread() {
     let replies = [

@@ -1,5 +1,6 @@
-//! The real program, killed with SIGKILL at many moments of a handoff and restarted over the same state. A handoff is
-//! never lost once the agent has seen its first byte.
+//! The real program, killed with SIGKILL at many moments of a handoff and restarted over the same state.
+//!
+//! A handoff is never lost once the agent has received its first byte.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,16 +21,16 @@ use crate::harness::{AgentWire, RawResponse, client, open, post, temp};
 
 const OPENING: &str = "[[handoff-resume:";
 
-/// Milliseconds that a handoff of [`model`] takes, and a few more.
+/// Duration of a handoff of [`model`] in milliseconds, with some margin.
 const LAST_MOMENT: u64 = 170;
 
-/// Milliseconds between two moments at which it is killed.
+/// Interval between the kills, in milliseconds.
 const STEP: usize = 7;
 
-/// Milliseconds that a first start takes until it listens, and many more.
+/// Duration of a first start until the program listens, in milliseconds, with a large margin.
 const FIRST_START: u64 = 200;
 
-/// Milliseconds between two moments at which it is killed.
+/// Interval between the kills, in milliseconds.
 const FIRST_STEP: usize = 5;
 
 /// Starts the program without waiting until it listens.
@@ -60,7 +61,7 @@ impl Program {
         post(&self.url(), Anthropic.headers(), body.into()).await
     }
 
-    /// Sends a request, kills the program after `moment`, and returns what the agent had received.
+    /// Sends a request, kills the program after `moment`, and returns the bytes that the agent had received.
     async fn ask_and_die(&mut self, history: &[Value], moment: Duration) -> Vec<u8> {
         let body = Bytes::from(Anthropic.body(history, true).to_string());
         let (agent, url) = (client(), self.url());
@@ -78,7 +79,7 @@ impl Program {
     }
 }
 
-/// A model that hands over when the user's text has a number.
+/// A model that hands over if the user's message contains a number.
 fn model(seen: &Received) -> Reply {
     let pause = Duration::from_millis(3);
     if texts(seen.messages()) == [format!("u: {PROMPT}")] {
@@ -97,7 +98,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
     let (mut shown, mut unseen) = (0, 0);
     let mut moments = (0..).step_by(STEP);
-    // On a busy machine only the later moments matter.
+    // On a busy machine the later moments are needed as well.
     while let Some(moment) = moments
         .next()
         .filter(|&m| m < LAST_MOMENT || (shown <= 2 && m < 10 * LAST_MOMENT))
@@ -113,7 +114,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
         let program = Program::start(&config, &state);
         let Some(at) = raw.find(OPENING) else {
             unseen += 1;
-            // Nothing was shown: the repeated request is answered as if it were the first.
+            // Nothing was shown, so the repeated request is answered as if it were the first.
             let response = program.ask(&mine).await;
             assert!(
                 response.text().contains("message_stop"),
@@ -154,9 +155,11 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     );
 }
 
-/// Killed while a command's handoff is written, while its answer goes out, or after it. The next request continues from
-/// the handoff where its sentinel was shown, else from the whole history. A handoff that was in the store when the kill
-/// came may apply without its sentinel: the user asked for it. Neither the command nor the answer is in the request.
+/// Killed while a command's handoff is written, while its answer is sent, or afterwards.
+///
+/// The next request continues from the handoff if its sentinel was shown, or else from the whole history. A
+/// handoff that was in the store at the time of the kill may apply without its sentinel, because the user
+/// asked for it. The request contains neither the command nor the answer.
 #[tokio::test]
 async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
     let drafts = |seen: &Received| match seen.last_user_text() {
@@ -169,7 +172,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
     let provider = Strict::start(drafts, Options::default()).await.unwrap();
     let dir = temp();
     let (mut shown, mut unseen) = (0, 0);
-    // On a busy machine only the later moments matter.
+    // On a busy machine the later moments are needed as well.
     for at in 0.. {
         let moment = 4 * STEP as u64 * at;
         if moment > LAST_MOMENT && (shown > 1 || moment > 10 * LAST_MOMENT) {
@@ -191,7 +194,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
             let headers = Anthropic.headers().iter();
             let request = headers.fold(request, |request, (name, value)| request.header(*name, *value));
             let request = request.body(http_body_util::Full::new(body)).unwrap();
-            // Killed before a head, the agent has nothing.
+            // Killed before a response head, so the agent has nothing.
             let Ok(response) = agent.request(request).await else {
                 return raw;
             };
@@ -239,7 +242,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
     );
 }
 
-/// The text of an answer, as far as it came.
+/// Text of a response, as far as it arrived.
 fn text_of(raw: &[u8]) -> String {
     let answered = baton_core::transcript::AnswerContent::from_body(raw);
     answered.parts.iter().map(|part| part.text()).collect()
@@ -260,7 +263,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
         match state.join(sqlite::FILE).exists() {
             true => {
                 whole += 1;
-                // What a command finds that runs before the next start.
+                // The state that a command finds if it runs before the next start.
                 let left = SqliteStore::open_existing(&state).unwrap();
                 assert!(left.is_some(), "{moment}: a file without a store in it");
             }
@@ -280,8 +283,8 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     );
 }
 
-/// Killed when a command has arrived and nothing is written of it yet: sent again it is done, and where the user goes on instead,
-/// the model never sees it.
+/// Killed when a command has arrived but nothing was stored. If it is repeated, it is executed. If the user
+/// continues instead, the model never sees it.
 #[tokio::test]
 async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_else_never_sent() {
     let provider = Strict::start(|_: &Received| Reply::text("Next."), Options::default())
@@ -321,13 +324,13 @@ async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_
         let requests = provider.requests().len();
         let again = program.ask(&asked).await;
         assert!(again.text().contains(said), "{text}: {}", again.text());
-        // After the handoff the answer is baton's alone.
+        // After the handoff only baton answers.
         assert_eq!(provider.requests().len(), requests, "{text}");
     }
     assert_eq!(provider.complaints(), []);
 }
 
-/// A request is spilled to a file without a name while its answer streams.
+/// A request is spilled to an unnamed file while its response streams.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_program_leaves_no_request_behind() {

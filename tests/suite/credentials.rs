@@ -1,4 +1,4 @@
-//! Credentials that stand where nobody expects them.
+//! Credentials in unexpected positions.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::harness::fixture::{handoff, history};
 use crate::harness::program::{Program, config_for};
 use crate::harness::{AgentWire, post, temp};
 
-/// All that the files below a directory contain.
+/// Appends the contents of all files below a directory.
 fn contents(dir: &Path, out: &mut String) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -22,7 +22,7 @@ fn contents(dir: &Path, out: &mut String) {
     }
 }
 
-/// A slip in a config or an environment variable puts a key in the model's place.
+/// A mistake in a configuration or an environment variable puts a key in place of the model.
 #[tokio::test]
 async fn a_key_in_the_models_place_is_written_nowhere() {
     let dir = temp();
@@ -57,7 +57,7 @@ async fn a_key_in_the_models_place_is_written_nowhere() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
     assert!(shown.contains("[redacted:"), "{shown}");
-    // The store keeps what is sent again as it is; the key is no part of that.
+    // The store keeps content that is sent again unchanged, but the key is not part of that.
     assert!(
         !shown.contains(&key),
         "{}",

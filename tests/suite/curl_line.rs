@@ -1,4 +1,4 @@
-//! `baton show --curl`: the line that is printed sends the same request, where there is a shell and curl.
+//! `baton show --curl` prints a command line that repeats the request. Requires a shell and curl.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! The Grafana dashboard and the alerts query only metrics and labels that exist, and all metrics are in the dashboard.
+//! The Grafana dashboard and the alerts query only existing metrics and labels, and the dashboard shows every
+//! metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,12 +39,12 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// What a PromQL expression queries.
+/// Parsed contents of a PromQL expression.
 #[derive(Default)]
 struct Query {
-    /// Each metric's name with the labels in its braces.
+    /// Names of metrics, each with the labels in its braces.
     metrics: Vec<(String, Vec<String>)>,
-    /// The labels of `by (…)`.
+    /// Labels of `by (…)`.
     by: Vec<String>,
 }
 
@@ -66,7 +67,7 @@ impl Query {
         query
     }
 
-    /// Parses text that begins with a name; returns the rest.
+    /// Parses text that begins with a name. Returns the rest.
     fn name<'a>(&mut self, name: &str, behind: &'a str) -> &'a str {
         let behind = behind.trim_start();
         match behind.chars().next() {
@@ -134,7 +135,7 @@ fn queries(dashboard: &Value) -> Vec<(String, String, String)> {
     found
 }
 
-/// What is wrong with a query.
+/// Finds mistakes in a query.
 fn complaints(expr: &str, legend: &str, samples: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let query = Query::read(expr);
     let mut wrong = Vec::new();
@@ -173,7 +174,7 @@ fn every_query_asks_for_what_exists() {
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
-    // Every metric is in the dashboard.
+    // The dashboard shows every metric.
     let shown: BTreeSet<_> = queries
         .iter()
         .flat_map(|(_, expr, _)| Query::read(expr).metrics)
@@ -183,7 +184,7 @@ fn every_query_asks_for_what_exists() {
     assert_eq!(shown, counted);
 }
 
-/// Each alert's name and expression, which stands on one line.
+/// Name and expression of each alert. An expression fills one line.
 fn alerts(rules: &str) -> Vec<(&str, &str)> {
     let mut name = "";
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! The real program with few file descriptors: it runs as many exchanges at once as they allow, holds the others, and none fails.
+//! The real program with few file descriptors runs as many concurrent exchanges as they permit. It delays the
+//! others, and none fails.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,7 +21,7 @@ struct Limited {
 }
 
 impl Limited {
-    /// Starts the program under a shell that has set its limits.
+    /// Starts the program in a shell with these limits.
     fn start(limits: &str, upstream: &str) -> Self {
         let state = temp();
         let mut command = Command::new("sh");
@@ -56,7 +57,7 @@ impl Limited {
     }
 }
 
-/// An upstream that takes its time.
+/// A slow upstream.
 fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -77,7 +78,7 @@ fn upstream() -> String {
 
 #[test]
 fn with_few_descriptors_fewer_exchanges_run_at_once_and_none_fails() {
-    // The agents and the upstream are in this process.
+    // The agents and the upstream run in this process.
     baton_llm::serve::proxy::descriptors::raise();
     let limited = Limited::start("ulimit -n 256", &upstream());
     let log = limited.log();

@@ -1,4 +1,4 @@
-//! What the documentation names exists: tests, and the names in docs/reference.md.
+//! Tests and names that the documentation mentions exist, including the names in docs/reference.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn reference(heading: &str) -> String {
     section.split("\n## ").next().unwrap().to_owned()
 }
 
-/// The code in the first cell of each row of the tables in a text.
+/// Code in the first cell of each table row.
 fn first_cells(text: &str) -> BTreeSet<String> {
     let cells = text
         .lines()

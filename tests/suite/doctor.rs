@@ -1,4 +1,4 @@
-//! `baton doctor` with the real program: what it reports, and its exit codes.
+//! Reports and exit codes of `baton doctor`, with the real program.
 #![cfg(unix)]
 
 use std::fs;
@@ -135,7 +135,7 @@ async fn a_running_proxy_is_recognised_and_a_killed_one_is_reported() {
     let mut program = Program::start(&machine.config, &machine.state());
     let data = program.data.clone();
     let port = data.rsplit(':').next().unwrap().to_owned();
-    // With the port that the proxy got.
+    // With the port that the proxy received.
     let text = fs::read_to_string(&machine.config).unwrap();
     let text = text.replace(
         "server.listen = '127.0.0.1:0'",

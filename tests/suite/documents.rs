@@ -1,5 +1,5 @@
-//! Every handoff leaves a document: two files and a row, made of what went over the wire, after the handoff and never in
-//! its way.
+//! Every handoff leaves a document: two files and a row, made from the recorded traffic. It is written after
+//! the handoff and never delays it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::matrix::variants::{self, Variant};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A secret, in a form that no rule but that of its name finds.
+/// A secret whose form matches no rule; only its name reveals it.
 const SECRET: &str = "k7QfP2mZ8rT4wX1yB6nC3dV9aH5jL0sE9xZ2";
 
 struct Run {
@@ -69,7 +69,7 @@ impl Run {
         }
     }
 
-    /// The documents, newest first, once all are written.
+    /// Returns all documents, newest first, after they are written.
     async fn records(&self) -> Vec<DocumentRecord> {
         assert!(self.writer.flush(LONG).await);
         self.store.documents(&DocumentFilter::default()).await.unwrap()
@@ -103,7 +103,7 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
     (document, markdown)
 }
 
-/// Next to the document's directory there is a handoff file that says the same.
+/// Checks that the handoff file next to the document's directory has the same content.
 fn handoff_file(directory: &Path, document: &HandoffDocument) {
     let all = HandoffDirectory::new(directory.parent().unwrap()).unwrap();
     let listed = all.list(None, 0, false).unwrap().found;
@@ -153,7 +153,7 @@ async fn a_chain(side: Variant) {
     };
     let run = Run::start(side, [read(), handoff(), fresh()]).await;
     let mut opening = run.stage.history();
-    // Longer than the tool that the first handoff brings.
+    // Longer than the tool that the first handoff adds.
     opening[1] = (side.message)("assistant", &"Looking. ".repeat(200));
     let said = run.stage.ask(&opening, true).await;
     let history = run.stage.ran(&opening, &said);
@@ -183,13 +183,13 @@ async fn a_chain(side: Variant) {
     let counted: Vec<_> = legs
         .map(|tokens| tokens.map(|all| all.all_input() + all.output))
         .collect();
-    // The request with the tool's result is the one whose answer hands over.
+    // The request with the tool's result is the one whose response hands over.
     let [_, firing, _] = counted[..] else {
         panic!("{counted:?}")
     };
     assert!(firing.is_some_and(|tokens| tokens > 0), "{counted:?}");
     assert_eq!(first.context.map(|context| context.used), firing, "{counted:?}");
-    // The next one knows only what came after the first.
+    // The second document covers only the work after the first handoff.
     run.stage
         .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
     run.stage.push(fresh());
@@ -238,7 +238,8 @@ async fn a_mixed_batch(side: Variant) {
     run.stage.assert_clean();
 }
 
-/// A directory that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.
+/// The document's directory cannot be created. The agent does not notice, a metric counts it, and the next
+/// start writes the files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_document_touches_nothing_and_the_next_start_writes_it() {
     let dir = harness::temp();
@@ -261,7 +262,8 @@ async fn a_failed_document_touches_nothing_and_the_next_start_writes_it() {
     run.stage.assert_clean();
 }
 
-/// A process that is killed between the handoff and its document leaves the handoff, and no document comes later.
+/// A process that is killed between the handoff and its document leaves only the handoff, and the document is
+/// never written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     let dir = harness::temp();
@@ -279,7 +281,8 @@ async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     run.stage.assert_clean();
 }
 
-/// Made again from the request that went upstream, in another directory and another store: the same bytes.
+/// Created again from the same upstream request, in another directory and with another store: the bytes are
+/// equal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
     let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
@@ -363,7 +366,7 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
     run.stage.assert_clean();
 }
 
-/// An undone handoff says so, and the one before it is in force, until the undo is taken back.
+/// An undone handoff has that status, and the previous one is active until the undo is reverted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undone_handoff_has_a_status_of_its_own() {
     let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
@@ -386,8 +389,8 @@ async fn an_undone_handoff_has_a_status_of_its_own() {
     stage.assert_clean();
 }
 
-/// A user who resumes a handoff, by its line or by a command, learns what has changed in the repository. The model
-/// gets the same text, once, and unchanged on every later request.
+/// A user who resumes a handoff, by its line or by a command, learns about changes in the repository. The
+/// model gets the same notice once, and it stays unchanged on every later request.
 async fn resumed_and_compared(side: Variant) {
     let dir = harness::temp();
     let repository = dir.path().join("repository");
@@ -428,7 +431,7 @@ async fn resumed_and_compared(side: Variant) {
             .count()
     };
 
-    // By its line: with the first request that has a place for it.
+    // By its line: with the first request that has a position for it.
     stage.push(Reply::text("Resumed."));
     let asked = [stage.user(&format!("[[handoff-resume:{id}]]\nGo on from there."))];
     let mut said = stage.ask(&asked, true).await;
@@ -462,7 +465,7 @@ async fn resumed_and_compared(side: Variant) {
         "the same prefix"
     );
 
-    // By a command, in another session; the document was put away.
+    // By a command, in another session, after the document was archived.
     documents::set_status(&store, &principal, id, HandoffStatus::Archived)
         .await
         .unwrap();
@@ -509,14 +512,14 @@ async fn resumed_and_compared(side: Variant) {
         "the same prefix"
     );
 
-    // Where nothing has moved there is nothing to pass on.
+    // Without changes there is no notice.
     assert!(git(&["checkout", "-q", "main"]));
     let said = stage.ask(&other, true).await;
     assert!(said.text.contains("Still true: "), "{}", said.text);
     stage.assert_clean();
 }
 
-/// The commands over the state of a proxy that has stopped.
+/// The commands with the state of a proxy that has stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_list_show_validate_and_archive() {
     let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
@@ -593,7 +596,7 @@ async fn the_commands_list_show_validate_and_archive() {
         "written again, with its status; and its handoff file"
     );
     assert_eq!(baton(&["handoffs", "archive", &id]).0, 64);
-    // What only prints changes nothing.
+    // A command that only prints changes nothing.
     let before = std::fs::read(dir.path().join("baton.db")).unwrap();
     let (code, _, complaint) = baton(&["handoffs", "resume", &id, "--with", "claude"]);
     assert_eq!(
@@ -610,7 +613,7 @@ async fn the_commands_list_show_validate_and_archive() {
         listed[0]["status"].as_str().map(str::to_owned)
     };
     assert_eq!(status().as_deref(), Some("archived"));
-    // An agent that is started makes it active again, and that is reported.
+    // Starting an agent makes the handoff active again, which is reported.
     let (_, _, complaint) = baton(&["handoffs", "resume", &id, "--with", "/no/such/agent", "--run"]);
     assert!(
         complaint.contains("the handoff was archived; it is active again"),
@@ -631,7 +634,8 @@ async fn the_commands_list_show_validate_and_archive() {
     );
 }
 
-/// Runs the program in a directory that is its home and its state: exit code, output, and what it says next to that.
+/// Runs the program in a directory that is both its home and its state. Returns the exit code, standard
+/// output and standard error.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
         .env_clear()
@@ -652,7 +656,7 @@ fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     )
 }
 
-/// The document that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
+/// The document in docs/handoffs.md is real: of an hour's work with Claude Code, shortened.
 #[tokio::test]
 async fn the_readme_shows_a_document_as_it_is_written() {
     use baton_core::record::{Handoff, HandoffOrigin, WireId};
@@ -750,7 +754,7 @@ async fn the_readme_shows_a_document_as_it_is_written() {
     assert!(page.contains(shown), "docs/handoffs.md should have\n{shown}");
 }
 
-/// Documents and handoff files have the same commands: each takes either, or says what to type.
+/// Documents and handoff files share the same commands. Each command accepts either, or prints the right one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type() {
     let dir = harness::temp();
@@ -767,14 +771,14 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
             "{name}: {complaint}"
         );
     };
-    // Nothing at all.
+    // No handoffs at all.
     assert_eq!(said(&["list"]), (String::new(), "no handoffs yet\n".to_owned()));
     let (out, beside) = said(&["list", "--files"]);
     assert!(
         out.is_empty() && beside.contains("no handoff files") && beside.contains("baton handoffs list"),
         "{beside}"
     );
-    // Files alone.
+    // Only files.
     let (file, _) = said(&[
         "create",
         "api",
@@ -804,7 +808,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         settings(dir.path(), |_| {}),
     )
     .await;
-    // The same store as the commands read.
+    // The store that the commands read.
     let store = harness::sqlite(dir.path());
     let writer = DocumentWriter::start(settings(dir.path(), |_| {}), store.clone());
     let mut stage = run.stage;
@@ -826,7 +830,8 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     let json = format!("{directory}/{JSON}");
     let (out, beside) = said(&["list"]);
     assert!(out.contains(&id) && beside.is_empty(), "{out}{beside}");
-    // The same document by its id, its directory and its JSON; and a file by its path and its place in the directory.
+    // The document by its id, its directory and its JSON, and a file by its path and its position in the
+    // directory.
     let short = format!("api/{}", Path::new(&file).file_name().unwrap().to_str().unwrap());
     for name in [id.as_str(), &id[..13], &directory, &json] {
         assert!(
@@ -865,7 +870,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         );
         found_outside_of_a_repository(name);
     }
-    // Both in one call, and all of both.
+    // Both in one call, with complete output.
     let (out, _) = said(&["check", "--syntax", &id, &short, "api", "--json"]);
     assert_eq!(
         serde_json::from_str::<Value>(&out)
@@ -876,7 +881,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         3
     );
     assert_eq!(said(&["check", "--syntax"]).0.lines().count(), 3);
-    // A session where one document is meant, and names of nothing.
+    // A session instead of a document, and names of nothing.
     for command in [&["archive", "api"][..], &["delete", "api"]] {
         let (code, _, complaint) = baton(command);
         assert!(
@@ -893,10 +898,10 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         out.is_empty() && hints.contains("sessions that have some: "),
         "{hints}"
     );
-    // The newest file of a session, and of all.
+    // The newest file of a session, and the newest of all.
     assert!(said(&["show", "api"]).0.contains("goal: Login works\n"));
     assert!(!said(&["show", "--files"]).0.is_empty());
-    // Put away and taken out again, both kinds.
+    // Both kinds are archived and restored.
     let archived = said(&["archive", &short]).0.trim().to_owned();
     assert_eq!(said(&["archive", &archived, "--undo"]).0.trim(), file);
     assert_eq!(baton(&["archive", &file, "--undo"]).0, 64);
@@ -913,7 +918,8 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     );
 }
 
-/// `list --follow` prints a line of JSON for each document that is new or has another status, and nothing of what was there before.
+/// `list --follow` prints a line of JSON for each document that is new or has a new status, and none for
+/// earlier ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn list_follow_prints_what_changes_as_json_lines() {
     use std::io::BufRead;
@@ -942,7 +948,7 @@ async fn list_follow_prints_what_changes_as_json_lines() {
         .spawn()
         .unwrap();
     let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-    // It has looked once, sooner or later; what is new before that is nothing new to it.
+    // The command takes its first look at an unknown time, so changes before that are not reported.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         while let Some(Ok(line)) = lines.next() {

@@ -1,4 +1,4 @@
-//! Handoffs by the API of the admin listener.
+//! Handoffs through the API of the admin listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,13 +50,13 @@ impl Api {
         }
     }
 
-    /// Another process over the same store.
+    /// Starts another process with the same store.
     async fn restart(&mut self) {
         self.fixture.restart(self.store.clone());
         (self.address, self._stop) = listen(&self.fixture, self.store.clone()).await;
     }
 
-    /// Status and JSON.
+    /// Returns status and JSON.
     async fn call(&self, start: &str, headers: &str, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = format!(
@@ -71,7 +71,7 @@ impl Api {
         (head[9..12].parse().unwrap(), body)
     }
 
-    /// Requests a handoff. The sessions are short: a draft is larger than they are.
+    /// Requests a handoff. The sessions are short, so a draft is larger than they are.
     async fn ask(&self, key: &str, headers: &str, body: &Value) -> (u16, Value) {
         let mut body = body.clone();
         if let Some(fields) = body.as_object_mut().filter(|body| !body.contains_key("prompt")) {
@@ -238,7 +238,7 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
     assert!(api.fixture.baton.drafting.all_open().is_empty());
 }
 
-/// The result names the handoff, its document, and the directory of that.
+/// The result contains the handoff, its document, and the document's directory.
 #[tokio::test]
 async fn a_result_is_whole() {
     let api = Api::start().await;
@@ -272,8 +272,7 @@ async fn a_result_is_whole() {
     assert_eq!(api.get(&path).await["saved_path"], "/handoffs/one");
 }
 
-/// Reported where people and programs look: in the draft, on the conversation's page, in the log's event and in the
-/// metrics.
+/// A failure is reported in the draft, on the conversation's page, in the log event and in the metrics.
 #[tokio::test]
 async fn a_draft_that_failed_is_told_everywhere() {
     let api = Api::start().await;
@@ -315,7 +314,7 @@ async fn a_draft_that_failed_is_told_everywhere() {
         assert!(text.contains(series), "{series} in {text}");
     }
 
-    // One that fails completely.
+    // A draft that fails completely.
     let api = Api::start().await;
     let short = &api.history[..1];
     let (_, asked) = api.ask(&api.key, "", &json!({})).await;
@@ -336,11 +335,11 @@ async fn a_draft_that_failed_is_told_everywhere() {
     );
 }
 
-/// Fewer than two messages after the cut: nothing is requested, and nothing waits.
+/// Fewer than two messages after the cut: nothing is requested, and nothing is pending.
 #[tokio::test]
 async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
     let api = Api::start().await;
-    // The model hands over: after that it has only begun.
+    // The model hands over, so the conversation has only begun afterwards.
     let replies = [
         handoff(),
         fresh(),
@@ -390,7 +389,7 @@ async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
     assert_eq!(done["draft"]["state"], "done", "{done}");
 }
 
-/// A process that has not seen the conversation cannot know: the draft reports it.
+/// A process that has not seen the conversation cannot decide, so the draft reports it.
 #[tokio::test]
 async fn where_nothing_is_known_of_a_conversation_the_draft_tells_that_it_is_too_short() {
     let mut api = Api::start().await;
@@ -460,7 +459,8 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
     }
 }
 
-/// Cancelled at every stage: nothing is handed over, each try is counted, and another draft can be requested.
+/// Cancelled at every stage: nothing is handed over, each attempt is counted, and another draft can be
+/// requested.
 #[tokio::test]
 async fn a_draft_is_cancelled_at_each_stage() {
     let late = || Reply::text("## Goal\nMend it.").head_delay(Duration::from_secs(30));
@@ -490,7 +490,7 @@ async fn a_draft_is_cancelled_at_each_stage() {
         let (_, asked) = api.ask(&api.key, "", &body).await;
         let id = asked["draft"]["id"].as_str().unwrap();
         let path = format!("/api/drafts/{id}");
-        // One that is being written ends a moment later.
+        // A draft in progress ends a moment later.
         let cancel = async || {
             assert_eq!(
                 api.call(&format!("DELETE {path}"), "", "").await.0,
@@ -551,7 +551,7 @@ async fn a_draft_is_cancelled_at_each_stage() {
     }
 }
 
-/// A store that cannot be read is no unknown conversation.
+/// A store that cannot be read does not mean that the conversation is unknown.
 #[tokio::test]
 async fn a_store_that_cannot_be_read_is_told() {
     let store = FlakyStore::new(memory());
@@ -612,7 +612,7 @@ async fn a_draft_that_is_larger_than_what_it_replaces_cuts_nothing() {
         why.contains(" bytes before, ") && why.ends_with("or force it"),
         "{why}"
     );
-    // A given text is used as it is.
+    // A given prompt is used unchanged.
     let long = "Only the exporter. ".repeat(200);
     api.ask(&api.key, "", &json!({"prompt": long})).await;
     api.fixture.push(fresh());

@@ -1,5 +1,5 @@
-//! The line that tells a user at once that a draft is made: no later request contains it. On every wire, in front of the
-//! strict provider.
+//! The line that immediately tells the user about a draft in progress. No later request contains it. Runs on
+//! every wire, with the strict provider as upstream.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::matrix::variants::{Answer, Variant, on_every_wire};
 
 on_every_wire!(told_at_once;);
 
-/// What a draft may quote.
+/// Content that a draft may quote.
 const DOCUMENT: &str = "## Goal\nMend the importer.\n\nbaton: not said by baton.\n\n\
     [[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n\n## Next steps\n1. reader.rs.";
 
@@ -25,7 +25,7 @@ fn thought(text: &str) -> Reply {
     Reply::new().thinking("So it is.").say(text)
 }
 
-/// A session in which something was done.
+/// A session with some work in it.
 async fn session(stage: &Fixture) -> Vec<Value> {
     let history = stage.history();
     stage.push(thought("First."));
@@ -44,8 +44,8 @@ async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
 
 const WHOLE: [&str; 4] = ["u: Mend the importer.", "a: Looking.", "u: Go on.", "a: First."];
 
-/// The line is there long before the model has begun. Nothing of it, or of what follows, is in the model's view: where the
-/// answer breaks off behind it, after the handoff, and after its undo.
+/// The line arrives long before the model has begun. Neither the line nor the text after it is in the model's
+/// view: if the response breaks off after it, after the handoff, and after the handoff's undo.
 async fn told_at_once(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |_| {}).await;
     let now = session(&stage).await;

@@ -1,5 +1,7 @@
-//! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is
-//! shown as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
+//! Drafts of seeded sessions on every wire: required facts are present, secrets are not, and no finished
+//! request is shown as open.
+//!
+//! The sessions of the benchmark (`cargo bench --bench core -- drafts`) are larger.
 
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, tokens};
 use baton_core::record::WireId;
@@ -39,7 +41,7 @@ pub(crate) fn view(wire: WireId, body: Vec<u8>) -> View {
     wire.read(&body.into(), Operation::Generate).unwrap()
 }
 
-/// The share of words that a text has, of a hundred.
+/// Percentage of the words that occur in a document.
 fn share(words: &[String], text: &str) -> usize {
     let there = words.iter().filter(|word| text.contains(word.as_str())).count();
     there * 100 / words.len()
@@ -54,7 +56,7 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     &rest[..rest.find("\n## ").unwrap_or(rest.len())]
 }
 
-/// Texts of a bundle in turns that are shown as open.
+/// Messages of a bundle in turns that are shown as open.
 fn open_turns(bundle: &str) -> String {
     let turns = bundle.split("\n### Turn ").skip(1);
     turns
@@ -109,7 +111,7 @@ fn drafts_keep_what_must_be_kept_and_tell_no_secret_on_every_wire() {
     }
 }
 
-/// The command, which needs no provider: what an agent sent is in the journal.
+/// The command needs no provider, because the journal contains the agent's requests.
 mod command {
     use std::path::Path;
     use std::process::{Command, Output};
@@ -143,7 +145,7 @@ mod command {
         serde_json::from_str(&said(dir, args)).unwrap()
     }
 
-    /// An agent sends a session through the proxy; then all is stopped.
+    /// An agent sends a session through the proxy. Then everything is stopped.
     async fn played(
         variant: &Variant,
         session: &Session,
@@ -162,7 +164,7 @@ mod command {
         let tap = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags).unwrap();
         let baton = Baton::journaled(config, harness::sqlite(dir.path()), harness::KEY, tap.clone());
         let body: Bytes = session.body(wire).into();
-        // Whatever the provider's answer: the request was made.
+        // Whatever the provider's response, the request was made.
         baton.post((variant.path)(false), variant.headers, body).await;
         let written = tokio::task::spawn_blocking(move || tap.flush(std::time::Duration::from_secs(30)));
         assert!(written.await.unwrap());
@@ -207,7 +209,8 @@ mod command {
                 "{prompt}"
             );
             assert_eq!(stored["resume"], format!("[[handoff-resume:{id}]]"));
-            // The files that no user writes have the tokens that the provider counted; it may refuse the request.
+            // Files that no user writes contain the tokens counted by the provider, which may refuse the
+            // request.
             let counted = row["tokens"][0].as_object().map(|tokens| {
                 let kinds = ["input", "cache_read", "cache_write", "output"];
                 kinds

@@ -1,5 +1,7 @@
-//! Drafts of sessions whose tools no table knows: failures that were not settled are kept, and settled ones are not
-//! reported as failures. The seeds of the last test are not those that the code was tuned on.
+//! Drafts of sessions whose tools are in no table: unresolved failures are kept, and resolved ones are not
+//! reported as failures.
+//!
+//! The seeds of the last test differ from those that the code was tuned on.
 
 use baton_core::handoffs::draft::{DraftIndex, tokens};
 use baton_core::transcript::Transcript;
@@ -10,12 +12,12 @@ use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool, word};
 use crate::drafts::{request, settings, view};
 
-/// A session with what must not be reported as a failure.
+/// A session with failures that must not be reported.
 struct Played {
     session: Session,
-    /// What must not be lost of errors and of what the model leaves open, a share of `session.kept`.
+    /// Errors, and points that the model leaves open, which must not be lost. A subset of `session.kept`.
     errors: Vec<String>,
-    /// Failures that were settled: their words.
+    /// Words of failures that were resolved.
     settled: Vec<String>,
 }
 
@@ -40,7 +42,7 @@ fn tool(random: &mut Seeded) -> String {
     names[random.below(names.len())].to_owned()
 }
 
-/// How a call is made for something of this name: the key of its command, its target, or its text.
+/// Creates arguments for a call about `name`: as the key of a command, as a target, or as text.
 fn arguments(random: &mut Seeded, name: &str) -> Value {
     match random.below(6) {
         0 => json!({"command": format!("cargo test -p {name}")}),
@@ -133,7 +135,7 @@ impl Played {
         made
     }
 
-    /// The text with this word, for the message of a failing test.
+    /// Text with this word, for the message of a failing test.
     fn source(&self, word: &str) -> Option<String> {
         self.session.events.iter().find_map(|event| match event {
             Event::Plain(tool, output, _) if output.contains(word) => {
@@ -155,7 +157,7 @@ impl Played {
             self.session.noise(random);
         }
         if random.below(2) == 0 {
-            // A tool of the same names that went well.
+            // A successful call with the same names.
             let name = word(random, "noise");
             let tool = Tool::Named(tool(random), arguments(random, &name));
             self.session
@@ -194,7 +196,7 @@ impl Played {
         }
     }
 
-    /// Something fails, and the same call goes well later.
+    /// A call fails, and the same call succeeds later.
     fn settle(&mut self, random: &mut Seeded) {
         let symbol = word(random, "settled");
         let failing = failing(random, &symbol);
@@ -215,7 +217,7 @@ impl Played {
     }
 }
 
-/// Results of a set of sessions: shares of what must be kept, in local documents and in bundles.
+/// Results for a set of sessions: the share of required facts in local documents and in bundles.
 #[derive(Debug, Default)]
 struct Kept {
     there: usize,

@@ -1,4 +1,5 @@
-//! `baton export`: the active carry-over prompt and the work since, on every wire, and the reports of missing parts.
+//! `baton export`: the active carry-over prompt and the work since, on every wire, and reports about missing
+//! parts.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +17,7 @@ use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Varian
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// What the journal leaves out.
+/// A secret that the journal omits.
 const SECRET: &str = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyz";
 
 struct Run {
@@ -69,7 +70,7 @@ impl Run {
         serde_json::from_str(&self.said(args)).unwrap()
     }
 
-    /// The conversation's key, as the journal has it.
+    /// Key of the conversation in the journal.
     fn key(&self) -> String {
         let log = self.said(&["log", "--jsonl"]);
         let row: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
@@ -196,8 +197,9 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
     }
 }
 
-/// A hidden call next to the agent's own calls belongs to baton and is no work. A handoff that ended its response has no
-/// work after it yet. A later handoff supersedes an earlier one, which is still found by its id.
+/// A hidden call next to the agent's calls belongs to baton and does not count as work. A handoff that ended
+/// its response has no work after it yet. A later handoff supersedes an earlier one, which can still be found
+/// by its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_calls_stops_and_superseded_handoffs() {
     for variant in WIRES {
@@ -301,7 +303,8 @@ async fn what_is_missing_is_said() {
     }
 }
 
-/// Everything that the agent has, sentinel included, and every exchange as HAR; of a handoff that is not the newest as well.
+/// The whole conversation of the agent, including the sentinel, and every exchange as HAR. Works for an older
+/// handoff as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_conversation_as_markdown_and_as_har() {
     for variant in WIRES {
@@ -319,7 +322,7 @@ async fn the_whole_conversation_as_markdown_and_as_har() {
         }
         let har: Value = serde_json::from_str(&run.said(&["export", &key, "--format", "har"])).unwrap();
         let entries = har["log"]["entries"].as_array().unwrap();
-        // Two requests of the agent, and three upstream.
+        // Two requests from the agent, and three sent upstream.
         assert_eq!(entries.len(), 5, "{}", variant.model);
         let started = |entry: &Value| entry["startedDateTime"].as_str().unwrap().to_owned();
         assert!(started(&entries[0]) <= started(&entries[4]));

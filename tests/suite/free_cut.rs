@@ -1,5 +1,5 @@
-//! Cuts that cost nothing, on every wire, by a scripted clock. Cases: a pause that outlives the cache, another model, a
-//! draft that is ready for it, and all that must change nothing.
+//! Cuts without cost on every wire, with a scripted clock: a pause that outlives the cache, another model, a
+//! prepared draft, and events that must change nothing.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::harness::memory;
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
-/// Ollama has no cache that it bills.
+/// Ollama has no billed cache.
 const WIRES: [Variant; 4] = [ANTHROPIC, CHAT, RESPONSES, GEMINI];
 
 const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. Open exporter.rs.";
 
 const MINUTE: i64 = 60_000;
 
-/// Writes cost much and everything else little, so that a draft ahead is a small bet.
+/// Cache writes are expensive and everything else is cheap, so that a draft ahead of time is a small bet.
 const PRICES: &str = r#"
 source = "test"
 date = "2026-11-24"
@@ -37,7 +37,7 @@ names = ["*strict*"]
 price = [{ input = 4.0, cache_read = 0.01, cache_write = 5.0, output = 0.01 }]
 "#;
 
-/// A conversation of some 70,000 tokens at rest, before a provider with prices.
+/// An idle conversation of about 70,000 tokens, with a provider that has prices.
 struct Scene {
     fixture: Fixture,
     clock: Clock,
@@ -76,7 +76,7 @@ impl Scene {
         scene
     }
 
-    /// Another process over the same store.
+    /// Starts another process with the same store.
     fn restart(&mut self, change: impl Fn(&mut Config)) {
         let prices = self._directory.path().join("prices.toml");
         std::fs::write(&prices, PRICES).unwrap();
@@ -94,7 +94,7 @@ impl Scene {
         });
     }
 
-    /// The agent's loop: reads of files, then an answer, and the user is away.
+    /// Runs the agent's loop: file reads, then a response, after which the user is away.
     async fn work(&mut self, words: usize) {
         let fixture = &self.fixture;
         let mut history = vec![fixture.user("Mend the importer.")];
@@ -115,7 +115,7 @@ impl Scene {
         self.history = history;
     }
 
-    /// The user is back.
+    /// The user returns.
     async fn says(&mut self, text: &str) -> Answer {
         self.history.push(self.fixture.user(text));
         let answer = self.fixture.ask(&self.history, true).await;
@@ -132,12 +132,12 @@ impl Scene {
         all.iter().map(|handoff| handoff.origin).collect()
     }
 
-    /// How many requests the model got.
+    /// Number of requests that the model received.
     fn requests(&self) -> usize {
         self.fixture.provider.generations().len()
     }
 
-    /// Waits until the model got so many requests, and no reply is left.
+    /// Waits until the model has received this many requests and no reply is left.
     async fn until_requests(&self, count: usize) {
         for _ in 0..500 {
             if self.requests() == count && self.fixture.script.left() == 0 {
@@ -148,7 +148,7 @@ impl Scene {
         panic!("{} requests, not {count}", self.requests());
     }
 
-    /// Waits until a draft ahead has ended, whatever its outcome: its cost is booked then.
+    /// Waits until a draft ahead of time has ended, whatever its outcome, because its cost is booked then.
     async fn until_draft_ahead_ended(&self) {
         for _ in 0..500 {
             let events = self.fixture.baton.events(1).await;
@@ -167,7 +167,7 @@ impl Scene {
         record.is_some_and(|record| record.ready_draft.is_some())
     }
 
-    /// Waits until the conversation has a draft that is ready.
+    /// Waits until the conversation has a prepared draft.
     async fn until_ready(&self) {
         for _ in 0..500 {
             if self.has_ready_draft().await {
@@ -185,7 +185,7 @@ fn nothing(_: &mut Config) {}
 async fn a_pause_that_outlives_the_cache_is_used_for_a_handoff() {
     for variant in WIRES {
         let mut scene = Scene::new(variant, |config| config.draft.max_tokens = 4_096).await;
-        // No time for a draft ahead.
+        // No time for a draft ahead of the pause.
         scene.clock.advance(12 * MINUTE);
         scene.fixture.push(Reply::text(DOCUMENT));
         scene.fixture.push(Reply::text("Went on."));
@@ -205,7 +205,7 @@ async fn a_pause_that_outlives_the_cache_is_used_for_a_handoff() {
             "{sent:?}"
         );
         assert!(sent[0].contains("And the exporter?"), "the open message goes on");
-        // It is warm again, and nothing more happens.
+        // The cache is warm again, and nothing else happens.
         scene.fixture.push(Reply::text("Done."));
         assert_eq!(scene.says("Thanks.").await.text, "Done.");
         assert_eq!(scene.origins().await.len(), 1);
@@ -281,7 +281,7 @@ async fn who_comes_back_in_time_goes_on_with_the_whole_history() {
         scene.fixture.push(Reply::text("Went on."));
         assert_eq!(scene.says("And the exporter?").await.text, "Went on.");
         assert_eq!(scene.fixture.sent()[0], "u: Mend the importer.");
-        // The wait for the first pause is over, and the next one begins with this answer.
+        // The wait for the first pause is over, and the next one begins with this response.
         scene.clock.advance(2 * MINUTE);
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(scene.requests(), asked + 1);

@@ -1,9 +1,10 @@
-//! Random conversations whose pauses, models and handoffs are random, on every wire, by a scripted clock. They run over
-//! a process that is killed and started, or over two replicas with one Redis or Valkey. Whatever happens, the provider
-//! finds no fault and the user's last message reaches the model. A draft that is ready is in no request before a
-//! handoff is made of it.
+//! Conversations with random pauses, models and handoffs, on every wire, with a scripted clock.
 //!
-//! A few on every change, many in `.ci/full long` and `replicas` ([`Cases`]).
+//! They run over a process that is killed and restarted, or over two replicas with one Redis or Valkey. In
+//! every case the provider finds no violation, and the user's last message reaches the model. No request
+//! contains a prepared draft before it becomes a handoff.
+//!
+//! A few run on every change, many in `.ci/full long` and `replicas` ([`Cases`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,18 +31,18 @@ const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 const STEPS: usize = 24;
 
-/// Work that is long enough to be cut.
+/// Enough work to be cut.
 const WORDS: usize = 10_000;
 
 const MINUTE: i64 = 60_000;
 
-/// What a document of this test has, and nothing else.
+/// Words that occur only in documents of this test.
 const WRITTEN: &str = "Document of the work";
 
 const PRICES: &str = "source = \"test\"\ndate = \"2026-11-24\"\n[[provider]]\nid = \"t\"\n[[provider.model]]\nid = \"m\"\nnames = [\"*strict*\"]\n\
                       price = [{ input = 4.0, cache_read = 0.01, cache_write = 5.0, output = 0.01 }]\n";
 
-/// Numbers without a rule, the same for a seed.
+/// Pseudo-random numbers, determined by a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -54,7 +55,7 @@ impl Dice {
     }
 }
 
-/// What the model does with its next request, set before it is sent.
+/// The model's next action, set before its request is sent.
 #[derive(Clone, Default)]
 struct NextReply(Arc<AtomicU64>);
 
@@ -73,7 +74,7 @@ impl NextReply {
         let can_hand_over = seen.tool_names().iter().any(|name| name == "session_handoff");
         match n % 10 {
             1 => Reply::new().call_as(format!("toolu_r{n}x0y"), "read_file", json!({"path": "f"})),
-            // The leg after it says something else.
+            // The leg after it has different text.
             2 if can_hand_over => {
                 self.0.fetch_sub(2, Relaxed);
                 let call = json!({"prompt": format!("Carried over {n}."), "reason": "done"});
@@ -94,14 +95,14 @@ fn is_for_a_draft(seen: &Received) -> bool {
     text.contains("Stop here: do not go on with the work") || text.contains("You were not in the session.")
 }
 
-/// One conversation, and what serves it.
+/// A conversation and the processes that serve it.
 struct Walk {
     variant: Variant,
     provider: Strict,
     next: NextReply,
     clock: Clock,
     stores: Vec<SharedStore>,
-    /// One over each store.
+    /// The proxies, one per store.
     proxies: Vec<Baton>,
     config: Config,
     history: Vec<Value>,
@@ -146,7 +147,7 @@ impl Walk {
         }
     }
 
-    /// A message of the user's, its answer, and the agent's loop after it.
+    /// Sends a user message, reads the response, and runs the agent's loop after it.
     async fn turn(&mut self, text: &str, kind: u64) {
         self.history.push((self.variant.message)("user", text));
         self.next.set(kind);
@@ -157,7 +158,7 @@ impl Walk {
                 body["model"] = json!(self.model);
             }
             let path = (self.variant.path)(stream);
-            // Mostly the same replica: a balancer that sticks, until it does not.
+            // Mostly the same replica, like behind a sticky balancer.
             let which = usize::from(self.dice.below(6) == 0).min(self.proxies.len() - 1);
             let before = self.provider.generations().len();
             let response = self.proxies[which]
@@ -187,10 +188,10 @@ impl Walk {
         }
     }
 
-    /// The model's last request has the user's message, and no document that is no handoff.
+    /// Checks that the model's last request has the user's message, and no document that is not a handoff.
     async fn check_view(&mut self, text: &str, before: usize, is_first: bool) {
         let sent = self.provider.generations();
-        // A draft may be written in this moment.
+        // A draft may be in progress at this moment.
         let new = sent.get(before..).unwrap_or_default();
         let Some(last) = new.iter().rfind(|seen| !is_for_a_draft(seen)) else {
             // A command, which baton answers.
@@ -201,7 +202,7 @@ impl Walk {
         let is_cut = !view.starts_with("u: Mend the importer.");
         let is_carried = view.contains("<handoff-context>") || view.contains("Carried over");
         assert!(!is_cut || is_carried, "{view}");
-        // A cut inside of the agent's loop carries the message as the document has it.
+        // A cut inside the agent's loop carries the message as the document has it.
         if is_first && !text.starts_with("::") && !view.contains("Carried over") {
             assert!(
                 view.contains(text.trim()),

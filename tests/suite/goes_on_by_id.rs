@@ -1,5 +1,5 @@
-//! Agents that name the response which they continue (Responses, `previous_response_id`): the provider holds the
-//! transcript, with hidden calls in it that only the proxy can answer.
+//! Agents that name the response which they continue (Responses, `previous_response_id`): the provider stores
+//! the transcript, with hidden calls in it that only the proxy can answer.
 
 use baton_core::record::HiddenResult;
 use baton_strict::Reply;
@@ -32,7 +32,7 @@ impl Chained {
         Self { stage, dir, previous }
     }
 
-    /// Another process continues with the store.
+    /// Starts another process with the same store.
     fn restart(&mut self) {
         self.stage
             .restart_with(sqlite(self.dir.path()), |config| config.handoff.retries = 0);
@@ -66,7 +66,7 @@ impl Chained {
         self.ask(&[said], stream).await
     }
 
-    /// The newest request as upstream got it.
+    /// The latest request that upstream received.
     fn sent(&self) -> Value {
         self.stage.provider.generations().last().unwrap().body.clone()
     }
@@ -80,8 +80,8 @@ fn calls(id: &str, arguments: Value) -> Reply {
     Reply::new().call_as(id.to_owned(), "session_handoff", arguments)
 }
 
-/// A refused call was answered, and the leg with its answer is lost. The result goes with the agent's next request,
-/// whichever process gets it, and with every later one that continues from there.
+/// A refused call was answered, and the leg with its result is lost. The result is sent with the agent's next
+/// request, whichever process receives it, and with every later one that continues from there.
 #[tokio::test]
 async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
     for stream in [true, false] {
@@ -110,7 +110,7 @@ async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
             assert_eq!(sent["input"], json!(wanted), "{stream} {restarted}");
             assert_eq!(sent["previous_response_id"], shown);
         }
-        // They are upstream's by now.
+        // Upstream has the results by now.
         agent.stage.push(Reply::text("Good."));
         agent.say("And on.", stream).await;
         assert_eq!(agent.sent()["input"], json!([agent.stage.user("And on.")]));
@@ -118,7 +118,7 @@ async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
     }
 }
 
-/// A call that is dropped, here because the turn was cut off, is in the response that upstream has stored.
+/// A dropped call, here in a truncated turn, is part of the response that upstream has stored.
 #[tokio::test]
 async fn a_dropped_call_is_answered_with_the_next_request() {
     for stream in [true, false] {
@@ -137,7 +137,8 @@ async fn a_dropped_call_is_answered_with_the_next_request() {
     }
 }
 
-/// The pending call is in a response that later requests do not contain: it fires at the end of its turn nevertheless.
+/// The pending call is in a response that later requests do not contain. It still takes effect at the end of
+/// its turn.
 #[tokio::test]
 async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds() {
     for stream in [true, false] {
@@ -167,8 +168,8 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
     }
 }
 
-/// An answer of the proxy's own may be continued by its id. After one to an unknown handoff the transcript is as before; after
-/// a resumed handoff the model knows that handoff alone.
+/// A synthetic response may be continued by its id. After a response about an unknown handoff the transcript
+/// is unchanged; after a resumed handoff the model knows only that handoff.
 #[tokio::test]
 async fn an_answer_of_our_own_is_continued_by_its_id() {
     let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
@@ -198,7 +199,7 @@ async fn an_answer_of_our_own_is_continued_by_its_id() {
     }
 }
 
-/// Nothing is open after a response that the provider does not keep.
+/// Nothing is pending after a response that the provider does not store.
 #[tokio::test]
 async fn what_is_not_stored_is_owed_nothing() {
     let store = crate::harness::memory();

@@ -1,5 +1,7 @@
-//! Golden directories (`tests/golden/WIRE/`): request, legs, merged stream and reply, next request, cut request,
-//! mixed batch. A new case is a new directory; `manifest.json` explains the names.
+//! Golden directories (`tests/golden/WIRE/`): request, legs, merged stream and reply, next request, cut
+//! request, mixed batch.
+//!
+//! A new case is a new directory; `manifest.json` explains the names.
 
 use std::path::PathBuf;
 
@@ -37,7 +39,7 @@ impl Directory {
             .into()
     }
 
-    /// A stream, under the extension of its framing.
+    /// A stream, with the file extension of its framing.
     fn stream(&self, name: &str) -> Bytes {
         let lines = self.0.id() == WireId::Ollama;
         self.bytes(&format!("{name}.{}", if lines { "ndjson" } else { "sse" }))
@@ -80,7 +82,7 @@ fn value(rope: Vec<Bytes>) -> Value {
     serde_json::from_slice(&splice::flat(rope)).unwrap()
 }
 
-/// Every event's data, as values.
+/// Data of every event, as JSON values.
 fn events(stream: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(stream);
     let data = text.lines().filter_map(|l| {
@@ -133,7 +135,7 @@ fn later_leg_and_cut(f: &Directory) {
     assert!(done.messages >= 2);
 }
 
-/// What a stream's merge begins with.
+/// Input for merging a stream.
 struct Merged<'a> {
     f: &'a Directory,
     request: RequestReading,
@@ -153,7 +155,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// Runs the legs through the machine, each cut at `at`.
+    /// Runs the legs through the machine, each split at `at`.
     fn cut_at(&self, at: usize) -> Vec<u8> {
         let mut merge = StreamMerge::new(self.f.0.machine(&self.request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
@@ -195,7 +197,7 @@ impl<'a> Merged<'a> {
 }
 
 fn stream_merges(f: &Directory) {
-    // Upstream may send pings or not: leg 2's ping is relayed unchanged.
+    // Pings from upstream are optional; leg 2's ping is relayed unchanged.
     let merged = Merged::new(f);
     let longest = merged.legs.iter().map(Bytes::len).max().unwrap();
     let whole = merged.cut_at(longest);
@@ -369,7 +371,7 @@ golden!(
 golden!(gemini, baton_core::wire::gemini::Gemini);
 golden!(ollama, baton_core::wire::ollama::Ollama);
 
-/// Damaged bytes are refused or relayed; nothing panics, and unchanged bytes are not lost.
+/// Damaged bytes are refused or relayed. Nothing panics, and unchanged bytes are not lost.
 fn damage_never_panics(f: &Directory) {
     let legs = [f.stream("03_leg1"), f.stream("20_mixed_upstream")];
     let requests = [
@@ -418,7 +420,7 @@ fn damaged_ollama_never_panics() {
     damage_never_panics(&Directory(&baton_core::wire::ollama::Ollama));
 }
 
-/// A stream's events as the elements of one JSON array.
+/// Converts the events of a stream to the elements of one JSON array.
 fn as_array(stream: &[u8]) -> Bytes {
     let all: Vec<String> = events(stream).iter().map(Value::to_string).collect();
     Bytes::from(format!("[{}]\n", all.join("\n,\r\n")))

@@ -1,4 +1,4 @@
-//! `baton handoffs` over handoff files: the real program, and a YAML parser of another language.
+//! `baton handoffs` with handoff files: the real program, and a YAML parser in another language.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ fn a_file_is_written_found_listed_and_put_away() {
         "Last: Login works | Now: Write: the logout"
     );
     assert!(said(dir, &["list", "--ledger", "api"]).contains("- blockers: no key\n"));
-    // The status line of the proxy fits a status bar.
+    // The status line of the proxy fits into a status bar.
     let status = Command::new(env!("CARGO_BIN_EXE_baton"))
         .env("HOME", dir)
         .env("XDG_CONFIG_HOME", dir)
@@ -211,7 +211,7 @@ fn a_file_is_written_found_listed_and_put_away() {
     assert_eq!(baton(dir, &["show", "nowhere.yaml"]).status.code(), Some(66));
 }
 
-/// The archive is cleaned alone, and a file says how its reservations are transferred.
+/// Only the archive is cleaned, and a file describes the transfer of its reservations.
 #[test]
 fn the_archive_is_cleaned_and_a_transfer_has_its_times() {
     let dir = tempfile::tempdir().unwrap();
@@ -357,7 +357,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
     );
     assert!(path.to_str().unwrap().ends_with("_the-parser.yaml") && file.quality.is_some());
     assert!(path.starts_with(dir.join("state/baton/handoffs/general")));
-    // A session file, in a repository that is here.
+    // A session file of a repository that is present.
     let repository = dir.join("shop");
     std::fs::create_dir(&repository).unwrap();
     let git = Command::new("git")
@@ -403,7 +403,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         assert_eq!(file.findings["git_branch"], "trunk");
         assert_eq!(file.files.created, ["new.rs"]);
     }
-    // What Codex gives its notification program.
+    // Input that Codex gives to its notification program.
     let notified = json!({"type": "agent-turn-complete", "cwd": repository, "input-messages": ["Mend it"], "last-assistant-message": "Hm."});
     let done = fed(
         dir,
@@ -416,7 +416,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         ("Asked for: Mend it", "partial")
     );
     assert_eq!(file.tokens_used, 0);
-    // With the id of its session there is Codex's own record of it.
+    // The id of the session leads to Codex' own record of it.
     let rollout = dir.join(".codex/sessions/2026/11/26");
     std::fs::create_dir_all(&rollout).unwrap();
     let count = json!({"type": "event_msg", "payload": {"type": "token_count", "info": {
@@ -427,7 +427,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         count.to_string(),
     )
     .unwrap();
-    // What the plugin for OpenCode gives has the counts in it.
+    // The input from the OpenCode plugin contains the counts.
     for (more, tokens) in [
         (json!({"thread-id": "01a2167b"}), (13_697, 258_400)),
         (
@@ -457,7 +457,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             .stdout
             .starts_with(b"Now: the till\n")
     );
-    // A hook cannot ask a user, and an empty session leaves nothing.
+    // A hook cannot ask the user, and an empty session leaves nothing.
     let nothing = fed(dir, &["create", "--auto", "--hook", "--alone"], "{}");
     assert!(nothing.status.success() && nothing.stdout.is_empty());
     let done = fed(
@@ -472,7 +472,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             .now
             .contains("ask the user")
     );
-    // A file that somebody wrote, as JSON.
+    // A JSON file written by hand.
     std::fs::write(
         dir.join("given.json"),
         r#"{"session": "x", "goal": "a", "now": "b", "next": ["c"], "mine": 1}"#,
@@ -509,7 +509,8 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
     );
 }
 
-/// Tools that hang and input that is never closed: a hook's file is there, or its process ends, within 30 seconds.
+/// Tools that hang and input that is never closed: within 30 seconds the hook has written its file, or its
+/// process has ended.
 #[cfg(unix)]
 #[test]
 fn a_hook_is_done_in_its_time_whatever_hangs() {
@@ -559,7 +560,7 @@ fn a_hook_is_done_in_its_time_whatever_hangs() {
     let file = read(&std::fs::read_to_string(&path).unwrap()).unwrap().file;
     assert_eq!((file.goal.as_str(), file.now.as_str()), ("the cart", "the till"));
     assert!(taken < Duration::from_secs(3), "{taken:?}");
-    // Its input is still open.
+    // The input is still open.
     let open = unclosed.stdin.take();
     let status = unclosed.wait().unwrap();
     assert_eq!(status.code(), Some(69));
@@ -611,7 +612,7 @@ fn drift_exits_with_one_and_the_quality_is_told() {
     assert!(said(dir, &["show", "--for", "fresh", "api"]).contains("\nDrift: "));
 }
 
-/// The file of a session, from what an agent of this wire would have kept of it.
+/// Creates the file of a session from the record that an agent of this wire would keep.
 fn of_session(dir: &Path, seed: u64, turns: usize, wire: WireId) -> HandoffFile {
     let session = sessions::Session::new(seed, turns);
     let mut body: Value = serde_json::from_slice(&session.body(wire)).unwrap();

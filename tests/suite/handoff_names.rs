@@ -1,4 +1,5 @@
-//! What `baton handoffs` says of names that are wrong, archived or of another kind, and of what it cannot compare or write.
+//! Messages of `baton handoffs` about names that are wrong, archived or of another kind, and about files that
+//! it cannot compare or write.
 
 use std::path::Path;
 use std::process::Output;
@@ -63,7 +64,7 @@ fn an_archived_file_is_listed_and_taken_out_by_its_name_before() {
         json_of(&said(dir, &["list", "api", "--all", "--json"]))["count"],
         1
     );
-    // The path in the archive names it, too.
+    // The path in the archive is accepted as well.
     said(dir, &["archive", &name]);
     said(dir, &["archive", &archived, "--undo"]);
 }

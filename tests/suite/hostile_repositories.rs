@@ -1,4 +1,5 @@
-//! Repositories that would have git run a program, or read elsewhere: baton looks at them without doing either.
+//! Repositories that would make git run a program, or read other files. baton inspects them without doing
+//! either.
 #![cfg(unix)]
 
 use std::fs;
@@ -16,7 +17,7 @@ use crate::harness::fixture::handoff;
 use crate::harness::program::{Program, config_for};
 use crate::harness::{AgentWire, git, post, temp};
 
-/// A directory for repositories, with a program that none of them may run.
+/// A directory of repositories, and a program that none of them may run.
 struct Lair {
     dir: tempfile::TempDir,
 }
@@ -25,7 +26,7 @@ impl Lair {
     fn new() -> Self {
         let lair = Self { dir: temp() };
         let program = lair.program();
-        // It works as a filter, so that the query that starts it goes on.
+        // Works as a filter, so that the query that starts it continues.
         let script = format!("#!/bin/sh\nenv > '{}'\nexec cat\n", lair.mark().display());
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -40,7 +41,7 @@ impl Lair {
         self.path("program")
     }
 
-    /// What the program leaves.
+    /// File that the program creates when it runs.
     fn mark(&self) -> PathBuf {
         self.path("ran")
     }
@@ -63,7 +64,7 @@ impl Lair {
     }
 }
 
-/// How a repository attacks: its directory, as an agent would name it.
+/// An attack: its name and a function that creates the directory, as an agent would report it.
 type Attack = (&'static str, fn(&Lair) -> PathBuf);
 
 const ATTACKS: &[Attack] = &[
@@ -182,7 +183,7 @@ const ATTACKS: &[Attack] = &[
     }),
 ];
 
-/// Waits for so many documents of handoffs, and reads them.
+/// Waits for this many documents of handoffs, and reads them.
 fn documents(state: &Path, number: usize) -> Vec<(Value, String)> {
     let began = Instant::now();
     loop {
@@ -210,7 +211,7 @@ fn documents(state: &Path, number: usize) -> Vec<(Value, String)> {
     }
 }
 
-/// A request of Claude Code that works in this directory.
+/// A request of Claude Code in this working directory.
 fn session(dir: &Path) -> Value {
     let says = format!(
         "<system-reminder>\n# Environment\n - Primary working directory: {}\n</system-reminder>",
@@ -261,7 +262,7 @@ async fn a_repository_that_an_agent_works_in_runs_nothing() {
     let served = Served::new(&lair).await;
     for (at, (what, build)) in ATTACKS.iter().enumerate() {
         let dir = build(&lair);
-        // What building it ran does not count.
+        // Runs while building the repository do not count.
         let _ = fs::remove_file(lair.mark());
         served.hand_over(&session(&dir)).await;
         let all = documents(&lair.path("state"), at + 1);
@@ -367,7 +368,7 @@ async fn the_work_tree_and_the_objects_are_the_repositorys_own() {
     }
 }
 
-/// What files of a project, or a model, say of the directory. `{}` is an absolute path.
+/// Statements about the directory in project files, or from a model. `{}` is an absolute path.
 #[tokio::test]
 async fn a_file_does_not_choose_the_directory() {
     let lair = Lair::new();
@@ -417,8 +418,8 @@ async fn a_file_does_not_choose_the_directory() {
     }
 }
 
-/// A session of an agent that `baton run` starts in a directory, with this system prompt. The run leaves a handoff, and no
-/// program has run.
+/// Runs a session of an agent that `baton run` starts in a directory, with this system prompt. The run leaves
+/// a handoff, and must not start a program.
 async fn run_in(lair: &Lair, what: &str, dir: &Path, system: &str) {
     let scene = Scene::with(|_| Reply::text("Done: the importer."), "").await;
     let messages = [
@@ -451,7 +452,7 @@ fn opencode(dir: &Path, file: &str) -> String {
     format!("You are OpenCode.\n<env>\n  Working directory: {dir}\n</env>\n# AGENTS.md\n{file}")
 }
 
-/// The whole way of a clone: nothing but `git clone` and `baton run`.
+/// The complete path of a clone, with only `git clone` and `baton run`.
 #[tokio::test]
 async fn a_clone_runs_nothing_when_its_agent_exits() {
     let lair = Lair::new();
@@ -466,7 +467,7 @@ async fn a_clone_runs_nothing_when_its_agent_exits() {
     }
 }
 
-/// The queries of a draft, which compare contents and read the log.
+/// The queries of a draft compare contents and read the log.
 #[tokio::test]
 async fn a_repository_runs_nothing_when_its_agent_exits() {
     let lair = Lair::new();
