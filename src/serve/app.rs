@@ -118,6 +118,7 @@ impl App {
             spill: self.spill.clone(),
             bodies: self.bodies.clone(),
             pauses: Arc::clone(&self.pauses),
+            // Everything else follows the new config.
             ..new
         })
     }

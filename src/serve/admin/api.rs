@@ -49,6 +49,7 @@ async fn status(state: &AdminState) -> ApiResult {
         "store": state.store.kind(),
         "instance": state.instance,
         "journal": {
+            // Without a proxy the page shows a stored journal, which counts as enabled.
             "enabled": state.journal.is_on() || state.data_listener.is_none(),
             "exchanges": totals.exchanges,
             "bytes": totals.bytes,
@@ -186,6 +187,7 @@ async fn live(state: &AdminState, id: &str) -> ApiResult {
         .await?
         .open
     {
+        // The journal has the response of an exchange that has ended.
         false => shown(&json!({"open": false, "parts": []})),
         true => shown(&json!({"open": true, "parts": state.journal.live_answer(id)})),
     }

@@ -89,6 +89,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
     let presets = Preset::ALL.map(Preset::name);
     let prompt = fields.document("prompt")?;
+    // A complete prompt would silently ignore fields that describe a draft.
     if prompt.is_some()
         && let Some(field) = ["focus", "method", "preset", "model", "force"]
             .into_iter()
@@ -152,6 +153,7 @@ fn is_too_short(state: &AdminState, key: &str, principal: &str) -> bool {
 pub(super) async fn cancel(state: &AdminState, id: &str) -> ApiResult {
     let id = parsed(id)?;
     match state.drafting.cancel_in(&state.store, id).await {
+        // The general conversion would report that the draft is not in review.
         Err(DecisionFailure::Refused(CancelRefusal::Ended)) => return Err(ApiError::ENDED),
         done => done?,
     }

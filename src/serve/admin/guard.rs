@@ -26,10 +26,12 @@ pub(super) fn admit<B>(
     token: Option<&Secret>,
     bound: SocketAddr,
 ) -> Result<(), ApiError> {
+    // First, because the other checks read a single `Host`.
     one_host(request.headers())?;
     if !from_own_page(request.headers()) && !opens_the_page(request) {
         return Err(ApiError::FOREIGN_ORIGIN);
     }
+    // With the token any host name is fine, because no web page knows the token.
     match token {
         Some(token) if presents(request.headers(), token) => Ok(()),
         Some(_) => Err(ApiError::TOKEN),
@@ -87,6 +89,7 @@ fn presented(value: &str) -> Option<String> {
         return None;
     }
     let pair = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+    // The user name does not matter.
     Some(pair.split_once(':')?.1.to_owned())
 }
 
@@ -107,6 +110,7 @@ fn presents(headers: &HeaderMap, token: &Secret) -> bool {
 
 /// Host of the request without its port.
 fn host<B>(request: &Request<B>) -> Option<&str> {
+    // A host in the target takes precedence (RFC 9112, section 3.2.2).
     let named = match request.uri().authority() {
         Some(authority) => authority.as_str(),
         None => request.headers().get(HOST)?.to_str().ok()?,

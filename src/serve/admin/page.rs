@@ -58,11 +58,13 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for (name, _, content) in ASSETS {
         hash.update(name);
+        // Separates the name from the content.
         hash.update([0]);
         hash.update(content);
     }
     hash.finalize()
         .iter()
+        // Enough to distinguish builds.
         .take(8)
         .map(|byte| format!("{byte:02x}"))
         .collect()

@@ -17,6 +17,7 @@ pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
+    // Parameters such as a charset may follow.
     if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
         return Err(ApiError::bad(format!("the body's content-type is {JSON}")));
     }
@@ -40,6 +41,7 @@ impl QueryParams {
         let found = self.pairs.iter().find(|(known, _)| known == name);
         found
             .map(|(_, value)| value.clone())
+            // An empty parameter counts as missing.
             .filter(|value| !value.is_empty())
     }
 

@@ -156,6 +156,7 @@ impl Readiness {
                 ask_journal(self.journal.clone(), Arc::clone(&self.config))
             ),
         );
+        // A store that hangs cannot take writes. Whether it can be read is unknown.
         let slow = || {
             let why = Some("the store takes too long".to_owned());
             [
@@ -195,6 +196,7 @@ impl Readiness {
 }
 
 async fn ask_store(store: SharedStore) -> [Check; 2] {
+    // A store that cannot be read is not asked to write.
     if let Err(StoreError { message }) = store.ping().await {
         return [
             check(STORE_READ, State::Failed, Some(message)),

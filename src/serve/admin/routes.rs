@@ -34,6 +34,7 @@ pub(super) async fn answer(
     let answer = found(state, bound, closing, &request, body).await;
     let mut answer = answer.unwrap_or_else(|error| boxed(error.response()));
     let headers = answer.headers_mut();
+    // Assets have set their own `cache-control`.
     for (name, value) in page::SAFETY.into_iter().chain([(CACHE_CONTROL, "no-store")]) {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }

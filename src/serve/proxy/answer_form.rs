@@ -75,6 +75,7 @@ pub(crate) fn own_response(kind: &'static str, body: ResponseBody) -> Response<R
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    // The response belongs to one exchange, so no cache may reuse it.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

@@ -121,11 +121,13 @@ pub(super) async fn collect(
         return Err(fault);
     }
     let coding = coding.looked_at(all.bytes());
+    // Shares the part set aside, so that decoding cannot wait for another half-read body.
     let for_text = all.hold.another();
     let raw = all.done(coding == Coding::Identity);
     Ok(match coding {
         Coding::Identity => RequestBody::Plain(raw),
         Coding::Opaque => RequestBody::Opaque(raw),
+        // Boxed: most bodies are not encoded.
         _ => match Box::pin(decode(raw.clone(), coding, limit, for_text)).await? {
             Some(text) => RequestBody::Coded { raw, text },
             // Not in its declared coding: relayed unchanged, so that upstream reports the error.
@@ -218,6 +220,7 @@ impl Gathering {
         self.hold.grow_to(len).await?;
         if let Some(first) = self.first.take() {
             self.all = buffers::take(self.declared);
+            // A declared length costs the sender nothing, so it is trusted only up to a bound.
             self.all.reserve(self.declared.min(TRUSTED_LENGTH).max(len));
             self.all.extend_from_slice(&first);
         } else if self.all.capacity() < len {

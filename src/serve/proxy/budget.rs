@@ -95,6 +95,7 @@ impl Hold {
     ///
     /// Returns the part set aside as well if the common part has room by now.
     pub(super) fn settle(&mut self, bytes: usize) {
+        // The part set aside must be free for the next body that waits, so it is exchanged for common room.
         if self.aside.is_some()
             && let Ok(more) = self
                 .budget

@@ -42,6 +42,7 @@ impl Coding {
         let mut found = Self::Identity;
         for value in headers.get_all(header::CONTENT_ENCODING) {
             for name in value.to_str().unwrap_or("?").split(',') {
+                // `identity` does not count. Two other codings on top of each other are not decoded.
                 found = match (found, Self::named(name.trim())) {
                     (coding, Self::Identity) => coding,
                     (Self::Identity, coding) => coding,
@@ -95,6 +96,7 @@ impl Coding {
         let coded = Box::pin(coded);
         match self {
             Self::Identity | Self::Opaque => coded,
+            // A body may consist of several members (gzip: RFC 1952 section 2.2, zstd: RFC 8878 section 3).
             Self::Gzip => Box::pin(Members::new(coded, GzipDecoder::new, GzipDecoder::into_inner)),
             Self::Zlib => Box::pin(ZlibDecoder::new(coded)),
             Self::Deflate => Box::pin(DeflateDecoder::new(coded)),

@@ -39,9 +39,12 @@ impl Connector {
     /// would wait for the provider's stream limit and for each other's lost packets.
     pub(super) fn new(limit: Duration) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
+        // A request is written in several pieces, which must not wait for acknowledgements.
         tcp.set_nodelay(true);
+        // The TCP connector also serves `https`.
         tcp.enforce_http(false);
         tcp.set_keepalive(Some(TCP_KEEPALIVE));
+        // Divided among a host's addresses, so that a dead one does not use up the whole time.
         tcp.set_connect_timeout(Some(limit));
         let inner = HttpsConnectorBuilder::new()
             .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider())
@@ -94,6 +97,7 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
     let code = match error.to_string().as_str() {
         // A shortage of this process, which implies nothing about upstream.
         _ if chain(error).any(out_of_descriptors) => Code::OVERLOADED,
+        // Before timeouts, because a name lookup that times out is a fault of DNS.
         "dns error" => Code::DNS,
         _ if chain(error).any(timed_out) => return timeout(),
         text if secure && !text.starts_with("tcp ") => Code::TLS,

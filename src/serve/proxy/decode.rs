@@ -72,6 +72,7 @@ pub(super) async fn decode(
         false => Step::More,
     };
     while let Step::More = step {
+        // Reserved here, because a step must not wait for room on its thread.
         let more = decoding.text.len() + STEP;
         decoding.hold.grow_to(workspace + more.min(limit + 1)).await?;
         (decoding, step) = elsewhere(decoding).await?;

@@ -32,6 +32,7 @@ pub fn raise() -> Option<usize> {
     /// Maximum that macOS accepts if its hard limit is unlimited (`OPEN_MAX`).
     const MOST_THAT_ALL_TAKE: u64 = 10_240;
     let current_limit = getrlimit(Resource::Nofile);
+    // macOS refuses an unlimited soft limit, so its maximum is the second attempt.
     let tried = [current_limit.maximum, Some(MOST_THAT_ALL_TAKE)];
     for current in tried {
         let more = match (current_limit.current, current) {
@@ -90,6 +91,7 @@ fn fitting(descriptors: usize, upstreams: usize, wanted: &LimitConfig) -> LimitC
     let upstream_idle = wanted.upstream_idle.min(idle);
     let rest = rest.saturating_sub(upstream_idle * upstreams);
     let (some, of) = EXCHANGES_OF;
+    // At least one, or the proxy would serve nothing.
     let exchanges = wanted.max_concurrent_requests.min(rest * some / of).max(1);
     LimitConfig {
         max_concurrent_requests: exchanges,

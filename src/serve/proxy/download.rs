@@ -99,6 +99,7 @@ impl UpstreamBody {
                     ReaderStream::with_capacity(decoder, DECODED_CHUNK),
                 )))
             }
+            // An earlier call decoded the body.
             (_, decoded) => Ok(Self::from_source(decoded)),
         }
     }

@@ -137,6 +137,7 @@ impl ExchangeRecorder {
     pub fn first_byte(&self) {
         let since = self.0.read.get().copied();
         let since = since
+            // For a request that is streamed through, the last byte sent counts.
             .or_else(|| self.0.streamed.get().map(|p| p.last()))
             .unwrap_or(self.0.started);
         self.note(|e| {
@@ -161,6 +162,7 @@ impl Drop for Inner {
             return;
         };
         event.total_ms = millis(self.started.elapsed());
+        // A request that was streamed through has one size on both sides.
         if let Some(progress) = self.streamed.get() {
             event.received_bytes = progress.bytes();
             event.sent_bytes = vec![progress.bytes()];

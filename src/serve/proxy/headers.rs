@@ -138,6 +138,8 @@ pub fn onward(
             out.insert(name.clone(), HeaderValue::from_static("agent"));
             continue;
         }
+        // Headers of the agent's connection, headers for baton or from load balancers, headers that baton's
+        // changes falsify, and replaced credentials are not forwarded.
         let dropped = hop_by_hop(text, &named)
             || is_remade(text)
             || text.starts_with("x-baton-")
@@ -174,6 +176,7 @@ fn own_credentials(out: &mut HeaderMap, upstream: &UpstreamConfig, of: WireId, t
 
 fn secret_value(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
+    // Keeps the key out of debug output.
     value.set_sensitive(true);
     Some(value)
 }
@@ -185,6 +188,7 @@ pub fn back(upstream: &HeaderMap, changed: bool) -> HeaderMap {
     for (name, value) in upstream {
         let text = name.as_str();
         let dropped = hop_by_hop(text, &named)
+            // Only baton may tell the agent about itself.
             || text.starts_with("x-baton-")
             || text == ABOUT_THE_HOST
             || (changed && is_bound_to_body(text));
@@ -239,6 +243,7 @@ pub fn unbuffered(out: &mut HeaderMap) {
     out.entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-cache"));
     out.insert(
+        // For nginx, which buffers responses by default.
         HeaderName::from_static("x-accel-buffering"),
         HeaderValue::from_static("no"),
     );

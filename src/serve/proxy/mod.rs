@@ -252,11 +252,13 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
         );
     }
     let limits = &gateway.parts.config.limits;
+    // Every reader of the body gets the minimum rate, including the one that drains a refused body.
     let body = MinRateBody::new(body, limits);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
     let recording = gateway.parts.journal.exchange(&id);
+    // Admission takes the route, but an error still needs its shape.
     let shape = route.shape();
     let mut permit = None;
     // Checked before waiting for a permit: a request that is refused anyway must not wait.
@@ -307,6 +309,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     };
     describe(response.headers_mut(), &id, &recorder);
     recorder.note(|e| e.status = response.status().as_u16());
+    // Without a journal the response is not copied.
     let shown = match recording.is_on() {
         true => recording.capture_shown(response.headers()),
         false => BodyCapture::default(),
@@ -328,6 +331,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
         None => (Coding::from_headers(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
     };
     if !asks || unread.is_some() {
+        // Only a request that could have got the tool has a reason for not getting it.
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(gateway, ctx, body)).await;
     }
@@ -342,6 +346,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
 }
 
 fn find_route(gateway: &Gateway, uri: &Uri, headers: &HeaderMap) -> Route {
+    // A target without a path (`CONNECT`) is refused at admission.
     let root = PathAndQuery::from_static("/");
     let target = uri.path_and_query().unwrap_or(&root);
     route::find(target, headers, &gateway.parts.config.upstreams)
@@ -359,6 +364,7 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
         route.upstream.clone(),
         gateway.parts.events.clone(),
     );
+    // Only calls with a transcript are billed, so only they need the agent, its run and its subscription.
     if route.operation.is_some() {
         recorder.note(|e| {
             e.wire = route.wire;

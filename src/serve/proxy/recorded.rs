@@ -72,6 +72,7 @@ impl RequestContext {
         original: Option<LocatedBody>,
         at_ms: u64,
     ) -> ReceivedRequest {
+        // Without the query, which may hold a key.
         let path = self.target.split('?').next().unwrap_or_default();
         ReceivedRequest {
             id: self.id.clone(),

@@ -85,6 +85,7 @@ impl ResponseBody {
 
     /// Waits briefly for the first piece. Returns the fault if there will be none.
     pub(super) async fn begun(mut self) -> Result<Self, Fault> {
+        // A complete body cannot fail.
         if self.is_end_stream() || matches!(self.source, ResponseSource::Whole(_)) {
             return Ok(self);
         }
@@ -104,6 +105,7 @@ impl ResponseBody {
         shown: BodyCapture,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
+        // An empty body is never polled, so its end is known from the start.
         let ended = self.is_end_stream();
         let guard = ExchangeGuard {
             shown,
@@ -191,6 +193,7 @@ impl Body for ResponseBody {
             }
             ResponseSource::Stream(body) => body.size_hint(),
         };
+        // The frame that was polled ahead still counts as part of the body.
         let ahead = self.ahead.as_ref().and_then(Option::as_ref);
         let Some(ahead) = ahead.and_then(Frame::data_ref) else {
             return rest;

@@ -244,6 +244,7 @@ pub fn find(
     // A path of one wire outranks the configured wire, which outranks prefixes, headers and credentials.
     let configured = upstreams.get(&upstream).and_then(|u| u.wire);
     let wire = claimed.map(|(wire, _)| wire).or(configured).or(recognised);
+    // These endings are ambiguous, so they count only on their own wire.
     let by_config = || {
         let mut rows = UNAMBIGUOUS.iter();
         let row = rows.find(|(tail, (of, _))| Some(*of) == wire && path.ends_with(tail));
@@ -253,6 +254,7 @@ pub fn find(
     Route {
         wire,
         operation: call.map(|(_, operation)| operation),
+        // `/u/NAME?x=1` leaves a query without a path.
         target: if target.starts_with('/') {
             target.into_owned()
         } else {

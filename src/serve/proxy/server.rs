@@ -191,6 +191,7 @@ impl Bound {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
+                // Removes ended connections, so that the set counts open ones.
                 Some(ended) = connections.join_next() => note_panic(ended),
             }
         }

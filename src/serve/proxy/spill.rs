@@ -137,6 +137,7 @@ impl SpillBudget {
             // The response has ended, so its body is no longer needed.
             let Some(entry) = entry.upgrade() else { continue };
             if let Err(error) = self.write(&entry)
+                // Logged once, because later bodies would fail for the same reason.
                 && !self.warned.swap(true, Relaxed)
             {
                 tracing::warn!(%error, dir = %self.dir.display(), "failed to write request bodies to disk; keeping them in memory");
@@ -147,6 +148,7 @@ impl SpillBudget {
     fn next(&self) -> Option<Weak<Entry>> {
         let mut writing = locked(&self.writing);
         let next = writing.queue.pop_front();
+        // Decided under the lock, so that a body queued after this starts another drain.
         writing.draining = next.is_some();
         next
     }
@@ -162,6 +164,7 @@ impl SpillBudget {
         if at + len as u64 >= FILE_BYTES {
             locked(&self.writing).file = None;
         }
+        // Switched only after the write, so that readers use the copy in memory until then.
         *locked(&entry.text) = Text::InFile { file, at };
         self.in_memory.fetch_sub(len, Relaxed);
         Ok(())

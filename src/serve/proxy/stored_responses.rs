@@ -43,6 +43,7 @@ pub(super) async fn run(
     let plain = ctx.method == Method::GET || ctx.method == Method::DELETE;
     let response = relay::run(ctx.clone(), body).await;
     let (parts, body) = response.into_parts();
+    // Other methods, streams and encoded bodies are relayed with upstream's id.
     if !plain
         || headers::is_stream(&parts.headers)
         || parts.headers.contains_key(http::header::CONTENT_ENCODING)

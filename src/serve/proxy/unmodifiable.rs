@@ -65,6 +65,7 @@ impl Unmodifiable {
 
     /// Logs the reason once for each upstream, because agents send hundreds of such requests.
     pub(super) fn say(self, ctx: &RequestContext) {
+        // Each reason has its own bit.
         if ctx.upstream.first_time(1 << self as u8) {
             tracing::warn!(
                 exchange = ctx.id,

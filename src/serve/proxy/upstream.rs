@@ -127,6 +127,7 @@ impl Upstream {
     ) -> UpstreamResult {
         let first = self.request(method, target, headers)?;
         match self.attempt(first, body.clone()).await {
+            // Only a reused connection can be stale. A fresh one that closes is upstream's doing.
             Err(failed) if failed.reused && failed.fault.code == Code::CLOSED => {
                 let again = self.request(method, target, again())?;
                 self.attempt(again, body).await
@@ -225,6 +226,7 @@ fn server_address(base_url: &str) -> Option<ServerAddress> {
 
 fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody> {
     if let Some(served) = response.extensions().get::<Served>() {
+        // A connection that has delivered a head may be stale when it is reused.
         served.one_more();
     }
     response.map(|body| UpstreamBody::new(body, idle))
@@ -232,11 +234,13 @@ fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody>
 
 fn classify(error: &ClientError) -> Fault {
     let chain = || chain(error);
+    // The connector's fault is wrapped in the client's error.
     if let Some(fault) = chain().find_map(|e| e.downcast_ref::<Fault>()) {
         return fault.clone();
     }
     let mut library = chain().filter_map(|e| e.downcast_ref::<hyper::Error>());
     let unparsed = library.find(|e| e.is_parse());
+    // If the agent's upload failed, the fault is the agent's and not upstream's.
     let code = match chain().find_map(|e| e.downcast_ref::<Stopped>()) {
         Some(Stopped::Broken(_)) => Code::BODY_BROKEN,
         Some(Stopped::Slow) => Code::BODY_TIMEOUT,

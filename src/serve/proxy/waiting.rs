@@ -99,6 +99,7 @@ impl Body for WaitingBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
+            // Progress that is ready precedes the answer's own body.
             if let Some(shown) = self.shown() {
                 return Poll::Ready(Some(Ok(Frame::data(shown))));
             }
@@ -128,6 +129,7 @@ impl Body for WaitingBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        // The progress line may still hold text to send.
         let is_over = self.answer.as_ref().is_some_and(|body| body.is_end_stream());
         is_over && self.shown.is_none()
     }

@@ -43,6 +43,7 @@ pub(super) fn answer(parts: &Parts, tls: bool, inspector: SocketAddr) -> Respons
     if is_browser(parts) {
         return page(parts, tls, inspector);
     }
+    // A listener on all addresses has no address of its own to show.
     let seen = match inspector.ip().is_unspecified() {
         true => format!("at port {} of this machine", inspector.port()),
         false => format!("at http://{inspector}/"),

@@ -126,7 +126,9 @@ impl Vendor {
 /// Returns the vendor that owns an upstream's host, or `None` for a gateway.
 pub(super) fn vendor_of(upstream: &UpstreamConfig) -> Option<Vendor> {
     let url: Uri = upstream.base_url.parse().ok()?;
+    // A fully qualified name may end with a dot.
     let host = url.host()?.trim_end_matches('.').to_ascii_lowercase();
+    // Matches whole labels: `notgoogleapis.com` is not a host of `googleapis.com`.
     let is_at = |name: &str| {
         host.strip_suffix(name)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
