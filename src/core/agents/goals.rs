@@ -124,6 +124,7 @@ pub fn in_result(tool: &str, arguments: &str, text: &str) -> Option<GoalChange> 
     let goal = said.as_object()?.get("goal")?;
     match (goal["objective"].as_str(), goal["status"].as_str()) {
         (Some(objective), Some("active")) => Some(GoalChange::set(objective, false)),
+        // Any status but `active` ends the goal, such as `complete`.
         _ => Some(GoalChange::Dropped),
     }
 }

@@ -114,6 +114,7 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
     /// Maximum number of lines that are examined.
     const LINES: usize = 400;
     let mut found = Vec::new();
+    // Lines count only for the command that prints them, because files and logs may quote them.
     let asks = |what: &str| command.contains(what);
     if !asks("git ") {
         return found;
@@ -155,6 +156,7 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
             let mut hashes = text
                 .lines()
                 .map(str::trim)
+                // Only full hashes: other output may look like a short one.
                 .filter(|line| line.len() == 40 && is_hash(line));
             found.extend(hashes.next().map(|hash| GitReport::Head(hash.to_owned())));
         }

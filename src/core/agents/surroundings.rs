@@ -104,6 +104,7 @@ pub fn stated<'a>(agent: &str, text: &'a str, is_system: bool) -> Vec<&'a str> {
             continue;
         }
         let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
+        // Within a line, the words may be a quotation.
         let own = places.filter(|at| {
             let line = text[..*at].rsplit('\n').next().unwrap_or_default();
             line.trim_start_matches([' ', '-', '\t']).is_empty()

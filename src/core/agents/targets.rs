@@ -47,8 +47,10 @@ fn target<'w>(words: &[&'w str]) -> Option<&'w str> {
     let mut rest = words[runner.split(' ').count()..].iter().copied();
     while let Some(word) = rest.next() {
         match word {
+            // Everything after `--` goes to another program.
             "--" => return None,
             _ if TARGETS.takes_next.contains(&word) => drop(rest.next()),
+            // Options, redirections and variables are not targets.
             _ if word.starts_with(['-', '+', '>', '<']) || word.contains('=') || word.contains('>') => {}
             _ => return Some(word),
         }

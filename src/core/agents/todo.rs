@@ -31,6 +31,7 @@ impl TodoState {
             "completed" | "complete" | "done" | "finished" => Self::Done,
             "in_progress" | "in-progress" | "active" | "doing" => Self::Active,
             "cancelled" | "canceled" | "deleted" | "skipped" => Self::Cancelled,
+            // An unknown status counts as open, so that the item stays visible.
             _ => Self::Pending,
         }
     }

@@ -173,6 +173,7 @@ pub fn command(arguments: &Value) -> Option<String> {
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             match words[..] {
+                // `["bash", "-lc", "make"]` runs the last word.
                 [shell, flag, command]
                     if shell.ends_with("sh") && flag.starts_with('-') && flag.ends_with('c') =>
                 {

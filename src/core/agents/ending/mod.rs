@@ -91,6 +91,7 @@ impl Evidence<'_> {
             true => exit_lines::read(self.text).filter(|line| self.is_of_line(line)),
             false => None,
         };
+        // True if the line's exit code 0 proves that a verifying command succeeded.
         let zero_is_passed = runs.iter().any(|run| run.good_if_zero && run.purpose.verifies());
         let (code, failed) = match (self.code, line) {
             (Some(code), _) => self.reconcile_code(code, report, zero_is_passed),
@@ -132,6 +133,7 @@ impl Evidence<'_> {
     fn written(&self, line: ExitLine, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         match line.code {
             Some(0) => self.reconcile_code(0, report, zero_is_passed),
+            // A code in plain text may be another command's, so it contradicts a passed report.
             _ if matches!(report, ReportedResult::Passed(_)) => (None, None),
             // The tool flags every code but zero, and did not flag this one.
             _ if self.silence_is_zero && !line.is_first && report != ReportedResult::Failed => (None, None),
@@ -144,6 +146,7 @@ impl Evidence<'_> {
         let flagged = self.flag == Some(true);
         let passed = matches!(report, ReportedResult::Passed(_));
         match report {
+            // A flag and a passed report contradict each other.
             _ if flagged => (None, (!passed).then_some(true)),
             ReportedResult::Failed if zero_is_passed => (None, Some(true)),
             // An unknown tool may print stored text, so a reported failure is weak evidence.

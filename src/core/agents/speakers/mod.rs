@@ -104,6 +104,7 @@ impl Speakers {
                 found
             }
             TurnPiece::Result(beginning) => {
+                // The text of a launched skill has no name or arguments to compare.
                 self.next = beginning.starts_with(LAUNCHES).then(Invocation::default);
                 Vec::new()
             }
