@@ -1,5 +1,7 @@
-//! A text that baton appends to a request is part of every later request of its transcript, byte for byte, until a handoff
-//! cuts it off. Here the text is the notice of a full context, on one wire; `nudges` has its places on each wire.
+//! Text that baton appends to a request stays in every later request of its transcript, byte for byte, until
+//! a handoff cuts it off.
+//!
+//! Here the text is the notice of a full context, on one wire. `nudges` tests its position on each wire.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +19,7 @@ use crate::nudges::{early, long, say};
 
 const NOTICE: &str = "<context-notice>";
 
-/// A proxy, and a transcript to which it appends the notice when it is sent.
+/// A proxy, and a transcript that gets the notice with its next request.
 async fn full(variant: Variant, store: &SharedStore) -> (Fixture, Vec<Value>) {
     let stage = Fixture::with(variant, [], store.clone(), early).await;
     let history = filled(&stage).await;
@@ -32,7 +34,7 @@ async fn filled(stage: &Fixture) -> Vec<Value> {
     history
 }
 
-/// The elements of the last request's transcript, byte for byte as the model got them.
+/// Returns the elements of the last request's transcript, byte for byte as the model received them.
 fn elements(stage: &Fixture) -> Vec<String> {
     let seen = stage.provider.generations().last().unwrap().clone();
     let raw: &[u8] = &seen.raw;
@@ -42,7 +44,7 @@ fn elements(stage: &Fixture) -> Vec<String> {
         .collect()
 }
 
-/// How many notices the last request has.
+/// Counts the notices in the last request.
 fn notices(stage: &Fixture) -> usize {
     elements(stage).concat().matches(NOTICE).count()
 }
@@ -75,7 +77,7 @@ async fn every_later_request_begins_like_the_one_that_got_it() {
     stage.assert_clean();
 }
 
-/// The copy of a session, under another id, and after a restart.
+/// A copied session, under another id, and after a restart.
 #[tokio::test]
 async fn a_copied_session_has_it_too() {
     let dir = temp();
@@ -96,14 +98,14 @@ async fn a_copied_session_has_it_too() {
     stage.restart_with(sqlite(dir.path()), early);
     says(&stage, &stage.then(&copy, &second, "Again."), thought("Still.")).await;
     assert_eq!(elements(&stage)[..first.len()], first);
-    // Another session, which has nothing of it.
+    // Another session does not get it.
     stage.variant.headers = named("three");
     says(&stage, &[stage.user("Mend the importer.")], thought("Other.")).await;
     assert_eq!(notices(&stage), 0);
     stage.assert_clean();
 }
 
-/// A rewind to before the handoff has it again, and the new task gets one of its own.
+/// A rewind to before the handoff has the notice again, and the new task gets its own.
 #[tokio::test]
 async fn a_handoff_cuts_it_off() {
     let (stage, history) = full(ANTHROPIC, &memory()).await;
@@ -127,7 +129,7 @@ async fn a_handoff_cuts_it_off() {
     stage.assert_clean();
 }
 
-/// The store has lost it: the request is sent without it, and that is counted once.
+/// If the store has lost the notice, the request is sent without it, which is counted once.
 #[tokio::test]
 async fn what_the_store_has_lost_is_left_out() {
     let dir = temp();
@@ -152,7 +154,7 @@ async fn lost(stage: &Fixture, exchanges: usize) -> Vec<u32> {
     events.iter().map(|e| e.lost_insertions).collect()
 }
 
-/// What cannot be written is not sent; the next request may have it.
+/// A notice that cannot be stored is not sent. The next request may have it.
 #[tokio::test]
 async fn what_cannot_be_written_is_not_sent() {
     let store = FlakyStore::new(memory());
@@ -173,7 +175,7 @@ async fn what_cannot_be_written_is_not_sent() {
     stage.assert_clean();
 }
 
-/// An edited history under a session's name is reported once as lost, and again after it was found in between.
+/// An edited history of a named session is reported as lost once, and again after it was found in between.
 #[tokio::test]
 async fn what_lost_its_place_is_counted_once() {
     const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
@@ -193,7 +195,7 @@ async fn what_lost_its_place_is_counted_once() {
     stage.assert_clean();
 }
 
-/// Where a conversation has none, nothing of its transcript is hashed and the store gets no query.
+/// A conversation without insertions causes no hashing of its transcript and no query to the store.
 #[tokio::test]
 async fn conversations_without_any_pay_nothing() {
     let store = FlakyStore::new(memory());

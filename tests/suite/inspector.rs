@@ -1,5 +1,7 @@
-//! What the inspector shows of an exchange is right, on every wire. This covers the tokens and duration of each leg,
-//! why each message is there, what the model saw besides the messages, and what a search finds.
+//! The inspector shows each exchange correctly on every wire.
+//!
+//! This covers the tokens and duration of each leg, the reason for each message, the parts of a request
+//! outside of its messages, and search results.
 
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// A text that is streamed in many pieces, with characters that JSON escapes.
+/// Text that is streamed in many pieces, with characters that JSON escapes.
 const SENTENCE: &str =
     "The quick brown fox jumps over \"one\" lazy dog, and <then> sleeps in the größte hall.";
 
@@ -54,7 +56,7 @@ impl Run {
         }
     }
 
-    /// The journal; waits until it has this many exchanges.
+    /// Opens the journal once it has this many exchanges.
     async fn query(&self, exchanges: usize) -> JournalReader {
         self.fixture.baton.events(exchanges).await;
         let recorder = self.recorder.clone();
@@ -292,7 +294,7 @@ async fn everything_that_the_model_saw_has_a_row() {
             (MessageState::New, Some(ChangeReason::Tool))
         );
         assert_eq!(exchange.received.envelope.len() + 1, sent.envelope.len());
-        // Its own text, as the model reads it.
+        // The text of the part, as the model reads it.
         let full = query
             .envelope_row(&row.id, Body::Sent(0), ours.i)
             .unwrap()
@@ -354,7 +356,7 @@ fn title(query: &JournalReader) -> String {
     query.conversations(None, 1).unwrap().remove(0).title
 }
 
-/// The agent asks for the provider's diagnosis, and changes its tools.
+/// The agent requests the provider's diagnosis, and changes its tools.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_providers_reason_for_a_cache_miss_is_a_note() {
     for stream in [true, false] {
@@ -465,7 +467,7 @@ async fn unsent_input_is_net_of_every_request_that_went_upstream() {
     let query = run.query(1).await;
     let (row, _) = newest(&query);
     let tokens = |bytes: u64| i64::try_from(bytes / 4).unwrap();
-    // The first request was sent whole, so the later ones came on top: nothing was kept back here.
+    // The first request was sent in full and the later ones in addition, so nothing was saved.
     let sent = row.event.sent_bytes.iter().sum();
     assert_eq!(row.event.sent_bytes.len(), 3);
     assert_eq!(row.unsent_tokens, tokens(row.event.received_bytes) - tokens(sent));

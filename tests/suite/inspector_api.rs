@@ -1,5 +1,6 @@
-//! What the inspector's lists show of exchanges: what the model did, what failed and in whose words, what it cost. Also
-//! the filter of lists, on the API and on `baton log`.
+//! The inspector's lists show what the model did, what failed with which message, and the cost.
+//!
+//! Also tests the filter of these lists, on the API and in `baton log`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::harness::fixture::{assistant, handoff, history, then, user};
 use crate::harness::program::{Program, ask, config_for};
 use crate::harness::{client, post, read, temp};
 
-/// How long the journal may take.
+/// Time limit for the journal.
 const WRITTEN: Duration = Duration::from_secs(10);
 
 fn overloaded() -> Reply {
@@ -34,7 +35,7 @@ async fn send(program: &Program, history: &[Value]) -> u16 {
     post(&url, Anthropic.headers(), body).await.status
 }
 
-/// The exchanges for which a filter holds, newest first, once the journal has `count` of all.
+/// Returns the exchanges that match a filter, newest first, once the journal has `count` exchanges in total.
 async fn listed(program: &Program, filter: &str, count: usize) -> Vec<Value> {
     let began = std::time::Instant::now();
     loop {
@@ -74,7 +75,7 @@ fn log(state: &Path, filter: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// Four exchanges: a call, an error that is relayed, a command, and a request that is in no conversation.
+/// Four exchanges: a call, a relayed error, a command, and a request outside of any conversation.
 async fn run(dir: &Path) -> (Program, Strict) {
     let calls =
         Reply::text("I look.\nThen more.").call("Read", json!({"file_path": "src/lib.rs", "limit": 3}));
@@ -145,13 +146,13 @@ async fn lists_say_what_happened_and_can_be_filtered() {
     );
     let talks = program.admin("/api/conversations").await.json();
     assert_eq!(talks["conversations"][0]["failures"], 1, "{talks}");
-    // The error's body is kept once, and shown on both sides.
+    // The error's body is stored once and shown on both sides.
     let id = all[2]["id"].as_str().unwrap();
     for side in ["response?leg=0", "shown"] {
         let body = program.admin(&format!("/api/exchanges/{id}/{side}")).await.text();
         assert!(body.contains("Overloaded, come back later"), "{side}: {body}");
     }
-    // The same on the command line.
+    // The command line gives the same result.
     let (done, text) = log(dir.path(), &["error", "status:529"]);
     assert!(done && text.contains(id) && text.lines().count() == 1, "{text}");
     let (done, text) = log(dir.path(), &["error", "toll:x"]);
@@ -187,7 +188,7 @@ async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
     }
 }
 
-/// A result that is in every request after the first is carried in all of them but one.
+/// A result that is in every request after the first counts as carried in all of them but one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_carrying_costs_is_counted_by_tool_and_by_argument() {
     let dir = temp();
@@ -243,7 +244,7 @@ async fn what_carrying_costs_is_counted_by_tool_and_by_argument() {
     assert!(again.abs_diff(2 * bytes) < 16, "{again} of {bytes}");
     assert_eq!(listed(&program, "cost%3E0", 4).await.len(), 4);
     assert_eq!(listed(&program, "cost%3E1", 4).await.len(), 0);
-    // Two of the three times that it was sent: the cost is in proportion.
+    // It was carried in two of the three requests, and the cost is proportional.
     let share = carried["carried_cost"].as_f64().unwrap() / carried["input_cost"].as_f64().unwrap();
     let by_bytes = again as f64 / carried["sent_bytes"].as_f64().unwrap();
     assert!((share - by_bytes).abs() < 0.1, "{share} {by_bytes}");
@@ -265,11 +266,12 @@ async fn a_handoff_names_the_exchange_in_which_it_fired() {
     assert_eq!(found["handoff"]["history_bytes"], rows[1]["received_bytes"]);
     let listed = program.admin("/api/handoffs").await.json();
     assert_eq!(listed["handoffs"].as_array().map(Vec::len), Some(1));
-    // No rule was said, so there was nothing to leave out.
+    // No rule was stated, so none was omitted.
     assert_eq!(listed["omissions"], json!({}));
 }
 
-/// After the proxy has ended, `status` names no page, and `baton ui` shows the journal without changing anything.
+/// After the proxy has ended, `status` shows no page, and `baton ui` shows the journal without changing
+/// anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_proxy_the_page_is_read_only() {
     let dir = temp();
@@ -328,7 +330,7 @@ async fn without_a_proxy_the_page_is_read_only() {
     child.wait().unwrap();
 }
 
-/// While an answer streams, the page asks for what there is of it, from its beginning.
+/// While a response streams, the page gets its text so far, from the beginning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_under_way_is_shown_as_it_comes() {
     let dir = temp();

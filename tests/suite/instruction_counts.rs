@@ -1,4 +1,5 @@
-//! The check on instruction counts: `benches/compare.sh` on made-up counts, and the baseline in the repository.
+//! The check on instruction counts: `benches/compare.sh` with artificial counts, and the baseline in the
+//! repository.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -8,7 +9,7 @@ const WRITTEN: &str = "1000\tone\n2.50\ttwo, ÷ hyper\n";
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/compare.sh");
 
-/// The names of this compiler and processor in a baseline.
+/// Returns the names of this compiler and processor in a baseline.
 fn here() -> [String; 2] {
     let said = Command::new("sh")
         .args([SCRIPT, "--here"])
@@ -21,7 +22,7 @@ fn here() -> [String; 2] {
     [words[2].to_owned(), words[3].to_owned()]
 }
 
-/// Whether the comparison passes with a tolerance of 3 %, and its output.
+/// Runs the comparison with a tolerance of 3 %. Returns whether it passes, and its output.
 fn compare(figures: &str) -> (bool, String) {
     let [compiler, processor] = here();
     compare_with(&format!("# rustc {compiler} {processor}\n{WRITTEN}"), figures)
@@ -99,7 +100,7 @@ fn another_processor_has_no_baseline() {
 fn the_baseline_is_consistent() {
     for file in ["instructions.txt", "whole.txt"] {
         let path = format!("{}/benches/{file}", env!("CARGO_MANIFEST_DIR"));
-        // The ratios of whole requests are updated by a command.
+        // A command updates the ratios of whole requests.
         let Ok(written) = fs::read_to_string(path) else {
             continue;
         };

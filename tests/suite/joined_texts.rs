@@ -1,4 +1,4 @@
-//! Agents that store an answer as one text, with blocks, parts or items joined without a separator.
+//! Agents that store a response as one string, joining its blocks, parts or items without a separator.
 
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;

@@ -1,4 +1,4 @@
-//! The journal of the real proxy: it holds exactly what went over the wire, and never delays an exchange.
+//! The journal of the real proxy: it contains exactly the bytes on the wire, and never delays an exchange.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +33,7 @@ struct Run {
     store: SharedStore,
     baton: Baton,
     provider: Strict,
-    /// Request, response, and the bodies that the provider received, for each turn.
+    /// For each turn: the request, the response, and the bodies that the provider received.
     turns: Vec<(Bytes, RawResponse, Vec<Bytes>)>,
 }
 
@@ -62,7 +62,7 @@ impl Run {
         }
     }
 
-    /// An agent works through all tasks.
+    /// Runs an agent through all tasks.
     async fn play(&mut self, tasks: usize, stream: bool) {
         let mut history =
             vec![json!({"role": "user", "content": format!("Begin.\n#task 1/{tasks} steps=2")})];
@@ -278,7 +278,7 @@ impl Listener {
         stream
     }
 
-    /// Status, head and body.
+    /// Returns status, head and body.
     async fn get(&self, path: &str, lines: &str) -> (u16, String, Vec<u8>) {
         let mut answer = Vec::new();
         self.open(path, lines)
@@ -521,7 +521,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         .into();
     let response = harness::post(&url, Anthropic.headers(), body.clone()).await;
     let id = response.header("x-baton-exchange").unwrap().to_owned();
-    // It is written soon, without a flush.
+    // The journal writes it soon, even without a flush.
     let began = Instant::now();
     while !said(dir.path(), &["log", "--jsonl"]).contains("\"outcome\":\"complete\"") {
         assert!(began.elapsed() < LONG);

@@ -1,5 +1,6 @@
-//! An agent stops an answer after its handoff and leaves the whole answer out of its next request. The handoff still
-//! applies where that request continues from the same point, on every wire.
+//! An agent stops a response after its handoff and omits the response from its next request.
+//!
+//! The handoff still applies if that request continues from the same point, on every wire.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ async fn fixture(variant: Variant, store: SharedStore) -> Fixture {
     Fixture::with(variant, [handoff(), slow()], store, |_| {}).await
 }
 
-/// Sends a turn and leaves when the sentinel was shown (streamed), or while the answer is produced.
+/// Sends a turn and disconnects once the sentinel was shown (streamed), or while the response is being
+/// produced.
 async fn stop(fixture: &Fixture, history: &[Value], stream: bool) {
     let body = (fixture.variant.body)(history, stream).to_string();
     let path = (fixture.variant.path)(stream);
@@ -60,12 +62,12 @@ async fn stop(fixture: &Fixture, history: &[Value], stream: bool) {
             () = second_leg => {}
         }
     }
-    // When the exchange has ended, the proxy has noticed that the agent left.
+    // Once the exchange has ended, the proxy has noticed that the agent disconnected.
     let over = fixture.baton.events(1).await;
     assert_eq!(over[0].fired.len(), 1, "{over:?}");
 }
 
-/// Sends a turn, and leaves when the sentinel was shown.
+/// Sends a turn, and disconnects once the sentinel was shown.
 async fn leave(fixture: &Fixture, history: &[Value]) {
     let (path, headers) = ((fixture.variant.path)(true), fixture.variant.headers);
     let body = (fixture.variant.body)(history, true).to_string();
@@ -73,7 +75,7 @@ async fn leave(fixture: &Fixture, history: &[Value]) {
     drop(read_until(response, "[[/handoff-resume:").await);
 }
 
-/// The transcript with a new user message.
+/// Returns the transcript with a new user message.
 fn and(fixture: &Fixture, history: &[Value], text: &str) -> Vec<Value> {
     [history, &[fixture.user(text)]].concat()
 }
@@ -130,7 +132,8 @@ async fn restarted(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The same request again, to a new process: the answer continues after the sentinel, and the finished task stays away.
+/// The same request goes to a new process: the response continues after the sentinel, without the finished
+/// task.
 async fn repeated_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -145,7 +148,7 @@ async fn repeated_after_a_restart(variant: Variant) {
         answer.text
     );
     assert_eq!(fixture.sent(), [carry()]);
-    // Shown to its end, it is known by its sentinel: the same request once more is a new one.
+    // Shown to its end, the handoff is found by its sentinel. An identical request is then a new one.
     says(&fixture, &fixture.then(&history, &answer, "More."), "Next.").await;
     assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
     says(&fixture, &history, "Again.").await;
@@ -153,10 +156,10 @@ async fn repeated_after_a_restart(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// What Gemini CLI puts in the place of an answer that broke off.
+/// Text that Gemini CLI puts in place of an interrupted response.
 const PLACEHOLDER: &str = "[The previous response was interrupted before it completed.]";
 
-/// The agent puts a placeholder in the answer's place, as a message of the model's.
+/// The agent puts a placeholder in place of the response, as a message from the model.
 async fn placeholder(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -175,14 +178,14 @@ async fn placeholder(variant: Variant) {
     says(&fixture, &fixture.then(&next, &answer, "More."), "More of it.").await;
     let more = ["a: Next.".to_owned(), "u: More.".to_owned()];
     assert_eq!(fixture.sent(), [&opening[..], &more].concat());
-    // The model's own words are no placeholder.
+    // The model's own words are not a placeholder.
     let own = [&history[..], &[(variant.message)("assistant", "Looking again.")]].concat();
     says(&fixture, &and(&fixture, &own, "Go on, please."), "Well.").await;
     assert_eq!(fixture.sent()[0], "u: Mend the importer.");
     fixture.assert_clean();
 }
 
-/// goose moves a text of its own from request to request: in front of the model's last message.
+/// goose moves one of its messages from request to request, to before the model's last message.
 async fn moved(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -216,15 +219,17 @@ async fn moved(variant: Variant) {
         assert_eq!(sent[sent.len() - 2..], ["a: Next.", "u: More."]);
         assert!(!sent.concat().contains("Mend the importer."), "{sent:?}");
     }
-    // Rewound to before that place, the history counts.
+    // After a rewind to before that position, the full history is sent.
     let rewound = told(&and(&fixture, &history[..2], "Something else."), 1, "09:03");
     says(&fixture, &rewound, "Well.").await;
     assert!(fixture.sent()[0].starts_with("u: Mend the importer."));
     fixture.assert_clean();
 }
 
-/// What the model thought behind a cut is bound to it: once the handoff is undone that thinking goes, though no sentinel shows
-/// where it began.
+/// The model's thinking after a cut is bound to it. Once the handoff is undone, that thinking must be
+/// removed.
+///
+/// This holds although no sentinel shows where it began.
 async fn undone(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let thought = |text: &str| Reply::new().thinking("So it is.").say(text);
@@ -256,8 +261,8 @@ async fn undone(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Gemini CLI 0.61 resumes the session with `--resume`: as recorded, the calls have lost their signatures, and each result is
-/// there twice.
+/// Gemini CLI 0.61 resumes the session with `--resume`. As recorded, the calls have lost their signatures,
+/// and each result occurs twice.
 #[tokio::test]
 async fn gemini_cli_resumes_behind_its_placeholder() {
     let dir = temp();
@@ -297,7 +302,8 @@ async fn gemini_cli_resumes_behind_its_placeholder() {
     fixture.assert_clean();
 }
 
-/// A request that continues from an earlier point is not cut; the branch with the handoff is recognised again later.
+/// A request that continues from an earlier point is not cut. The branch with the handoff is recognized again
+/// later.
 async fn rewound(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let history = fixture.history();
@@ -322,7 +328,8 @@ async fn rewound(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The process ended before the end of the answer counted as read. A request that shows the answer says that the agent has it.
+/// The process ended before the end of the response counted as read. A request that contains the response
+/// proves that the agent received it.
 async fn rewound_after_a_restart(variant: Variant) {
     let dir = temp();
     let unread = |config: &mut Config| config.limits.waits.unread = Duration::from_secs(600);
@@ -338,7 +345,7 @@ async fn rewound_after_a_restart(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The agent has said more at this point before the handoff, and goes back to that: the model answered there without the
+/// The agent had sent more at this point before the handoff, and returns to that branch, which has no
 /// handoff.
 async fn older_branch(variant: Variant) {
     let fixture = Fixture::with(variant, [Reply::text("Else.")], memory(), |_| {}).await;
@@ -354,8 +361,10 @@ async fn older_branch(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// A user hands off by a command, and goes back to what was said at this point before, while the command's answer may
-/// count as unread. Behind the handoff the provider would refuse the thinking of that branch.
+/// A user hands off by a command, and returns to an earlier branch while the command's response may count as
+/// unread.
+///
+/// After the handoff the provider would reject the thinking of that branch.
 #[tokio::test]
 async fn thinking_of_an_older_branch_stays_valid() {
     let thought = Reply::new().thinking("Hm.").say("Else.");
@@ -374,7 +383,7 @@ async fn thinking_of_an_older_branch_stays_valid() {
     fixture.assert_clean();
 }
 
-/// An agent copies its session; the copy has another session id.
+/// An agent copies its session. The copy has another session id.
 async fn copied(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -407,7 +416,7 @@ async fn handed_over_again(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let history = fixture.history();
     stop(&fixture, &history, true).await;
-    // The answer of the second handoff is shown and kept.
+    // The response with the second handoff is shown and kept.
     let next = and(&fixture, &history, "Go on, please.");
     let answer = says(&fixture, &next, "Next.").await;
     let after = fixture.then(&next, &answer, "Finish.");
@@ -420,7 +429,7 @@ async fn handed_over_again(variant: Variant) {
         fixture.sent(),
         [format!("u: {SECOND}").as_str(), "a: Second.", "u: More."]
     );
-    // A rewind to before it: the first one applies.
+    // After a rewind to before it, the first handoff applies.
     says(
         &fixture,
         &and(&fixture, &after[..after.len() - 1], "Not that."),
@@ -429,7 +438,7 @@ async fn handed_over_again(variant: Variant) {
     .await;
     let opening = format!("{}Go on, please.", carry());
     assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: Not that."]);
-    // The answer of the second handoff is left out, too.
+    // The agent omits the response with the second handoff as well.
     fixture.push(second());
     fixture.push(slow());
     leave(&fixture, &after).await;
@@ -439,7 +448,7 @@ async fn handed_over_again(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An agent that keeps what it has read of the answer has the sentinel, which is found as usual.
+/// An agent that keeps the partial response has the sentinel, which is found as usual.
 async fn kept(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let history = fixture.history();
@@ -453,7 +462,7 @@ async fn kept(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An answer that the agent received completely and removes later was rewound by a user.
+/// A response that the agent received completely and later removed was rewound by the user.
 async fn told_to_the_end(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
@@ -467,8 +476,9 @@ async fn told_to_the_end(variant: Variant) {
     }
 }
 
-/// The agent continues from a response that upstream stores, without a message of its own: such a request cannot be
-/// recognised again, so nothing is cut.
+/// The agent continues from a response that upstream stores, without a message of its own.
+///
+/// Such a request cannot be recognized again, so nothing is cut.
 #[tokio::test]
 async fn a_system_message_alone_is_no_cut_point() {
     let dir = temp();

@@ -1,4 +1,5 @@
-//! Thinking is bound to the transcript that the model saw. Hidden calls are part of it, and come and go with the store.
+//! Thinking is bound to the transcript that the model saw. Hidden calls are part of it, and depend on the
+//! store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,8 @@ use crate::harness::fixture::{FlakyStore, handoff};
 use crate::harness::{Baton, config, memory};
 use crate::matrix::variants::{ANTHROPIC, Call};
 
-/// A conversation whose first answer has a hidden call beside a call of the agent's own, whose result is there.
+/// A conversation whose first response has a hidden call next to one of the agent's calls, which has its
+/// result.
 struct WithHiddenCall {
     provider: Strict,
     script: Queue,
@@ -19,7 +21,7 @@ struct WithHiddenCall {
 }
 
 impl WithHiddenCall {
-    /// `behind_handoff`: that answer comes after a handoff.
+    /// Starts the conversation. With `behind_handoff`, that response follows a handoff.
     async fn start(store: &Arc<FlakyStore>, behind_handoff: bool) -> (Self, Baton) {
         let refused = Reply::text("Look.")
             .call("session_handoff", json!({"prompt": ""}))
@@ -49,7 +51,7 @@ impl WithHiddenCall {
         self.history.push((ANTHROPIC.message)("user", text));
     }
 
-    /// Asks, and keeps the answer; its calls are returned.
+    /// Sends the history, stores the response in it, and returns the calls.
     async fn ask(&mut self, baton: &Baton) -> Vec<Call> {
         let body = (ANTHROPIC.body)(&self.history, true).to_string();
         let response = baton
@@ -61,15 +63,17 @@ impl WithHiddenCall {
         answer.calls
     }
 
-    /// The next answer thinks.
+    /// Makes the next response contain thinking.
     async fn think(&mut self, baton: &Baton, text: &str) {
         self.script
             .push(Reply::new().thinking("What comes next?").say(text));
         self.ask(baton).await;
     }
 
-    /// The provider refuses the thinking that is bound to another transcript. The agent gets the answer to the last of so many
-    /// requests, and the next turn needs one alone. Both have the tool.
+    /// The provider rejects thinking that is bound to another transcript.
+    ///
+    /// The agent gets the response to the last of `requests` requests, and the next turn needs only one. Both
+    /// have the tool.
     async fn leaves_thinking_out_once(&mut self, baton: &Baton, requests: usize) {
         for (text, requests) in [("Back.", requests), ("And on.", 1)] {
             let (sent, complaints) = (
@@ -83,7 +87,7 @@ impl WithHiddenCall {
             let tools = all.last().unwrap().body["tools"].to_string();
             assert!(tools.contains("session_handoff"), "{text}");
             let mut new = self.provider.complaints().split_off(complaints);
-            // A history that baton does not know is sent without the tool first.
+            // A history unknown to baton is first sent without the tool.
             new.retain(|complaint| complaint.rule != Rule::ToolsChanged);
             assert!(
                 new.iter().all(|complaint| complaint.rule == Rule::Binding),
@@ -94,13 +98,15 @@ impl WithHiddenCall {
     }
 }
 
-/// Thinking of an outage is bound to a transcript without the hidden calls and without the tool. Once they are back it is left
-/// out: the tool stays, without which the provider refuses the hidden calls.
+/// Thinking from an outage is bound to a transcript without the hidden calls and without the tool.
+///
+/// Once they are back the thinking is removed. The tool stays, because without it the provider rejects the
+/// hidden calls.
 #[tokio::test]
 async fn thinking_of_an_outage_is_left_out_once_the_hidden_calls_are_back() {
     let store = FlakyStore::new(memory());
     let (mut conversation, _) = WithHiddenCall::start(&store, false).await;
-    // A new process, which knows nothing while the store is offline.
+    // A new process, which has no records while the store is offline.
     let baton = Baton::start(config(&conversation.provider.url()), store.clone());
     store.no_reads.store(true, Ordering::SeqCst);
     conversation.think(&baton, "In the outage.").await;
@@ -110,7 +116,7 @@ async fn thinking_of_an_outage_is_left_out_once_the_hidden_calls_are_back() {
     conversation.leaves_thinking_out_once(&baton, 2).await;
 }
 
-/// The other way round: the thinking is bound to hidden calls that were lost with the store.
+/// The opposite case: thinking is bound to hidden calls that were lost with the store.
 async fn lost(behind_handoff: bool, requests: usize) {
     let store = FlakyStore::new(memory());
     let (mut conversation, baton) = WithHiddenCall::start(&store, behind_handoff).await;
@@ -119,7 +125,7 @@ async fn lost(behind_handoff: bool, requests: usize) {
     conversation.leaves_thinking_out_once(&baton, requests).await;
 }
 
-/// A history that baton does not know is sent without the tool, and then with it. Neither is what the thinking is bound to.
+/// A history unknown to baton is sent without the tool, and then with it. The thinking is bound to neither.
 #[tokio::test]
 async fn thinking_after_hidden_calls_that_are_lost_is_left_out() {
     lost(false, 3).await;

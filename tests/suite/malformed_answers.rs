@@ -1,5 +1,6 @@
-//! Answers in which one value has a type that the API does not have there. The agent still gets valid JSON, and a leg
-//! is never joined to anything but a message.
+//! Responses in which one value has a type that the API does not allow there.
+//!
+//! The agent still gets valid JSON, and a leg is never joined to anything but a message.
 
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ fn golden(wire: &dyn Wire, name: &str) -> Bytes {
         .into()
 }
 
-/// The same bytes with a mark in the model's text, so that the answer is not relayed unread.
+/// Inserts a marker into the model's text, so that the response is not relayed unread.
 fn with_mark(text: &[u8]) -> String {
     let text = String::from_utf8(text.to_vec()).unwrap();
     let marked = text.replace("The survey", "[[handoff-resume:x The survey");
@@ -37,7 +38,7 @@ fn with_mark(text: &[u8]) -> String {
     marked
 }
 
-/// Copies of the value, each with one of its nodes replaced by a value of another type.
+/// Returns copies of the value, each with one node replaced by a value of another type.
 fn odd(value: &Value) -> Vec<Value> {
     let odd = [json!(7), json!("x"), json!([7]), json!({"a": 7}), Value::Null];
     let mut places = Vec::new();
@@ -78,7 +79,7 @@ fn leg(wire: &dyn Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
     })
 }
 
-/// What went wrong: the first failure of each kind of change.
+/// Fails with the first failure of each kind of change.
 fn judge(wrong: &[String]) {
     let some: Vec<_> = wrong.iter().take(8).map(String::as_str).collect();
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), some.join("\n"));
@@ -133,7 +134,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
     judge(&wrong);
 }
 
-/// A reply without a message is relayed: there is nothing to join.
+/// A response without a message is relayed, because there is nothing to join.
 #[test]
 fn a_reply_without_a_message_is_relayed() {
     let message = |value: Value| json!({"id": "x", "choices": [{"index": 0, "message": value, "finish_reason": "stop"}], "x": "handoff-"});
@@ -163,7 +164,7 @@ fn a_reply_without_a_message_is_relayed() {
     );
 }
 
-/// The stream's frames, each with its separator.
+/// Returns the frames of a stream, each with its separator.
 fn frames(wire: &dyn Wire, name: &str) -> Vec<String> {
     let lines = wire.id() == WireId::Ollama;
     let (kind, end) = if lines { ("ndjson", "\n") } else { ("sse", "\n\n") };
@@ -171,7 +172,7 @@ fn frames(wire: &dyn Wire, name: &str) -> Vec<String> {
     text.split_inclusive(end).map(str::to_owned).collect()
 }
 
-/// A frame split into prefix, JSON and end.
+/// Splits a frame into prefix, JSON and end.
 fn parts(frame: &str) -> Option<(&str, Value, &str)> {
     let at = frame.find('{')?;
     let value = serde_json::from_str(frame[at..].trim_end()).ok()?;

@@ -1,5 +1,6 @@
-//! baton connects to the upstreams that it is configured for, and to nothing else. With loopback as the only network,
-//! the demo, `baton try` and a handoff work, and no packet is refused a route.
+//! baton connects only to its configured upstreams.
+//!
+//! With loopback as the only network, the demo, `baton try` and a handoff work, and no packet lacks a route.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -17,7 +18,7 @@ use crate::harness::temp;
 /// Set for the test that runs inside the namespace.
 const INSIDE: &str = "BATON_TEST_IN_NAMESPACE";
 
-/// An address for documentation (RFC 5737), to which no route leads.
+/// An address for documentation (RFC 5737) that has no route.
 const ELSEWHERE: &str = "192.0.2.1:443";
 
 #[test]
@@ -49,7 +50,7 @@ fn with_loopback_alone_nothing_fails_and_nothing_else_is_tried() {
     assert!(ran.status.success() && text.contains("1 passed"), "{ran:?}");
 }
 
-/// Packets and connections of this namespace that had no route.
+/// Counts packets and connections in this namespace that had no route.
 fn without_route() -> u64 {
     let snmp = fs::read_to_string("/proc/net/snmp").unwrap();
     let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Ip: "));

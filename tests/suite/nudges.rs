@@ -1,5 +1,6 @@
-//! The model is notified how full its context is: when, where, and how often, on every wire. The provider checks that
-//! whatever the model once saw is there again.
+//! The model is notified how full its context is: when, where, and how often, on every wire.
+//!
+//! The provider checks that everything the model once saw is present again.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -17,15 +18,15 @@ use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// Tokens from which the model is notified: the size of a request with its tools and a few words is far below.
+/// Number of tokens at which the model is notified. A request with tools and a few words is far smaller.
 const FROM: u64 = 4_000;
 
-/// A text of so many tokens, as this provider counts them.
+/// Returns text with this many tokens, as this provider counts them.
 pub fn long(tokens: usize) -> String {
     "word ".repeat(tokens * 4 / 5)
 }
 
-/// Notified from [`FROM`] tokens on, without waiting for a step: the windows are not known.
+/// Notifies from [`FROM`] tokens on, without waiting for a step. The models' windows are unknown.
 pub fn early(config: &mut Config) {
     config.handoff.thresholds.nudge_at = 0.0;
     config.handoff.thresholds.nudge_tokens = FROM;
@@ -35,7 +36,7 @@ pub fn early(config: &mut Config) {
 
 async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut Config)) -> Fixture {
     let script = Queue::new([]);
-    // To-do tools are called here that no request lists.
+    // The tests call to-do tools that no request lists.
     let options = Options::default().prefixes().without(Rule::UnknownTool);
     Fixture::under(options, variant, script.clone(), script, store, |config| {
         early(config);
@@ -44,7 +45,7 @@ async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut 
     .await
 }
 
-/// How many nudges the model's last request holds, each with its turn.
+/// Returns the turn of each nudge in the model's last request.
 fn nudges(fixture: &Fixture) -> Vec<usize> {
     let last = fixture.provider.generations().pop().unwrap();
     let turns = last.turns().into_iter().enumerate();
@@ -56,7 +57,7 @@ fn nudges(fixture: &Fixture) -> Vec<usize> {
     .collect()
 }
 
-/// The nudge's own text.
+/// Returns the text of the nudge.
 fn text(fixture: &Fixture) -> String {
     let last = fixture.provider.generations().pop().unwrap();
     let texts = last.turns().into_iter().flat_map(|turn| turn.texts);
@@ -72,7 +73,7 @@ async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
     events.into_iter().flat_map(|event| event.facts.nudges).collect()
 }
 
-/// Sends what an agent sends, and takes the answer.
+/// Sends a user message, and adds the response to the history.
 pub async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Reply) -> Answer {
     fixture.push(reply);
     history.push(fixture.user(next));
@@ -81,7 +82,7 @@ pub async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply:
     answer
 }
 
-/// A task's first turn, and one so long that the request after it is over the threshold.
+/// Adds a task's first turn, and one so long that the next request is over the threshold.
 async fn fill(fixture: &Fixture, history: &mut Vec<Value>) {
     say(fixture, history, "Mend the importer.", Reply::text("Looking.")).await;
     say(fixture, history, &long(5_500), Reply::text("Long.")).await;
@@ -148,7 +149,7 @@ async fn it_stands_behind_the_results_of_tools() {
             .iter()
             .position(|line| line.contains("<context-notice>"))
             .unwrap();
-        // Of one turn an outline has the texts first.
+        // Within one turn, an outline lists text first.
         let around = [&sent[told - 1], &sent[told + 1]];
         assert!(
             around.iter().any(|line| *line == "result") && around.iter().any(|line| line.starts_with("call")),
@@ -186,7 +187,7 @@ async fn it_stands_behind_the_results_of_hidden_calls_too() {
     }
 }
 
-/// A to-do call with so many finished items, with its result.
+/// A to-do call with this many finished items, and its result.
 fn todo(fixture: &Fixture, n: usize, done: usize) -> (Reply, impl Fn(&Answer) -> Vec<Value> + use<>) {
     let state = |at: usize| if at < done { "completed" } else { "pending" };
     let items: Vec<Value> = (0..3)
@@ -219,7 +220,7 @@ async fn it_waits_for_the_end_of_a_step_and_not_for_ever() {
             let answer = fixture.ask(&history, true).await;
             assert_eq!(nudges(&fixture).len(), done, "with {done} steps done");
             history.extend(answer.keep.clone());
-            // A tenth of the window later it no longer waits: on this scale 4,000 tokens.
+            // A tenth of the window later it no longer waits. On this scale that is 4,000 tokens.
             say(&fixture, &mut history, &long(5_000), Reply::text("So.")).await;
             say(&fixture, &mut history, "And?", Reply::text("Yes.")).await;
             assert_eq!(nudges(&fixture).len(), 1);
@@ -251,7 +252,7 @@ async fn a_share_of_the_window_is_a_threshold_too() {
     }
 }
 
-/// What the program logs, in memory.
+/// The program's log, in memory.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -275,7 +276,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
         .finish();
     let _logged = tracing::subscriber::set_default(subscriber);
     for (n, variant) in WIRES.into_iter().enumerate() {
-        // With the share at 0 an unknown window is no loss, and nothing is logged.
+        // With a share of 0 an unknown window has no effect, and nothing is logged.
         for (share, model) in [(0.5, "unheard-of"), (0.0, "unsaid")] {
             let model = format!("{model}-{n}");
             let fixture = fixture(variant, memory(), |config| {
@@ -306,8 +307,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
     }
 }
 
-/// After a handoff the model has seen nothing of it, usage from before does not count, and it is notified anew of the
-/// new task.
+/// After a handoff, usage from before does not count, and the model is notified anew about the new task.
 #[tokio::test]
 async fn a_handoff_begins_anew() {
     for variant in WIRES {
@@ -421,7 +421,8 @@ async fn it_stops_where_handoffs_come_in_close_succession() {
     }
 }
 
-/// An earlier notice is there after a restart, and is not repeated. Nothing is known of the use until the next answer.
+/// An earlier notice is present after a restart and is not repeated. The context use is unknown until the
+/// next response.
 #[tokio::test]
 async fn it_survives_a_restart() {
     for variant in WIRES {
@@ -436,7 +437,7 @@ async fn it_survives_a_restart() {
             say(&fixture, &mut history, "And?", Reply::text(format!("More {n}."))).await;
             assert_eq!((nudges(&fixture), text(&fixture)), told);
         }
-        // Where it had not been notified, it is as soon as an answer has reported the use.
+        // A conversation that had not been notified is notified once a response has reported the use.
         let mut other = vec![fixture.user("Another task.")];
         say(&fixture, &mut other, &long(5_500), Reply::text("Long, too.")).await;
         fixture.restart_with(store, early);
@@ -448,7 +449,7 @@ async fn it_survives_a_restart() {
     }
 }
 
-/// The agents name no session here, and the openings are the same: one's use is none of the other's.
+/// The agents do not name a session here, and the openings are equal. Their context uses stay separate.
 #[tokio::test]
 async fn conversations_that_open_alike_are_told_apart() {
     for variant in WIRES {
@@ -472,7 +473,7 @@ async fn conversations_that_open_alike_are_told_apart() {
     }
 }
 
-/// A rewind to before a nudge is another branch, which has none of the other's notices.
+/// A rewind to before a nudge is another branch, which has none of its notices.
 #[tokio::test]
 async fn a_rewind_leaves_it_behind() {
     for variant in WIRES {
@@ -504,7 +505,7 @@ async fn a_rewind_leaves_it_behind() {
     }
 }
 
-/// A request that is sent again is the same: with the notice where it had one, and without where it had none.
+/// A repeated request is identical: it has the notice if it had one before, and otherwise not.
 #[tokio::test]
 async fn a_request_that_is_sent_again_is_the_same() {
     for variant in WIRES {
@@ -606,8 +607,9 @@ async fn nothing_is_said_while_a_handoff_waits() {
     }
 }
 
-/// Codex's own `new_context` begins a context without a history in the same session. The handoff no longer applies,
-/// which is reported once, and the state of the old context is void.
+/// Codex's `new_context` tool begins a context without a history in the same session.
+///
+/// The handoff no longer applies, which is reported once, and the state of the old context is void.
 #[tokio::test]
 async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
     let fixture = fixture(RESPONSES, memory(), |_| {}).await;
@@ -628,7 +630,7 @@ async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
     let answer = send(&pinned, vec![call]).await;
     assert_eq!(fixture.sent()[0], carry());
     pinned.extend(answer.keep.clone());
-    // What it sends next holds neither the call nor the sentinel.
+    // The next request contains neither the call nor the sentinel.
     let mut fresh = vec![fixture.user("Where were we?")];
     for n in 0..3 {
         let answer = send(&fresh, vec![Reply::text(format!("Here {n}."))]).await;
@@ -642,7 +644,7 @@ async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
     fixture.assert_clean();
 }
 
-/// Prices of every model: writes cost 25 times as much as reads.
+/// Sets prices of every model: writes cost 25 times as much as reads.
 fn priced(config: &mut Config, directory: &tempfile::TempDir) {
     let file = directory.path().join("prices.toml");
     let table = "source = \"test\"\ndate = \"2026-11-24\"\n[[provider]]\nid = \"t\"\n[[provider.model]]\nid = \"m\"\nnames = [\"*strict*\"]\n\
@@ -653,7 +655,7 @@ fn priced(config: &mut Config, directory: &tempfile::TempDir) {
     config.handoff.thresholds.nudge_pays = true;
 }
 
-/// A call of the to-do tool with so many finished items of `all`.
+/// A call of the to-do tool with this many of `all` items finished.
 fn todo_call(n: usize, done: usize, all: usize) -> Reply {
     let state = |at: usize| if at < done { "completed" } else { "pending" };
     let item = |at| json!({"content": format!("step {at}"), "status": state(at)});
@@ -664,7 +666,7 @@ fn todo_call(n: usize, done: usize, all: usize) -> Reply {
 #[tokio::test]
 async fn a_notice_comes_where_a_handoff_pays_within_the_steps_that_are_left() {
     for variant in WIRES {
-        // Of the same context: with few items left it does not pay, with many it does.
+        // In the same context a handoff does not pay with few items left, and pays with many.
         for (items, tokens, is_due) in [(4, 100_000, false), (60, 100_000, true), (60, 10_000, false)] {
             let directory = tempfile::tempdir().unwrap();
             let fixture = fixture(variant, memory(), |config| priced(config, &directory)).await;

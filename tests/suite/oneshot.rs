@@ -1,5 +1,7 @@
-//! Handoffs that the model did not begin: a draft is written after the live request, and the conversation continues
-//! after it. On every wire, streamed and in one piece, in front of the strict provider.
+//! Handoffs that the model did not begin.
+//!
+//! A draft is written after the live request, and the conversation continues after it. On every wire,
+//! streamed and in one piece, with the strict provider.
 
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 const DOCUMENT: &str =
     "## Goal\nMend the importer, then the exporter.\n\n## Next steps\n1. Open exporter.rs.";
 
-/// A conversation under way, of which the next request asks for the exporter.
+/// A conversation in progress whose next request asks for the exporter.
 struct Stage {
     fixture: Fixture,
     history: Vec<Value>,
@@ -61,19 +63,20 @@ impl Stage {
         self.fixture.baton.drafting.get(id).unwrap()
     }
 
-    /// The request that the draft is made with.
+    /// Sends the request that the draft is made with.
     async fn ask(&self) -> Answer {
         self.fixture.ask(&self.history, self.stream).await
     }
 
-    /// The requests after the opening one.
+    /// Returns the requests after the opening one.
     fn legs(&self) -> Vec<Received> {
         let all = self.fixture.provider.generations();
         all.iter().skip(1).map(|leg| (**leg).clone()).collect()
     }
 
-    /// Nothing was handed over: the request was sent unchanged, and so is the next one. Whether a draft was written is told
-    /// where the answer is streamed.
+    /// Asserts that nothing was handed over: this request and the next one are sent unchanged.
+    ///
+    /// A streamed response tells the user whether a draft was written.
     async fn goes_on_as_before(&self, answer: &Answer) {
         let told = answer.text.strip_suffix("Went on.").unwrap();
         if !told.is_empty() {
@@ -119,14 +122,14 @@ fn is(side: Variant, other: Variant) -> bool {
     side.model == other.model && side.place == other.place && std::ptr::fn_addr_eq(side.body, other.body)
 }
 
-/// A request's settings of calls, in the wires' words.
+/// Whether a request forbids calls, in the words of any wire.
 fn forbids_calls(leg: &Received) -> bool {
     let body = leg.body.get("request").unwrap_or(&leg.body);
     [&body["tool_choice"], &body["tool_choice"]["type"]].contains(&&json!("none"))
         || body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE"
 }
 
-/// The history as it is in a request, byte for byte.
+/// Returns the bytes of the history in a request.
 fn bytes_of(history: &[Value]) -> String {
     let list = serde_json::to_string(history).unwrap();
     list[1..list.len() - 1].to_owned()
@@ -138,8 +141,9 @@ fn holds(leg: &Received, text: &str) -> bool {
 
 on_every_wire_both_ways!(handed_over led_by_the_goal refused_without_calls every_failure methods given cancelled kept_alive);
 
-/// The draft is the live request and one message more; the sentinel comes first, then the leg after it; later requests are
-/// cut there.
+/// The draft request is the live request plus one message. The sentinel comes first, then the leg after it.
+///
+/// Later requests are cut there.
 async fn handed_over(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(by_api());
@@ -214,7 +218,7 @@ async fn handed_over(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Whoever writes the document, and whatever was requested before, the goal is what the model reads first.
+/// Whoever writes the document, and whatever was requested before, the model reads the goal first.
 async fn led_by_the_goal(side: Variant, stream: bool) {
     for method in DraftMethod::ALL {
         let stage = Stage::new(side, stream, |_| {}).await;
@@ -239,7 +243,7 @@ async fn led_by_the_goal(side: Variant, stream: bool) {
     }
 }
 
-/// A server that does not accept such a tool choice is queried once more without it.
+/// A server that rejects such a tool choice gets one more request without it.
 async fn refused_without_calls(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(user());
@@ -260,7 +264,7 @@ async fn refused_without_calls(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// None of them changes the conversation.
+/// No failure changes the conversation.
 async fn every_failure(side: Variant, stream: bool) {
     let (is_anthropic, is_ollama) = (is(side, variants::ANTHROPIC), is(side, variants::OLLAMA));
     let cut = if stream {
@@ -320,7 +324,8 @@ async fn every_failure(side: Variant, stream: bool) {
     stage.goes_on_as_before(&answer).await;
 }
 
-/// An automatic trigger tries one after the other; for a history that does not fit, every trigger uses a selection.
+/// An automatic trigger tries one method after another. For a history that does not fit, every trigger uses a
+/// selection.
 async fn methods(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(by_api());
@@ -378,7 +383,7 @@ async fn methods(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// A given carry-over prompt needs no model. One request later, nothing is left to be handed over.
+/// A supplied carry-over prompt needs no model. One request later, nothing is left to hand over.
 async fn given(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(DraftOrder {
@@ -402,7 +407,7 @@ async fn given(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Every trigger asks the same: two messages after the cut are enough.
+/// Every trigger has the same condition: two messages after the cut are enough.
 #[tokio::test]
 async fn one_message_is_not_enough_to_hand_off_and_two_are() {
     let side = variants::CHAT;
@@ -426,7 +431,7 @@ async fn one_message_is_not_enough_to_hand_off_and_two_are() {
     }
 }
 
-/// The document is all text of the model, a line for each block; calls and thinking are left out.
+/// The document consists of all the model's text, a line for each block, without calls and thinking.
 #[tokio::test]
 async fn texts_are_joined_and_calls_left_out() {
     for side in [variants::ANTHROPIC, variants::RESPONSES, variants::GEMINI] {
@@ -465,7 +470,7 @@ async fn a_draft_waits_until_nothing_is_open() {
     stage.fixture.assert_clean();
 }
 
-/// Cancelled by whoever requested it, and by an agent that leaves.
+/// Cancelled by its requester, or because the agent disconnects.
 async fn cancelled(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(by_api());
@@ -510,7 +515,8 @@ async fn cancelled(side: Variant, stream: bool) {
     }
     assert_eq!(stage.draft(id).state, DraftState::Cancelled);
     assert!(stage.fixture.baton.drafting.all_open().is_empty());
-    // Counted too: the agent has left, and the exchange ends with what it was waiting for.
+    // Counted as well: the agent has disconnected, and the exchange ends with the step that it was waiting
+    // for.
     let events = stage.fixture.baton.events(2).await;
     let tries: Vec<_> = events[1].drafts.iter().map(|d| (d.method, d.outcome)).collect();
     assert_eq!(tries, [("oneshot", "cancelled")]);
@@ -542,7 +548,7 @@ async fn kept_alive(side: Variant, stream: bool) {
     let response = stage.fixture.send(&stage.history, stream).await;
     assert_eq!(response.status, if stream { 200 } else { 400 });
     assert!(response.text().contains("no such thing"), "{}", response.text());
-    // The handoff is written: the agent's next try continues after it.
+    // The handoff is stored, so the agent's retry continues after it.
     assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.script([fresh()]);
     let answer = stage.ask().await;
@@ -583,8 +589,9 @@ async fn a_proxy_that_dies_while_it_drafts_leaves_the_conversation_as_it_was() {
     stage.goes_on_as_before(&answer).await;
 }
 
-/// In the middle of an agent's loop, and with the harness's reminders: the last results are in the draft, and no message of
-/// the user's is open.
+/// In the middle of an agent's loop, and with the harness's reminders, the draft contains the last results.
+///
+/// No user message is pending.
 #[tokio::test]
 async fn inside_a_loop_the_results_are_in_the_draft() {
     let reads = Reply::text("Reading.").call("read_file", json!({"path": "a"}));
@@ -619,7 +626,7 @@ async fn inside_a_loop_the_results_are_in_the_draft() {
     stage.fixture.assert_clean();
 }
 
-/// No draft is made with a side call or with a request that lists no tools.
+/// A side call, or a request that lists no tools, does not make a draft.
 #[tokio::test]
 async fn side_calls_are_left_alone() {
     let side = variants::CHAT;
@@ -696,7 +703,9 @@ async fn what_a_model_is_asked_follows_the_flags() {
     stage.fixture.assert_clean();
 }
 
-/// Copilot charges requests that a user began: of all that are sent for one message, the first of the conversation's own.
+/// Copilot charges for requests that a user began.
+///
+/// Only the first request that a message causes counts as the user's.
 #[tokio::test]
 async fn a_request_that_baton_adds_is_the_agents() {
     let side = Variant {
@@ -709,11 +718,11 @@ async fn a_request_that_baton_adds_is_the_agents() {
         let of = |leg: &Received| leg.header("x-initiator").unwrap_or("none").to_owned();
         legs[from..].iter().map(of).collect()
     };
-    // A handoff of the model's.
+    // The model hands off.
     stage.script([crate::matrix::fixture::handoff(), fresh()]);
     let answer = stage.ask().await;
     assert_eq!(initiators(0), ["user", "agent"]);
-    // A draft, and the message's own request behind it.
+    // A draft, followed by the message's request.
     let more = [
         stage.fixture.then(&stage.history, &answer, "More."),
         vec![(side.message)("assistant", "So."), stage.fixture.user("And?")],

@@ -1,5 +1,6 @@
-//! The preamble of a cut is what the agent's harness states at present, wherever it stated it. Attacks: texts of files,
-//! results and the user that imitate such a statement.
+//! The preamble after a cut is the harness's current statement, wherever the harness stated it.
+//!
+//! Attacks: text in files, results and user messages that imitates such a statement.
 
 use baton_strict::{Received, Reply};
 use pretty_assertions::assert_eq;
@@ -45,7 +46,9 @@ fn messages(seen: &Received) -> Vec<Value> {
     seen.messages().to_vec()
 }
 
-/// The messages of the leg after a handoff of this history, with those of the agent's next request, which begin with the same.
+/// Returns the messages of the leg after a handoff of this history, and the messages of the agent's next request.
+///
+/// Both begin with the same messages.
 async fn legs(stage: &Fixture, history: &[Value], tool: &str) -> (Vec<Value>, Vec<Value>) {
     stage.push(handoff());
     stage.push(fresh());
@@ -59,7 +62,7 @@ async fn legs(stage: &Fixture, history: &[Value], tool: &str) -> (Vec<Value>, Ve
     (leg, next)
 }
 
-/// The texts of a leg, in order.
+/// Returns the text of a leg, in order.
 fn texts(leg: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for message in leg {
@@ -75,7 +78,7 @@ fn texts(leg: &[Value]) -> Vec<String> {
     found
 }
 
-/// The texts that a handoff of this history of Claude Code leaves in front of its prompt.
+/// Returns the text before the prompt after a handoff of this Claude Code history.
 async fn preamble(history: &[Value], tool: &str) -> Vec<String> {
     let stage = Fixture::new(ANTHROPIC, []).await;
     let (leg, _) = legs(&stage, history, tool).await;
@@ -117,7 +120,7 @@ async fn the_newest_reminder_of_each_kind_outlives_a_cut() {
     );
 }
 
-/// Claude Code states all of it anew behind its summary.
+/// Claude Code repeats all of it after its summary.
 #[tokio::test]
 async fn reminders_after_a_compaction_outlive_a_cut() {
     let all = [
@@ -182,7 +185,7 @@ async fn an_accepted_plan_ends_plan_mode() {
     }
 }
 
-/// Models of today get the same as system messages.
+/// Current models get the same as system messages.
 #[tokio::test]
 async fn system_messages_that_hold_outlive_a_cut() {
     let variant = Variant {
@@ -266,7 +269,7 @@ async fn gemini_states_its_session_anew() {
     stage.assert_clean();
 }
 
-/// A new session has its own environment, and every later request of it has the same.
+/// A new session has its own environment, which all its later requests have.
 #[tokio::test]
 async fn a_resumed_handoff_gets_the_new_sessions_preamble() {
     let stage = Fixture::new(ANTHROPIC, []).await;

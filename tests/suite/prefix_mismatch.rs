@@ -1,6 +1,7 @@
-//! A provider refuses the thinking of a pinned request, since something before it has changed. baton sends the request
-//! again without that thinking, and every later request up to the next cut has the same view. Thinking that a provider
-//! drops without an error is counted.
+//! A provider rejects the thinking of a cut request, because something before it has changed.
+//!
+//! baton repeats the request without that thinking, and every later request up to the next cut has the same
+//! view. Thinking that a provider drops without an error is counted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::harness::fixture::{assistant, handoff, history, then};
 use crate::harness::redis::RedisServer;
 use crate::harness::{self, AgentWire, Baton, Message, RawResponse, memory, sqlite, temp};
 
-/// An agent in front of a provider, with a system prompt that can change.
+/// An agent and its provider, with a system prompt that can change.
 struct Agent {
     script: Queue,
     provider: Strict,
@@ -29,7 +30,7 @@ struct Agent {
     recorder: Recorder,
     dir: tempfile::TempDir,
     system: &'static str,
-    /// Whether it has mismatching thinking dropped.
+    /// Whether the provider drops mismatching thinking instead of rejecting it.
     drops: bool,
 }
 
@@ -54,7 +55,7 @@ impl Agent {
         }
     }
 
-    /// Another process over this store.
+    /// Replaces the proxy by another process over this store.
     fn restart(&mut self, store: SharedStore) {
         self.baton = Baton::journaled(self.config.clone(), store, harness::KEY, self.recorder.clone());
     }
@@ -71,7 +72,7 @@ impl Agent {
         self.baton.post(Anthropic.path(), &headers, body).await
     }
 
-    /// A streamed turn whose answer is complete, and the requests that it cost.
+    /// Sends a streamed turn. Returns its complete response and the requests that it took.
     async fn turn(&self, history: &[Value]) -> (Message, Vec<Arc<Received>>) {
         let before = self.provider.generations().len();
         let response = self.ask(history, true).await;
@@ -81,7 +82,8 @@ impl Agent {
         (message, self.provider.generations().split_off(before))
     }
 
-    /// A stretch after a handoff whose model is in the middle of a loop of tools, having thought twice; and its transcript.
+    /// Returns the transcript of a branch after a handoff whose model is within a loop of tools and has
+    /// thought twice.
     async fn stretch(&self) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(thought("One.").say("Fresh."));
@@ -92,7 +94,7 @@ impl Agent {
         ran(&transcript, &reads, "toolu_a")
     }
 
-    /// The requests that the provider refused for their thinking.
+    /// Returns the requests that the provider rejected because of their thinking.
     fn refused(&self) -> Vec<usize> {
         let mut all: Vec<usize> = self.provider.complaints().iter().map(|c| c.request).collect();
         let binding = |rule: Rule| matches!(rule, Rule::Binding);
@@ -105,7 +107,7 @@ impl Agent {
         self.baton.events(count).await.pop().unwrap()
     }
 
-    /// The output of `baton show` for the exchange with this answer.
+    /// Returns the output of `baton show` for this exchange.
     async fn shown(&self, event: &ExchangeEvent) -> Vec<String> {
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30)));
@@ -123,14 +125,14 @@ fn reads(text: &str, id: &str) -> Reply {
     thought(text).call_as(id, "read_file", json!({"path": "a.rs"}))
 }
 
-/// The transcript with the call's result.
+/// Returns the transcript with the call's result.
 fn ran(transcript: &[Value], message: &Message, id: &str) -> Vec<Value> {
     let result = json!({"type": "tool_result", "tool_use_id": id, "content": "fn main() {}"});
     let result = json!({"role": "user", "content": [result]});
     [transcript, &[assistant(&message.content), result]].concat()
 }
 
-/// The thinking in a request, in order.
+/// Returns the thinking in a request, in order.
 fn thinking(seen: &Received) -> Vec<String> {
     let blocks = seen
         .messages()
@@ -140,8 +142,7 @@ fn thinking(seen: &Received) -> Vec<String> {
     blocks.map(str::to_owned).collect()
 }
 
-/// A stretch whose system prompt changes in the middle of it: refused once, answered, and accepted directly from there
-/// on.
+/// The system prompt changes in the middle: one request is rejected, and later ones are accepted at once.
 async fn recovers(agent: &Agent, transcript: &[Value]) -> Vec<Value> {
     agent.script.push(thought("Three.").say("Read."));
     let (message, sent) = agent.turn(transcript).await;
@@ -156,7 +157,7 @@ async fn recovers(agent: &Agent, transcript: &[Value]) -> Vec<Value> {
     then(transcript, &message, "And the tests.")
 }
 
-/// The next request of the stretch: its view begins with that of the one before.
+/// Asserts that the next request's view begins with the view of the previous one.
 async fn goes_on(agent: &Agent, transcript: &[Value], kept: &[&str]) -> Vec<Value> {
     let refused = agent.refused();
     let before = agent.provider.generations().last().unwrap().messages().to_vec();
@@ -211,11 +212,11 @@ async fn the_view_is_kept_over_a_restart() {
     goes_on(&agent, &next, &["Three."]).await;
 }
 
-/// Over a server.
+/// With a store on a server.
 mod redis {
     use super::*;
 
-    /// Another process of the same store has the same view.
+    /// Another process over the same store has the same view.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs Redis: .ci/full redis"]
     async fn replicas_keep_the_view() {
@@ -231,13 +232,13 @@ mod redis {
         let first = std::mem::replace(&mut agent.baton, second);
         agent.system = "You are another agent.";
         let next = recovers(&agent, &transcript).await;
-        // The first one has the conversation in memory, as it was before.
+        // The first process has the earlier state of the conversation in memory.
         agent.baton = first;
         goes_on(&agent, &next, &["Three."]).await;
     }
 }
 
-/// A second mismatch leaves out what the model has thought since; a handoff ends it all.
+/// A second mismatch removes later thinking as well. A handoff ends all of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_mismatch_costs_one_request_and_a_cut_begins_afresh() {
     let mut agent = Agent::new(memory()).await;
@@ -267,7 +268,7 @@ async fn each_mismatch_costs_one_request_and_a_cut_begins_afresh() {
     assert_eq!(agent.refused(), refused);
 }
 
-/// A hidden call that waits in the stretch stays in the view, and fires after the retry.
+/// A hidden call that waits there stays in the view, and fires after the retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hidden_call_stays_where_its_thinking_is_left_out() {
     let mut agent = Agent::new(memory()).await;
@@ -295,7 +296,7 @@ async fn a_hidden_call_stays_where_its_thinking_is_left_out() {
     assert_eq!(sent[2].messages()[0]["content"], "Goal: the writer.");
 }
 
-/// The error that the API answers with.
+/// The error that the API returns.
 fn mismatch(which: &str) -> Reply {
     Reply::status(
         400,
@@ -317,7 +318,7 @@ async fn it_is_tried_once_and_the_providers_own_error_is_relayed() {
     assert!(response.text().contains("first: Invalid"), "{}", response.text());
     assert_eq!(agent.provider.generations().len() - before, 2);
     assert_eq!(agent.event(3).await.thinking_retry, Some(ThinkingRetry::Refused));
-    // It did not help, so nothing is left out of later requests.
+    // The retry did not help, so later requests keep the thinking.
     agent.script.push(thought("Three.").say("Read."));
     let (_, sent) = agent.turn(&transcript).await;
     assert_eq!(
@@ -325,7 +326,7 @@ async fn it_is_tried_once_and_the_providers_own_error_is_relayed() {
         [["One.", "Two."]]
     );
 
-    // A retry that gets an overload error lets the agent retry.
+    // If the retry gets an overload error, the agent retries.
     agent.script.push(mismatch("third"));
     agent.script.push(Reply::status(529, "Overloaded"));
     let response = agent.ask(&transcript, true).await;
@@ -333,7 +334,7 @@ async fn it_is_tried_once_and_the_providers_own_error_is_relayed() {
     assert_eq!(agent.provider.complaints(), []);
 }
 
-/// Without thinking in the stretch there is nothing to leave out, and another 400 has nothing to do with it.
+/// Without thinking there is nothing to remove, and another 400 has a different cause.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_errors_are_relayed_at_once() {
     let agent = Agent::new(memory()).await;
@@ -348,7 +349,7 @@ async fn other_errors_are_relayed_at_once() {
     }
 }
 
-/// What the provider drops without an error, in a stream, in one piece, and in a later leg.
+/// Thinking that the provider drops without an error: in a stream, in one piece, and in a later leg.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thinking_that_is_dropped_silently_is_counted_and_shown() {
     let mut agent = Agent::new(memory()).await;
@@ -382,8 +383,8 @@ async fn thinking_that_is_dropped_silently_is_counted_and_shown() {
     assert_eq!(agent.provider.complaints(), []);
 }
 
-/// Content of another account or service, which the provider cannot read: OpenAI's encrypted reasoning, and Gemini's
-/// signatures.
+/// Content of another account or service that the provider cannot read: OpenAI's encrypted reasoning and
+/// Gemini's signatures.
 mod foreign {
     use baton_llm::state::telemetry::ThinkingRetry;
     use baton_strict::{Reply, Rule};
@@ -394,10 +395,10 @@ mod foreign {
     use crate::matrix::fixture::{Fixture, handoff};
     use crate::matrix::variants::{self, Variant};
 
-    /// Members that only the provider that made them can read.
+    /// Members that only the provider that created them can read.
     const SEALED: [&str; 2] = ["encrypted_content", "thoughtSignature"];
 
-    /// The transcript, as if another provider had made it.
+    /// Returns the transcript as if another provider had created it.
     fn made_elsewhere(value: &Value) -> Value {
         match value {
             Value::Array(all) => all.iter().map(made_elsewhere).collect(),
@@ -450,7 +451,7 @@ mod foreign {
         let event = stage.baton.events(3).await.pop().unwrap();
         assert_eq!(event.thinking_retry, Some(ThinkingRetry::Accepted));
 
-        // What is new stays, and the view of the request before is kept.
+        // New thinking stays, and the view of the previous request is kept.
         let next = stage.ran(&moved, &answer);
         let view = sent[1].messages().to_vec();
         stage.push(Reply::text("Read."));
@@ -463,7 +464,7 @@ mod foreign {
         assert_eq!(stage.provider.complaints(), complaints);
     }
 
-    /// OpenAI drops reasoning after another prefix, and answers.
+    /// OpenAI drops reasoning after another prefix, and still responds.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn reasoning_that_is_dropped_silently_is_counted() {
         let stage = Fixture::with(variants::RESPONSES, [], memory(), |_| {}).await;

@@ -1,4 +1,5 @@
-//! Promises of `docs/security.md` that are kept by the whole program: hosts, redirects, certificates, files, and its end.
+//! Promises of `docs/security.md` that the whole program keeps: hosts, redirects, certificates, files, and
+//! its end.
 #![cfg(unix)]
 
 use std::fs;
@@ -18,7 +19,7 @@ use crate::harness::fixture::{handoff, history};
 use crate::harness::program::{Program, config_for, serve};
 use crate::harness::{AgentWire, RawResponse, post, temp};
 
-/// All files and directories below one, with their modes.
+/// Returns all files and directories below a directory, with their modes.
 fn below(dir: &Path) -> Vec<(PathBuf, u32)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -40,7 +41,7 @@ fn ending(dir: &Path, ending: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Waits until so many files end so.
+/// Waits until this many files have the suffix.
 async fn written(dir: &Path, name: &str, count: usize) -> Vec<PathBuf> {
     let began = Instant::now();
     loop {
@@ -68,7 +69,7 @@ fn signal(program: &Program, name: &str) {
     assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
 }
 
-/// How the program ended, if it does in time.
+/// Returns how the program ended, if it ends in time.
 fn ended(program: &mut Program, limit: Duration) -> Option<ExitStatus> {
     let due = Instant::now() + limit;
     while Instant::now() < due {
@@ -80,7 +81,7 @@ fn ended(program: &mut Program, limit: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// The status line of the answer to a GET request with this host.
+/// Returns the status line of the response to a GET request with this host.
 fn status(url: &str, path: &str, host: &str) -> String {
     let address = url.split("://").nth(1).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -131,7 +132,7 @@ fn no_spelling_of_a_foreign_host_is_answered() {
     assert!(status(&program.admin, "/api/status", own).contains("200"));
 }
 
-/// Upstream's answer, and what is sent to where it leads.
+/// Upstream's response is relayed, and nothing is sent to its target.
 #[tokio::test]
 async fn a_redirect_is_relayed_and_not_followed() {
     let dir = temp();
@@ -176,7 +177,7 @@ async fn a_redirect_is_relayed_and_not_followed() {
     }
 }
 
-/// A server with a certificate of its own making, as one that stands in a provider's place.
+/// A server with a self-signed certificate, like one that impersonates a provider.
 #[tokio::test]
 async fn an_upstream_without_a_valid_certificate_gets_nothing() {
     let dir = temp();
@@ -201,7 +202,7 @@ async fn an_upstream_without_a_valid_certificate_gets_nothing() {
     assert!(answer.text().contains("certificate"), "{}", answer.text());
 }
 
-/// Two clients with directories of one name, under the most permissive umask.
+/// Two clients with directories of the same name, under the most permissive umask.
 #[tokio::test]
 async fn two_clients_share_no_directory_and_files_are_their_owners() {
     let script = [handoff(), Reply::text("Fresh."), handoff(), Reply::text("Fresh.")];
@@ -285,7 +286,7 @@ async fn a_document_that_waits_does_not_hold_up_the_end() {
     assert_eq!(ending(&handoffs, ".yaml").len(), 1, "{:?}", below(&handoffs));
 }
 
-/// The only thread of the proxy reads a file that never ends.
+/// The proxy's only thread reads a file that never ends.
 #[test]
 fn signals_end_a_program_whose_threads_all_hang() {
     let dir = temp();
@@ -308,7 +309,7 @@ fn signals_end_a_program_whose_threads_all_hang() {
             .unwrap();
         stream.read(&mut [0; 16]).is_ok()
     };
-    // A signal before the proxy waits for one to reload is for nobody.
+    // A signal sent before the proxy waits for reload signals has no receiver.
     while answers() {
         assert!(began.elapsed() < Duration::from_secs(20), "it still answers");
         signal(&program, "-HUP");

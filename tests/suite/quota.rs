@@ -1,5 +1,7 @@
-//! The account has no quota left in the middle of an answer: no other try helps. After a call that baton answered the agent
-//! gets the provider's error; after a handoff the answer ends with the sentinel, and the next request gets it.
+//! The account's quota ends in the middle of a response, so no retry helps.
+//!
+//! After a call that baton answered, the agent gets the provider's error. After a handoff, the response ends
+//! with the sentinel, and the next request gets the error.
 
 use baton_strict::{Fault, Reply};
 use serde_json::json;
@@ -7,7 +9,7 @@ use serde_json::json;
 use crate::matrix::fixture::{Fixture, handoff};
 use crate::matrix::variants::{CHAT, RESPONSES, Variant};
 
-/// A call that is answered with a refusal: its prompt is empty.
+/// A call that is refused because its prompt is empty.
 fn refused() -> Reply {
     Reply::new().call("session_handoff", json!({"prompt": ""}))
 }
@@ -21,7 +23,7 @@ fn event() -> Reply {
     })
 }
 
-/// The error as an answer.
+/// The error as a response.
 fn status() -> Reply {
     let body = json!({"error": {"message": "you exceeded your current quota", "type": "insufficient_quota",
         "param": null, "code": "insufficient_quota"}});

@@ -1,6 +1,7 @@
-//! Recall on every wire, streamed and in one piece: after a handoff the model may search what was cut. Its calls are
-//! hidden, answered in the same response, and restored on every later request; the list of tools never changes between
-//! two cuts.
+//! Recall on every wire, streamed and in one piece: after a handoff the model may search the removed history.
+//!
+//! Its calls are hidden, answered within the same response, and restored on every later request. The list of
+//! tools never changes between two cuts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 
-/// The rules of these sessions are to be recalled, so none is carried.
+/// Rules must be found by recall in these sessions, so none is carried.
 fn on(config: &mut Config) {
     config.recall.enabled = true;
     config.handoff.append_missing = CarryScope::Off;
@@ -41,7 +42,7 @@ fn thinks() -> Reply {
     Reply::new().thinking("What was it?")
 }
 
-/// A session of some work, before its first handoff.
+/// Returns a session of some work, before its first handoff.
 fn session(stage: &Fixture) -> Vec<Value> {
     let message = stage.variant.message;
     vec![
@@ -51,7 +52,7 @@ fn session(stage: &Fixture) -> Vec<Value> {
     ]
 }
 
-/// A stage on which a handoff has fired after the session; with the history that the agent has then.
+/// Returns a stage on which a handoff has fired after the session, and the agent's history.
 async fn handed_over(
     side: Variant,
     stream: bool,
@@ -66,7 +67,7 @@ async fn handed_over(
     (stage, store, history)
 }
 
-/// A new process over the same store.
+/// Starts a new process over the same store.
 fn restart(stage: &mut Fixture, store: &SharedStore) {
     stage.restart_with(store.clone(), on);
 }
@@ -79,7 +80,7 @@ fn tools(stage: &Fixture, back: usize) -> Vec<String> {
 const ONE: [&str; 2] = ["read_file", "session_handoff"];
 const BOTH: [&str; 3] = ["read_file", "session_handoff", "session_recall"];
 
-/// What the description of the handoff tool says of what a prompt leaves out, in the last request.
+/// Returns how the handoff tool's description, in the last request, refers to omitted content.
 fn rest(stage: &Fixture) -> &'static str {
     let legs = stage.provider.generations();
     let leg = &legs[legs.len() - 1].raw;
@@ -91,7 +92,7 @@ fn rest(stage: &Fixture) -> &'static str {
     rest
 }
 
-/// The result of the model's last call, in the request before the last `back` ones.
+/// Returns the result of the model's last call, in the request before the last `back` ones.
 fn told(stage: &Fixture, back: usize) -> String {
     let legs = stage.provider.generations();
     let turns = legs[legs.len() - 1 - back].turns();
@@ -111,7 +112,7 @@ fn sent(stage: &Fixture, back: usize) -> (Vec<String>, Vec<Value>) {
     )
 }
 
-/// A message without the thoughts that some agents do not send back.
+/// Removes the thinking that some agents do not send back.
 fn without_thoughts(mut message: Value) -> Value {
     if let Some(members) = message.as_object_mut() {
         members.remove("thinking");
@@ -163,7 +164,7 @@ async fn alone(side: Variant, stream: bool) {
         assert_eq!(tools(&stage, back), wanted, "{back}");
     }
     assert_eq!(recalls(&stage).await, [AnswerOutcome::Found]);
-    // Later, in another process, it is as the model saw it.
+    // Later, in another process, it equals what the model saw.
     let (seen, before) = sent(&stage, 0);
     assert_eq!(
         seen[..5],
@@ -187,7 +188,7 @@ async fn alone(side: Variant, stream: bool) {
         );
         history = stage.then(&history, &said, "And on.");
     }
-    // Asked again, the earlier recall is not among the results.
+    // In another search, the earlier recall is not among the results.
     stage.push(asks(thinks(), "retention days"));
     stage.push(Reply::text("As before."));
     stage.ask(&history, stream).await;
@@ -222,7 +223,7 @@ async fn beside_calls(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The handoff fires, and the other call goes with it.
+/// The handoff fires, and the other call is dropped with it.
 async fn beside_a_handoff(side: Variant, stream: bool) {
     let both = handoff_beside(asks(thinks(), "retention"));
     let (stage, _, history) = handed_over(side, stream, [both, fresh()]).await;
@@ -270,7 +271,7 @@ async fn no_more_often_than_it_may(side: Variant, stream: bool) {
         AnswerOutcome::TooOften,
     ];
     assert_eq!(recalls(&stage).await, outcomes);
-    // The next request begins anew.
+    // The next request starts with a new limit.
     stage.push(asks(thinks(), "retention"));
     stage.push(Reply::text("Done."));
     stage.ask(&stage.then(&history, &said, "On."), stream).await;
@@ -311,7 +312,7 @@ async fn nothing_found(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The leg after a handoff has the tool at once, and searches all that the request holds.
+/// The leg after a handoff has the tool immediately, and searches everything in the request.
 async fn in_the_leg_of_a_handoff(side: Variant, stream: bool) {
     let store = memory();
     let script = [
@@ -341,13 +342,13 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     let (stage, _, history) = handed_over(side, stream, script).await;
     let said = stage.ask(&history, stream).await;
     let (_, before) = sent(&stage, 0);
-    // A branch from after the recall: it is there.
+    // A branch from after the recall contains it.
     stage.push(Reply::text("Well."));
     stage
         .ask(&stage.then(&history, &said, "Another way."), stream)
         .await;
     assert_eq!(sent(&stage, 0).1[..before.len()], before);
-    // From before the recall: it is not, and may be called again.
+    // A branch from before the recall does not contain it, and may call it again.
     let mut earlier = history.clone();
     *earlier.last_mut().unwrap() = stage.user("Which parser?");
     stage.push(asks(thinks(), "parser"));
@@ -355,7 +356,7 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     stage.ask(&earlier, stream).await;
     assert!(told(&stage, 0).contains("flurbo"));
     assert!(!sent(&stage, 0).0.contains(&"a: Hm.".to_owned()));
-    // From before the handoff: the tool is gone with its prefix.
+    // A branch from before the handoff has lost the tool with its prefix.
     let mut rewound = session(&stage);
     rewound[2] = stage.user("Try it otherwise.");
     stage.push(Reply::text("I will."));
@@ -364,7 +365,7 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// After a second handoff the first one's part is searched, too, and the position of each excerpt is stated.
+/// After a second handoff the first one's part is searched as well, and each excerpt states its position.
 async fn deeper_by_a_handoff(side: Variant, stream: bool) {
     let (mut stage, store, history) =
         handed_over(side, stream, [Reply::text("I moved it to 90 days.")]).await;
@@ -395,7 +396,7 @@ async fn deeper_by_a_handoff(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The cut decides, not the present config: the list of tools stays as it is until the next cut.
+/// The config at the cut decides, not the present one. The list of tools stays the same until the next cut.
 async fn switched_on_and_off(side: Variant, stream: bool) {
     let store = memory();
     let mut stage = Fixture::with(side, [handoff(), fresh()], store.clone(), off).await;
@@ -435,7 +436,7 @@ async fn switched_on_and_off(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// An agent that has a tool of that name keeps it: handoffs work, and ours is not offered.
+/// An agent with its own tool of that name keeps it. Handoffs work, and baton's recall is not offered.
 async fn beside_the_agents_own_tool(side: Variant, stream: bool) {
     let side = Variant {
         body: own_tool(side),
@@ -456,7 +457,7 @@ async fn beside_the_agents_own_tool(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The same requests, with the agent's tool renamed.
+/// Returns the same requests with the agent's tool renamed.
 fn own_tool(side: Variant) -> fn(&[Value], bool) -> Value {
     fn renamed(body: Value) -> Value {
         serde_json::from_str(&body.to_string().replace("\"read_file\"", "\"session_recall\"")).unwrap()
@@ -472,7 +473,7 @@ fn own_tool(side: Variant) -> fn(&[Value], bool) -> Value {
     }
 }
 
-/// Where a later request may name the response alone, its tools could not be known.
+/// If a later request can refer to the response only by id, its tools would be unknown.
 #[tokio::test]
 async fn a_stored_response_is_followed_without_it() {
     let side = Variant {
@@ -489,7 +490,7 @@ async fn a_stored_response_is_followed_without_it() {
     stage.assert_clean();
 }
 
-/// With the store lost the sealed handoff is still cut at, and the tool is there as it was.
+/// If the store is lost, the sealed handoff still cuts, and the tool is still present.
 #[tokio::test]
 async fn the_store_may_be_lost() {
     let (mut stage, _, history) = handed_over(variants::ANTHROPIC, true, []).await;
@@ -503,7 +504,7 @@ async fn the_store_may_be_lost() {
     stage.assert_clean();
 }
 
-/// Counts the searches, and finds nothing.
+/// Counts the searches and finds nothing.
 struct Counted(Arc<AtomicUsize>);
 
 impl CallAnswerer for Counted {
@@ -513,7 +514,7 @@ impl CallAnswerer for Counted {
     }
 }
 
-/// What was cut is read when the model searches, and not before: the reader is never called.
+/// The removed history is read only when the model searches.
 #[tokio::test]
 async fn nothing_is_spent_while_nobody_asks() {
     let asked: Arc<AtomicUsize> = Arc::default();
@@ -540,7 +541,8 @@ async fn nothing_is_spent_while_nobody_asks() {
     stage.assert_clean();
 }
 
-/// By default, a conversation has it from its first handoff on. Nothing of it is offered where it is off.
+/// By default a conversation has the tool from its first handoff on. If recall is off, nothing of it is
+/// offered.
 #[tokio::test]
 async fn on_as_it_comes_and_off_by_the_config() {
     for (change, then) in [((|_| {}) as fn(&mut Config), &BOTH[..]), (off, &ONE)] {

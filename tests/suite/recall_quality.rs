@@ -1,5 +1,7 @@
-//! What recall finds of facts that were planted in seeded sessions five handoffs deep, asked for in other words, on every
-//! wire. The bench (`cargo bench --bench core -- recall`) measures larger ones.
+//! Recall of planted facts in seeded sessions, five handoffs deep, with differently worded queries, on every
+//! wire.
+//!
+//! The bench (`cargo bench --bench core -- recall`) measures larger sessions.
 
 use baton_core::handoffs::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
 use baton_core::redact::Redactor;
@@ -70,7 +72,7 @@ fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
         hits >= 0.9 && latest >= 0.95 && all.secrets + held.secrets == 0,
         "{all:?} {hits:.3} {latest:.3}\n{seen}"
     );
-    // Written when everything else was as it is.
+    // Set to the values measured when the rest had its present form.
     let (hits, latest) = held.shares();
     assert!(hits >= 0.85 && latest >= 0.9, "{held:?} {hits:.3} {latest:.3}");
 }

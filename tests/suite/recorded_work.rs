@@ -1,6 +1,7 @@
-//! Compares what baton states as seen with what real agents really did (`tests/recordings`). The agents' requests were
-//! recorded while they ran tests and builds of a small project, and are read at each step. The exit codes and the files
-//! are those that the recorder found.
+//! Compares the facts that baton reports as seen with the real work of agents (`tests/recordings`).
+//!
+//! The agents' requests were recorded while they ran tests and builds of a small project, and are read at
+//! each step. The recorder determined the exit codes and the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,20 +18,20 @@ use serde_json::Value;
 
 use crate::seen::seen;
 
-/// What the recorder wrote of an agent.
+/// The recorder's data about an agent.
 #[derive(Deserialize)]
 struct Truth {
     agent: String,
     version: String,
     wire: String,
     directory: String,
-    /// Before it the agent sent something else than its last request contains.
+    /// Index of the first prompt that the last request contains. Before it the agent had sent other content.
     from_prompt: usize,
     start: BTreeMap<String, String>,
     steps: Vec<Step>,
 }
 
-/// The content that is new after a step.
+/// The content added in a step.
 #[derive(Deserialize)]
 struct Step {
     step: usize,
@@ -39,18 +40,18 @@ struct Step {
     lines: Vec<Line>,
     #[serde(default)]
     ran: Vec<Ran>,
-    /// Files that differ, with their digests; none for one that is gone.
+    /// Files that differ, with their digests. `None` for a deleted file.
     #[serde(default)]
     files: BTreeMap<String, Option<String>>,
     todos: Option<Vec<(String, String)>>,
     asked: Option<String>,
-    /// All files together; none for as before.
+    /// Digest of all files. `None` if unchanged.
     tree: Option<String>,
-    /// The branch and the commit; none for as before.
+    /// Branch and commit. `None` if unchanged.
     git: Option<(String, String)>,
 }
 
-/// A shell line with its exit code; none where it did not end.
+/// A shell line with its exit code. `None` if it did not end.
 #[derive(Deserialize)]
 struct Line {
     line: String,
@@ -63,11 +64,11 @@ struct Ran {
     cwd: String,
     words: Vec<String>,
     exit: Option<i32>,
-    /// The files when it ended; none for those after the step.
+    /// Digest of the files when it ended. `None` means the files after the step.
     tree: Option<String>,
 }
 
-/// All of it up to a step.
+/// All steps up to a given one.
 struct World<'t> {
     truth: &'t Truth,
     steps: &'t [Step],
@@ -81,7 +82,7 @@ struct Run<'t> {
 }
 
 impl Truth {
-    /// Puts in what is as before.
+    /// Fills in unchanged values.
     fn fill(&mut self) {
         let (mut tree, mut git) = (None, None);
         for step in &mut self.steps {
@@ -105,8 +106,10 @@ impl<'t> World<'t> {
             .map(|(at, (turn, ran))| Run { at, ran, turn })
     }
 
-    /// The runs that words may refer to, in the order of their start. Where the words name a directory, those in it;
-    /// else the last one in the project's directory and the last one of all.
+    /// Returns the runs that a stated command may refer to, in the order of their start.
+    ///
+    /// If the words name a directory, these are the runs in it. Otherwise they are the last run in the
+    /// project's directory and the last run of all.
     fn runs_of(&self, command: &str) -> Vec<Run<'t>> {
         let (directory, words) = self.told(command);
         let same = |run: &Run<'t>| run.ran.words == words;
@@ -120,7 +123,7 @@ impl<'t> World<'t> {
         }
     }
 
-    /// The directory and the words of a stated command.
+    /// Returns the directory and the words of a stated command.
     fn told(&self, command: &str) -> (Option<String>, Vec<String>) {
         let (mut directory, mut rest) = (None, command);
         while let Some((first, behind)) = rest
@@ -152,7 +155,7 @@ impl<'t> World<'t> {
         )
     }
 
-    /// Whether the files differed after this run from those when it ended.
+    /// Whether the files changed between the end of this run and now.
     fn changed_behind(&self, run: &Run<'_>) -> bool {
         let mut at = 0;
         let Some(then) = self.tree_of(run) else {
@@ -172,7 +175,7 @@ impl<'t> World<'t> {
         false
     }
 
-    /// The files when it ended; of one that did not, when it had begun.
+    /// Returns the files when the run ended, or when it began if it did not end.
     fn tree_of(&self, run: &Run<'t>) -> Option<&'t str> {
         let mut begun = self
             .steps
@@ -205,7 +208,7 @@ impl<'t> World<'t> {
     }
 }
 
-/// Facts that were stated, and the false ones.
+/// Stated facts, and the false ones.
 #[derive(Default)]
 struct Judged {
     stated: usize,
@@ -264,7 +267,7 @@ impl Judged {
 
     fn run(&mut self, world: &World<'_>, run: &SeenVerification) {
         let known = world.runs_of(&run.command);
-        // A shell that knows no such program says so with these.
+        // The exit code of a shell that does not find the program.
         let missing =
             |(_, step, line): (usize, &Step, &Line)| line.exit == Some(127) && step.prompt == run.turn;
         if known.is_empty() && matches!(run.exit, None | Some(127)) {
@@ -352,12 +355,12 @@ impl Judged {
     }
 }
 
-/// Whether this is the stated line. Long ones are cut.
+/// Whether this is the stated line. Long lines are truncated.
 fn is_line(line: &Line, told: &str) -> bool {
     line.line == told || told.len() > 300 && line.line.starts_with(told)
 }
 
-/// `timeout 1 …`: the code is that of what is typed.
+/// Whether the code belongs to `timeout` itself, as in `timeout 1 …`.
 fn limit(run: &SeenVerification) -> bool {
     run.command.contains("timeout ") && run.exit == Some(124)
 }
@@ -366,7 +369,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
 }
 
-/// The request as it was after a step: without what the model said later.
+/// Returns the request as it was after a step, without the model's later output.
 fn behind(body: &Value, step: usize) -> Value {
     let mut body = body.clone();
     let list = ["messages", "input", "contents"]
@@ -438,7 +441,8 @@ fn what_is_stated_of_the_work_of_real_agents_is_so() {
     );
 }
 
-/// Requests name the directory that the agent works in. In three recordings that text is cut, and then no directory is named.
+/// Requests name the directory that the agent works in. In three recordings that text is cut, so none is
+/// named.
 #[test]
 fn the_directory_of_the_work_is_the_one_that_the_agent_works_in() {
     for (truth, body) in recordings() {

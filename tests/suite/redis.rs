@@ -1,5 +1,5 @@
-//! Several proxies over one Redis or Valkey server: what a request costs, and what happens while the server is offline;
-//! and the commands over such a store.
+//! Several proxies over one Redis or Valkey server: the cost of a request, outages of the server, and
+//! commands over such a store.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -21,14 +21,15 @@ use crate::harness::program::Program;
 use crate::harness::redis::RedisServer;
 use crate::harness::{self, AgentWire, Baton};
 
-/// A wire to the server that counts round trips: times at which a query follows an answer. Simultaneous queries are
-/// one, since every answer takes a moment.
+/// A wire to the server that counts round trips: times at which a query follows a reply.
+///
+/// Simultaneous queries count once, since every reply takes a moment.
 struct Wire {
     url: String,
     trips: Arc<AtomicU64>,
 }
 
-/// How long an answer takes.
+/// Duration of a reply.
 const MOMENT: Duration = Duration::from_millis(60);
 
 impl Wire {
@@ -71,7 +72,7 @@ impl Wire {
         this
     }
 
-    /// Round trips since the last time, when nothing is under way any more.
+    /// Returns the round trips since the last call, once nothing is in progress.
     async fn counted(&self) -> u64 {
         tokio::time::sleep(5 * MOMENT).await;
         self.trips.swap(0, Ordering::SeqCst)
@@ -95,11 +96,11 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     let script = script.chain((0..6).map(call));
     let script = script.chain([Reply::text("Read."), handoff(), Reply::text("Fresh again.")]);
     let fixture = AnthropicFixture::with(script, shared(&wire.url, "count"), |_| {}).await;
-    // The first request opens the connections, and decides that the conversation has the tool.
+    // The first request opens the connections and decides that the conversation has the tool.
     let message = fixture.turn(&history()).await;
     wire.counted().await;
 
-    // After the handoff: a call and its result with each request.
+    // After the handoff, each request has a call and its result.
     let mut transcript = then(&history(), &message, "Go on.");
     let mut costs = Vec::new();
     for _ in 0..6 {
@@ -118,7 +119,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     transcript.extend([assistant(&message.content), user("And now?")]);
     wire.counted().await;
 
-    // What is read, and the handoff; that its answer was shown is written after it.
+    // Reads, and the handoff. The note that its response was shown is written afterwards.
     let began = Instant::now();
     fixture.turn(&transcript).await;
     let took = began.elapsed();
@@ -128,7 +129,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     fixture.assert_clean();
 }
 
-/// A script is asked for so many records at most; a long history needs several at once.
+/// A script handles a bounded number of records, so a long history needs several at once.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_history_of_a_thousand_calls_costs_no_more_round_trips_than_a_short_one() {
@@ -150,7 +151,7 @@ async fn a_history_of_a_thousand_calls_costs_no_more_round_trips_than_a_short_on
     fixture.assert_clean();
 }
 
-/// A request without a transcript, and one that is not read, cost nothing.
+/// A request without a transcript, or one that is not parsed, costs no round trip.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn what_needs_nothing_of_the_store_asks_it_nothing() {
@@ -190,7 +191,7 @@ async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_othe
             (503, Some("store_unavailable"))
         );
         assert_eq!(refused.json()["type"], "error");
-        // Others continue, without the tool.
+        // Other conversations continue, without the tool.
         let other = fixture.ask(&[user("Another one.")]).await;
         assert_eq!(other.status, 200, "{}", other.text());
         let tools = fixture.last().body["tools"].to_string();
@@ -217,7 +218,7 @@ async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_othe
     );
 }
 
-/// The real program: two of them, one killed between two requests.
+/// The real program: two processes, one of which is killed between two requests.
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
@@ -261,7 +262,7 @@ async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
     assert!(texts(last.messages())[0].contains(PROMPT));
     assert_eq!(provider.complaints(), []);
 
-    // What it is in the server is a store like any other.
+    // The store on the server passes the same checks as any other.
     let run = |args: &[&str]| baton(&[args, &["--config", &config.display().to_string()]].concat());
     let checked = run(&["store", "check", "--json"]);
     assert!(checked.status.success(), "{checked:?}");
@@ -278,7 +279,7 @@ async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
         report["config"],
         json!({"store.kind": "sqlite", "state.dir": real})
     );
-    // Lost, and restored under the running proxy.
+    // Lost and restored while the proxy runs.
     server.cli(&["FLUSHALL"]);
     let gone = ask(&two, &pinned).await;
     assert!(gone.status == 200 || gone.status == 503, "{}", gone.text());
@@ -337,8 +338,10 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
     assert!(said(&away).contains("store.url"), "{away:?}");
 }
 
-/// One proxy's connection to the server fails in every way. Its open streams, its other conversations and the process
-/// are unharmed, and pinned conversations get an error that agents retry.
+/// One proxy's connection to the server fails in every way.
+///
+/// Its open streams, its other conversations and the process are unharmed. Cut conversations get an error
+/// that agents retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_network_that_fails_costs_bounded_waits() {
@@ -370,7 +373,7 @@ async fn a_network_that_fails_costs_bounded_waits() {
         let store =
             crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
         let mut config = harness::config(&provider.url());
-        // Only the store knows the handoff.
+        // Only the store has the handoff's prompt.
         config.handoff.transcript = TranscriptDetail::Sentinel;
         let proxy = Arc::new(Baton::start(config, store));
         let ask = async |history: &[Value]| proxy.turn(&Anthropic, &Anthropic.body(history, true)).await;
@@ -413,7 +416,7 @@ async fn a_network_that_fails_costs_bounded_waits() {
             for told in told {
                 let to_come_back =
                     (told.status, told.header("x-baton-error")) == (503, Some("store_unavailable"));
-                // Of answers that come together the first ones may be whole.
+                // Of responses that arrive together, the first ones may be complete.
                 let fine = told.status == 200 && told.header("x-baton-handoff").is_some();
                 assert!(
                     to_come_back || fine && (fault == lossy || fault == Fault::Torn),
@@ -430,7 +433,8 @@ async fn a_network_that_fails_costs_bounded_waits() {
             answer.text()
         );
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // Connections of agents and to the provider stay open for their next requests, two tasks each; calls leave none.
+        // Connections of agents and to the provider stay open for further requests, with two tasks each.
+        // Calls leave none.
         assert!(tasks() < before + 100, "{fault:?}: {} after {before}", tasks());
 
         wire.fault(Fault::None);
@@ -448,8 +452,9 @@ async fn a_network_that_fails_costs_bounded_waits() {
     }
 }
 
-/// The primary is killed while agents hand over, and a replica takes its place. Every handoff whose sentinel was shown
-/// is there for a process that has seen none of them.
+/// The primary is killed while agents hand off, and a replica takes over.
+///
+/// A process that has seen none of the handoffs finds every one whose sentinel was shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
@@ -498,7 +503,7 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
     let failover = async {
         tokio::time::sleep(Duration::from_millis(800)).await;
         primary.kill();
-        // The one that has more takes over, as a Sentinel decides.
+        // The replica with more data takes over, as a Sentinel decides.
         let offset = |server: &RedisServer| {
             let info = server.cli(&["INFO", "replication"]);
             let line = info

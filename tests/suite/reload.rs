@@ -1,4 +1,4 @@
-//! A changed config or certificate takes over in the real program while it serves.
+//! A changed config or certificate takes effect in the real program while it serves.
 #![cfg(unix)]
 
 use std::fs;
@@ -18,7 +18,7 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::program::Program;
 use crate::harness::{AgentWire, RawResponse, client, open, post, read_until, temp};
 
-/// A running program whose config file is changed.
+/// A running program whose config file changes.
 struct Served {
     program: Program,
     config: PathBuf,
@@ -48,14 +48,14 @@ impl Served {
         }
     }
 
-    /// Changes the file, and says so.
+    /// Changes the file and sends the reload signal.
     fn reload(&self, text: &str) {
         self.change(text);
         self.hang_up();
     }
 
     fn change(&self, text: &str) {
-        // Another length or time; replaced in one step, as editors do.
+        // A file of another length or time, replaced in one step like editors do.
         let new = self.config.with_extension("new");
         fs::write(&new, text).unwrap();
         fs::rename(new, &self.config).unwrap();
@@ -77,7 +77,7 @@ impl Served {
         log.iter().filter(|line| line.contains(part)).cloned().collect()
     }
 
-    /// Waits until so many log lines have this part, and returns the last.
+    /// Waits until this many log lines contain `part`, and returns the last one.
     async fn logged(&self, count: usize, part: &str) -> String {
         let due = Instant::now() + Duration::from_secs(20);
         loop {
@@ -141,7 +141,7 @@ async fn an_open_stream_ends_as_it_began_and_new_requests_use_the_new_config() {
     let (mut raw, rest) = read_until(streaming, "word0").await;
     served.reload(&listeners(&new));
     served.logged(1, RELOADED).await;
-    // On the connection of the same client too.
+    // The change applies even to the same client's open connection.
     let answer = open(&client, &served.url(), Anthropic.headers(), body(false).into()).await;
     let answer = crate::harness::read(answer).await;
     assert!(
@@ -163,7 +163,7 @@ async fn a_config_with_a_problem_is_reported_and_not_used() {
     let served = Served::start(|_| listeners(&provider));
     let good = listeners(&provider);
     served.reload(&format!("{good}[clients\n"));
-    // Each of its problems has a line.
+    // Each problem has its own line.
     let line = served.logged(1, "baton.toml:4:9: ").await;
     assert!(line.contains("config not reloaded"), "{line}");
     served.change(&format!("{good}server.drain_secs = 'soon'\n"));
@@ -171,14 +171,15 @@ async fn a_config_with_a_problem_is_reported_and_not_used() {
     assert!(line.contains("baton.toml:4:21: server.drain_secs: "), "{line}");
     assert!(line.contains("key=\"server.drain_secs\""), "{line}");
     assert_eq!(served.ask("k").await.status, 200);
-    // Reported once, not at each look.
+    // Reported once, not at every check.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(served.lines("server.drain_secs: ").len(), 1);
     served.reload(&format!("{good}\n"));
     served.logged(1, RELOADED).await;
 }
 
-/// Many programs empty a file before they write it. An empty config is a valid one, with the providers' own upstreams.
+/// Many programs empty a file before they write it. An empty config is valid, with the providers' default
+/// upstreams.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_being_written_is_not_read_as_the_defaults() {
     let provider = saying("Still here.").await;
@@ -275,14 +276,14 @@ async fn what_needs_a_restart_is_named() {
         "{line}"
     );
     assert_eq!(served.ask("k").await.status, 200);
-    // Reported against the config of the last reload.
+    // Reported relative to the config of the last reload.
     served.reload(&format!(
         "{changed}journal.max_age_days = 3\nhandoff.max_chain = 4\n"
     ));
     assert!(served.logged(2, RELOADED).await.ends_with(RELOADED));
 }
 
-/// A certificate for `localhost` in these files.
+/// Writes a certificate for `localhost` and its key to these files.
 fn certify(chain: &Path, key: &Path) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(chain, made.cert.pem()).unwrap();
@@ -290,7 +291,7 @@ fn certify(chain: &Path, key: &Path) -> Vec<u8> {
     made.cert.der().to_vec()
 }
 
-/// Whether the listener has the certificate.
+/// Whether the listener uses the certificate.
 async fn serves(served: &Served, certificate: &[u8]) -> bool {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.to_vec().into()).unwrap();
@@ -320,7 +321,7 @@ async fn a_certificate_that_is_renewed_in_place_is_used() {
     );
     let served = Served::start(|_| listeners(&provider) + &tls);
     assert!(serves(&served, &first).await);
-    // A file that is no certificate keeps the old one.
+    // An invalid certificate file leaves the old certificate in use.
     let good = fs::read(&chain).unwrap();
     fs::write(&chain, "nothing").unwrap();
     served.hang_up();

@@ -1,5 +1,7 @@
-//! A draft that waits for a user's approval while the work goes on. It cuts where it was made: what came since follows it
-//! unchanged. On every wire, in front of the strict provider.
+//! A draft awaits the user's approval while the work continues.
+//!
+//! It cuts the transcript where it was made, and the later work follows unchanged. On every wire, with the
+//! strict provider.
 
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -24,7 +26,7 @@ async fn says(stage: &Fixture, history: &[Value], text: &str, reply: Reply) -> V
     [&now[..], &answer.keep].concat()
 }
 
-/// A command that baton answers. Its answer begins so, after the prefix.
+/// Sends a command that baton answers. After the prefix, the answer must begin with `begins`.
 async fn command(stage: &Fixture, history: &[Value], text: &str, begins: &str) -> Vec<Value> {
     let now = [history, &[stage.user(text)]].concat();
     let answer = stage.ask(&now, true).await;
@@ -33,13 +35,13 @@ async fn command(stage: &Fixture, history: &[Value], text: &str, begins: &str) -
     [&now[..], &answer.keep].concat()
 }
 
-/// A session in which something was done.
+/// Returns a session with some work.
 async fn session(stage: &Fixture) -> Vec<Value> {
     let history = stage.history();
     says(stage, &history[..2], "Go on.", thought("First.")).await
 }
 
-/// A call with its result, and an answer: the work since the draft.
+/// Adds the work since the draft: a call with its result, and a response.
 async fn works(stage: &Fixture, history: &[Value]) -> Vec<Value> {
     let now = [history, &[stage.user("Read on.")]].concat();
     let calls = thought("Reading.").call("read_file", json!({"path": "reader.rs"}));
@@ -51,7 +53,7 @@ async fn works(stage: &Fixture, history: &[Value]) -> Vec<Value> {
     [&now[..], &answer.keep].concat()
 }
 
-/// Panics unless the model sees the draft, the work since, and these texts.
+/// Asserts that the model sees the draft and this later text.
 fn sees(stage: &Fixture, since: &[&str]) {
     let sent = stage.sent();
     assert!(sent[0].starts_with("u: <handoff-context>\n"), "{sent:?}");
@@ -74,7 +76,7 @@ async fn accepted_in_the_chat(variant: Variant) {
     stage.assert_clean();
 }
 
-/// It takes effect with the next request, whose answer shows it.
+/// The draft takes effect with the next request, whose response shows it.
 async fn accepted_by_the_api(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let now = session(&stage).await;
@@ -107,7 +109,7 @@ async fn undone(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The agent has gone back to before the draft: nothing is cut.
+/// The agent has rewound to before the draft, so nothing is cut.
 async fn another_transcript(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let first = session(&stage).await;

@@ -1,4 +1,5 @@
-//! Another model after a handoff, on every wire: by a command, by a route, undone, and where upstream does not know it.
+//! Another model after a handoff, on every wire: by a command, by a route, after an undo, and if upstream
+//! does not know it.
 
 use baton_llm::state::config::{Config, HandoffRoute};
 use baton_llm::state::store::SharedStore;
@@ -23,7 +24,7 @@ async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut 
     .await
 }
 
-/// The model that the last request asked for, and whether it has a setting of thinking.
+/// Returns the model of the last request, and whether it has a thinking setting.
 fn asked(fixture: &Fixture) -> (String, bool) {
     let last = fixture.provider.generations().pop().unwrap();
     let model = match last.body["model"].as_str() {
@@ -51,7 +52,7 @@ async fn say(fixture: &Fixture, history: &mut Vec<Value>, text: &str, replies: &
     answer
 }
 
-/// A conversation that may be handed over.
+/// Returns a conversation that is long enough for a handoff.
 async fn begun(fixture: &Fixture) -> Vec<Value> {
     let mut history = Vec::new();
     say(fixture, &mut history, "Plan the importer.", &["I look at it."]).await;
@@ -75,7 +76,7 @@ async fn a_command_names_the_model_that_goes_on_and_undo_goes_back() {
             "without what is bound to a model"
         );
         assert!(answer.text.ends_with("Built."), "{}", answer.text);
-        // Every later request, in another process too.
+        // Every later request uses it, including those in another process.
         fixture.restart_with(store, |config| config.commands.prefix = "::".to_owned());
         say(&fixture, &mut history, "And the tests?", &["Tested."]).await;
         assert_eq!(asked(&fixture).0, BUILDER);

@@ -1,4 +1,4 @@
-//! The end of a run is determined by its text where no flag shows it, on every wire and for tools of any name.
+//! The text of a result shows how a run ended if no flag does, on every wire and for tools of any name.
 
 use baton_core::handoffs::draft::SeenFacts;
 use baton_core::record::WireId;
@@ -12,7 +12,7 @@ const COMMAND: &str = "cargo test --workspace";
 const FAILED: &str = "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured";
 const PASSED: &str = "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured";
 
-/// The shell of the wire's agent, and tools that no table knows.
+/// The shell of the wire's agent, and tools that no table lists.
 fn tools(command: &str) -> Vec<Tool> {
     let named = |name: &str| Tool::Named(name.to_owned(), json!({"command": command}));
     vec![
@@ -37,7 +37,7 @@ fn told(wire: WireId, tool: Tool, output: &str) -> SeenFacts {
     seen(wire, session.body(wire))
 }
 
-/// For each wire and tool: the stated result of the one run, as passed and exit code.
+/// Checks the stated result of the single run, as passed flag and exit code, for each wire and tool.
 fn each(command: &str, output: &str, check: impl Fn(Option<(Option<bool>, Option<i32>)>, String)) {
     for wire in WIRES {
         for (at, tool) in tools(command).into_iter().enumerate() {
@@ -66,7 +66,7 @@ fn a_run_is_not_passed_against_its_own_text() {
             assert!(about.contains("ended with 101"), "{about}");
         });
     }
-    // A runner's summary alone, and a compiler's error alone.
+    // Only a runner's summary, and only a compiler's error.
     for output in [
         FAILED,
         "error[E0277]: `Rc` is not Send\nerror: could not compile `a` (lib)",
@@ -105,7 +105,7 @@ fn plain_exit_codes_are_read_on_every_wire() {
         ("Exit Code: 0", 0),
     ] {
         for wire in WIRES {
-            // The first tool is the agent's own shell; some of these print nothing where the code is zero.
+            // The first tool is the agent's shell. Some agents' shells print nothing if the code is zero.
             for tool in tools(COMMAND).into_iter().skip(1) {
                 let seen = told(wire.id(), tool, &format!("running\n{form}"));
                 let runs: Vec<_> = seen.verification.iter().map(|run| run.exit).collect();

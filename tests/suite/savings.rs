@@ -1,4 +1,5 @@
-//! The bill of real exchanges: the provider's usage at the table's prices, the model that answered, and `baton savings`.
+//! The bill of real exchanges: the provider's usage at the table's prices, the responding model, and
+//! `baton savings`.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Run {
     }
 }
 
-/// The program, without the config of this machine's user.
+/// Runs the program without the config of this machine's user.
 fn command(args: &[&str]) -> std::process::Output {
     let home = harness::temp();
     std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -64,7 +65,7 @@ fn command(args: &[&str]) -> std::process::Output {
         .unwrap()
 }
 
-/// On every wire, streamed and in one piece: every leg is counted once, and the model that answered is the one that is priced.
+/// Every leg counts once, at the price of the responding model, on every wire, streamed and in one piece.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
     for variant in WIRES {
@@ -94,14 +95,14 @@ async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
                 variant.model
             );
             assert_eq!(bill[1].handoff, rows[0].event.fired.last().cloned());
-            // Before the handoff only our own tool counts against us.
+            // Before the handoff only baton's tool adds to the cost.
             let before = bill[0].without_tokens.unwrap().whole_input();
             assert!(before < bill[0].tokens.whole_input(), "{}", variant.model);
         }
     }
 }
 
-/// `baton savings` over the journal of a proxy that has ended, for people and for programs.
+/// `baton savings` over the journal of a proxy that has ended, for users and for programs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     let run = Run::new(ANTHROPIC, [handoff(), fresh()]).await;
@@ -143,15 +144,17 @@ async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     assert_eq!(report["prices"]["source"], "mine");
     assert!(savings(&["--csv"]).starts_with("key,exchanges,"));
     assert!(savings(&[]).contains("without baton"));
-    // Without that table the model has no price: tokens only, and noted once.
+    // Without that table the model has no price: only tokens are shown, and the missing price is noted once.
     let output = command(&["savings", "--state-dir", state]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("1 exchange without a price").count(), 1, "{text}");
 }
 
-/// What real agents sent (sizes and usage alone, recorded before the strict provider: `tests/recordings/bill`): every
-/// token of the provider is billed once. Before the first handoff only our own tool costs something. With 50 KB of
-/// instructions and tools and four short tasks the handoffs lose money, as `docs/savings.md` says of short histories.
+/// Real agents' requests (only sizes and usage, recorded with the strict provider: `tests/recordings/bill`).
+///
+/// Every token that the provider counted is billed once. Before the first handoff only baton's tool has a
+/// cost. With 50 KB of instructions and tools and four short tasks the handoffs lose money, as
+/// `docs/savings.md` states for short histories.
 #[test]
 fn real_agents_sessions_are_billed_to_the_token() {
     for (name, recording) in [

@@ -1,5 +1,7 @@
-//! Seal keys that change under running proxies. On every process that uses the files, new sentinels take the new key,
-//! and old ones verify until their key is retired. A killed rotation loses none.
+//! Seal keys that change while proxies run.
+//!
+//! In every process that uses the files, new sentinels use the new key, and old ones verify until their key
+//! is retired. A killed rotation loses none.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -16,7 +18,7 @@ use crate::harness::program::{Program, ask, config_for};
 use crate::harness::redis::RedisServer;
 use crate::harness::temp;
 
-/// Milliseconds that `baton seal-key rotate` takes, and more.
+/// Milliseconds that `baton seal-key rotate` takes at most.
 const ROTATION: u64 = 60;
 
 fn baton(state: &Path, config: Option<&Path>, args: &[&str]) -> Command {
@@ -44,7 +46,7 @@ fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The ids of the keys, the one that makes seals first.
+/// Returns the ids of the keys, beginning with the one that creates seals.
 fn ids(state: &Path) -> Vec<String> {
     let shown: Value = serde_json::from_str(&done(state, &["seal-key", "--json"])).unwrap();
     assert_eq!(shown["from"], "file");
@@ -68,7 +70,7 @@ impl Team {
         }
     }
 
-    /// A process with a store of its own: it knows the others' handoffs by their seals alone.
+    /// Starts a process with its own store, which can verify others' handoffs only by their seals.
     fn start(&self, name: &str) -> Program {
         let config = config_for(&self.provider, self.dir.path(), "store.kind = 'memory'\n");
         let named = self.dir.path().join(format!("{name}.toml"));
@@ -80,11 +82,11 @@ impl Team {
         self.dir.path().join("state")
     }
 
-    /// A conversation after a handoff, sealed with the current key.
+    /// Returns a conversation after a handoff, sealed with the current key.
     async fn handed_over(&self, program: &Program) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(Reply::text("Fresh."));
-        // Sent twice within seconds, a request would be a repeated one.
+        // An identical request within seconds would count as a repeat.
         let mut history = history();
         history.push(user(&format!("Now {}.", self.provider.requests().len())));
         let message = ask(program, &history).await;
@@ -103,7 +105,7 @@ impl Team {
     }
 }
 
-/// The closing line's seal.
+/// Returns the seal in the closing line.
 fn seal_of(history: &[Value]) -> String {
     let text = json!(history).to_string();
     let at = text.rfind("[[/handoff-resume:").unwrap() + "[[/handoff-resume:".len();
@@ -134,7 +136,7 @@ async fn two_running_proxies_follow_a_rotated_and_a_retired_key() {
         "{said}"
     );
 
-    // Each process makes its seals with the new key, and the other one knows it; old ones hold.
+    // Each process seals with the new key, and the other one accepts it. Old seals stay valid.
     for (maker, reader) in [(&one, &other), (&other, &one)] {
         let new = team.handed_over(maker).await;
         let keys = seal_key::load(&state).unwrap().unwrap();
@@ -316,12 +318,13 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
     }
 }
 
-/// Over a server.
+/// With a store on a server.
 mod redis {
     use super::*;
 
-    /// Three processes with state directories of their own, over one store: in one directory of keys, and with a directory each into which
-    /// the files are copied.
+    /// Three processes over one store have separate state directories.
+    ///
+    /// They share one directory of keys, or each has its own, and the files are copied.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs Redis: .ci/full redis"]
     async fn replicas_with_state_directories_of_their_own_follow_without_a_restart() {
@@ -351,7 +354,7 @@ mod redis {
                 assert!(output.status.success(), "{args:?}: {}", complaint(&output));
                 String::from_utf8(output.stdout).unwrap()
             };
-            // What a secret manager or a copy does.
+            // Like a secret manager or a copy does.
             let hand_out = || {
                 for name in names.iter().skip(1).filter(|_| !shares_a_directory) {
                     std::fs::create_dir_all(directory(name)).unwrap();
@@ -376,7 +379,8 @@ mod redis {
             let keys = seal_key::load(&directory("one")).unwrap().unwrap();
             assert!(made.contains(&keys.newest.key.id()), "{made}");
             assert_eq!(keys.newest.key.seal("local", id_of(&new), PROMPT), seal_of(&new));
-            // The store is lost, and with it what its processes have in memory: the seals prove both on each.
+            // The store is lost, and the memory of its processes with it. The seals prove both handoffs in
+            // each process.
             drop(all);
             server.cli(&["FLUSHALL"]);
             let all = configs

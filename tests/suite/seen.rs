@@ -1,5 +1,7 @@
-//! Facts that are stated as seen are true. Work whose real outcome is known is played on every wire. It includes what
-//! shows less than it seems to: pipes, chains, commands that may change files, refused calls, failed edits.
+//! Facts that are stated as seen are true.
+//!
+//! Work with a known outcome is played on every wire. It includes results that show less than they seem to:
+//! pipes, chains, commands that may change files, refused calls, failed edits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +25,7 @@ pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
     };
     let index = DraftIndex::from_transcript(settings.clone(), &transcript);
     let seen = index.seen(&Whereabouts::from_transcript(&transcript));
-    // What a carry-over prompt is checked against is the same without quotations.
+    // The facts that a carry-over prompt is checked against are the same without quotations.
     let work = SeenFacts::of_work(settings, &transcript);
     assert_eq!(work.verification, seen.verification);
     assert_eq!(
@@ -33,7 +35,7 @@ pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
     seen
 }
 
-/// A file as it really is.
+/// The real state of a file.
 #[derive(Clone, Copy)]
 struct File {
     was_there: bool,
@@ -48,11 +50,11 @@ struct Truth {
     turn: usize,
     changed_at: usize,
     files: BTreeMap<String, File>,
-    /// The last run of each command by its name: its own exit code, its turn, when.
+    /// The last run of each command by name: its exit code, its turn, and its position.
     runs: HashMap<String, (i32, usize, usize)>,
-    /// By what was typed.
+    /// Names by the typed command.
     names: HashMap<String, String>,
-    /// The last run of each line: its exit code, when; when it last went well.
+    /// The last run of each line: its exit code and its position. Also the position of its last success.
     lines: HashMap<String, (i32, usize)>,
     went_well: HashMap<String, usize>,
     /// The commands of each line.
@@ -74,7 +76,7 @@ impl Truth {
         self.changed_at = at;
     }
 
-    /// A line with its commands: name, what was typed, own exit code.
+    /// Records a line with its commands: name, typed command, exit code.
     fn ran(&mut self, line: &str, exit: i32, commands: &[(&str, &str, i32)]) {
         self.lines.insert(line.to_owned(), (exit, self.at));
         if exit == 0 {
@@ -91,7 +93,7 @@ impl Truth {
         }
     }
 
-    /// How many facts are stated, and those that are false.
+    /// Returns the number of stated facts, and the false ones.
     fn judge(&self, seen: &SeenFacts) -> (usize, Vec<String>) {
         let mut stated = 0;
         let mut wrong = Vec::new();
@@ -156,7 +158,7 @@ impl Truth {
     }
 }
 
-/// Work with its truth.
+/// Work with its true outcome.
 struct Work<'r> {
     random: &'r mut Seeded,
     events: Vec<Event>,
@@ -177,7 +179,7 @@ impl Work<'_> {
         )
     }
 
-    /// A path, there or not as wanted, with what is known of it.
+    /// Returns a path that exists or not, as requested, whose state is known.
     fn a_file(&mut self, there: bool) -> String {
         loop {
             let path = self.path();
@@ -317,27 +319,28 @@ impl Work<'_> {
         }
     }
 
-    /// One of two commands fails, or none.
+    /// Runs a chain of two commands, in which one or none fails.
     fn chain(&mut self) {
         let (line, build, test) = ("cargo build && cargo test", "cargo build", "cargo test");
         match self.random.below(3) {
             0 => self.shell(line, 0, &[(build, build, 0), (test, test, 0)]),
             1 => self.shell(line, 101, &[(build, build, 0), (test, test, 101)]),
             _ => {
-                // The second one does not run, and that cannot be seen: no statement about it may be its end.
+                // The second command does not run, which is not visible, so no statement about it can be its
+                // end.
                 self.shell(line, 101, &[(build, build, 101), (test, test, -1)]);
             }
         }
     }
 
-    /// A file is taken away by a command.
+    /// A command removes a file.
     fn takes_away(&mut self) {
         let path = self.a_file(true);
         self.truth.touch(&path, false);
         self.shell(&format!("rm {path}"), 0, &[]);
     }
 
-    /// A command that may or may not have changed a file.
+    /// A command that may have changed a file.
     fn may_change(&mut self) {
         let line = [
             "cargo fmt",
@@ -381,7 +384,7 @@ fn work(seed: u64, turns: usize) -> (Session, Truth) {
     (session, work.truth)
 }
 
-/// The truth of a session of the bench: what its calls did.
+/// Returns the true outcome of a session of the bench.
 fn truth_of(session: &Session) -> Truth {
     let mut truth = Truth::default();
     for event in &session.events {
@@ -418,7 +421,7 @@ fn truth_of(session: &Session) -> Truth {
             _ => {}
         }
     }
-    // `export API_KEY=…; make`, with the value taken out.
+    // `export API_KEY=…; make`, with the value removed.
     truth.names.insert("make".to_owned(), "make".to_owned());
     truth.runs.insert("make".to_owned(), (0, 0, 0));
     truth
@@ -516,8 +519,9 @@ fn a_question_is_open_until_the_user_says_something() {
     assert_eq!(open(&messages), 0);
 }
 
-/// What seven agents ran in their recorded requests: `exit 3`, `echo`, `ls` of nothing, `grep` of nothing, `true`, `diff` of
-/// two, `echo` into a file.
+/// Commands of seven agents in their recorded requests.
+///
+/// `exit 3`, `echo`, `ls` and `grep` without matches, `true`, `diff` of two files, and `echo` into a file.
 #[test]
 fn recorded_requests_of_real_agents_are_told_as_they_were() {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcripts");
@@ -548,7 +552,7 @@ fn recorded_requests_of_real_agents_are_told_as_they_were() {
             assert_eq!(known.map(|(_, exit)| *exit), Some(stated), "{file}: {ran:?}");
             told += 1;
         }
-        // Only `exit 3` really failed; for the others, finding nothing is no failure.
+        // Only `exit 3` really failed. For the others, finding nothing is not a failure.
         for failed in &seen.failed {
             assert!(
                 failed.exit == 3 && failed.command.contains("exit 3"),

@@ -1,5 +1,5 @@
-//! Sentinels in an agent's transcript: whose they are, pasted resume lines, and requests whose sentinel
-//! is missing or unknown.
+//! Sentinels in an agent's transcript: their owner, pasted resume lines, and requests whose sentinel is
+//! missing or unknown.
 
 use baton_core::record::Handoff;
 use baton_llm::state::config::{ClientKey, Config, Secret, TranscriptDetail};
@@ -43,7 +43,7 @@ fn spoken(text: &str) -> Vec<Value> {
     [&history()[..], &[answer, user("More.")]].concat()
 }
 
-/// The store is lost: a sentinel is valid by its seal only, and a seal is valid for its own client only.
+/// The store is lost. A sentinel is valid only by its seal, and a seal only for its own client.
 #[tokio::test]
 async fn a_seal_is_valid_for_its_own_client_only() {
     let first = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], memory(), teammates).await;
@@ -89,15 +89,15 @@ async fn the_sentinel_says_what_happened_and_why() {
     fixture.assert_clean();
 }
 
-/// A transcript in which consecutive texts were joined, as on chat.
+/// Sends a transcript in which consecutive text was joined, as on chat.
 async fn sent_behind(fixture: &AnthropicFixture, sentinel: &str, rest: &str) -> Vec<String> {
     fixture.script.push(Reply::text("ok"));
     fixture.turn(&spoken(&format!("Done.{sentinel}{rest}"))).await;
     texts(fixture.last().messages())
 }
 
-/// The prompt is not in the transcript, so the text after the sentinel is the model's own, even where the model repeats
-/// the prompt.
+/// The prompt is not in the transcript, so the text after the sentinel is the model's, even if it repeats the
+/// prompt.
 #[tokio::test]
 async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() {
     let short = |c: &mut Config| c.handoff.transcript = TranscriptDetail::Sentinel;
@@ -119,7 +119,7 @@ async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() 
     );
 }
 
-/// The form in which a sentinel was shown belongs to its handoff: another setting later changes nothing.
+/// The form of a sentinel belongs to its handoff. A later change of the setting has no effect on it.
 #[tokio::test]
 async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
     let short = |c: &mut Config| c.handoff.transcript = TranscriptDetail::Sentinel;
@@ -180,7 +180,7 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
     let block = said(&message)[1].trim().to_owned();
     let line = block.lines().next().unwrap().to_owned();
     let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
-    // Claude Code's form of a paste of several lines, with what was typed after it.
+    // Claude Code's form of a paste of several lines, followed by typed text.
     let tagged = |text: &str| {
         format!("\n\n<pasted_content id=\"19a4\">\n\n\n{text}\n\n</pasted_content id=\"19a4\">\n\nMend.")
     };
@@ -209,7 +209,7 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
             "{pasted}"
         );
     }
-    // In the middle of a text it has no effect.
+    // In the middle of other text it has no effect.
     for text in [
         format!("What is {line}?"),
         format!("What is this?{}", tagged(&block)),
@@ -221,7 +221,7 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
     fixture.assert_clean();
 }
 
-/// Claude Code 2.1.330 with a model of 5.5: what its terminal sends when a whole block is pasted as the first text.
+/// Claude Code 2.1.330 with a model of 5.5: the request for a complete block pasted as the first message.
 #[tokio::test]
 async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh."), Reply::text("ok")]).await;
@@ -233,7 +233,7 @@ async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
     let first = json!({"role": "user", "content": blocks});
     let system = json!({"role": "system", "content": [{"type": "text", "text": "# Environment"}]});
     fixture.turn(&[first, system]).await;
-    // This session's preamble counts, not that of the one that handed over.
+    // The current session's preamble applies, not that of the session that handed off.
     let sent = fixture.last();
     let roles = sent.messages().iter().map(|m| &m["role"]).collect::<Vec<_>>();
     assert_eq!(roles, ["user", "system"]);
@@ -245,7 +245,7 @@ async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
     fixture.assert_clean();
 }
 
-/// Nothing goes upstream, and the agent gets a message in the shape of its wire with advice.
+/// Nothing goes upstream, and the agent gets advice in the format of its wire.
 #[tokio::test]
 async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
     for variant in [
@@ -285,7 +285,8 @@ async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
     }
 }
 
-/// Two handoffs of the same millisecond: the truncated id fits both, and one more digit distinguishes them.
+/// Two handoffs in the same millisecond: the truncated id matches both, and one more digit distinguishes
+/// them.
 #[tokio::test]
 async fn an_ambiguous_id_is_reported() {
     let store = memory();

@@ -21,7 +21,7 @@ fn model(seen: &Received) -> Reply {
     }
 }
 
-/// The output of a command.
+/// Returns the output of a command.
 fn said(config: &Path, state: &Path, words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command.args(words).arg("--config").arg(config);
@@ -117,7 +117,7 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&event["origin"], &latest["origin"]),
         (&"model".into(), &"model".into())
     );
-    // Readers of logs and events may not be allowed to read the model's texts.
+    // Readers of logs and events may not be permitted to read the model's output.
     let message = event["reason"].as_str().unwrap();
     assert!(
         message.starts_with("[redacted:custom], then [redacted:"),
@@ -222,7 +222,7 @@ async fn readiness_is_an_exit_code() {
     assert!(not_ready().contains("no proxy serves from"));
 }
 
-/// Controls of a terminal, of the direction of text, and characters without a width.
+/// Control characters for terminals and text direction, and characters without a width.
 const ACTING: &str = "\u{1b}[8m\u{1b}]0;x\u{7}\u{202e}\u{2066}\u{200b}\u{feff}\u{9b}31m\u{e0041}";
 
 fn acting(text: &str) -> Vec<char> {
@@ -259,7 +259,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         let response = post(&url, Anthropic.headers(), body.to_string().into()).await;
         assert!(response.text().contains("Fresh."), "{}", response.text());
         let exchange = response.header("x-baton-exchange").unwrap().to_owned();
-        // The journal writes after the answer.
+        // The journal writes after the response.
         while !said(&config, &state, &["log", "--json"]).contains(&exchange) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::harness::program::{Program, ask, config_for};
 use crate::harness::temp;
 
-/// A home directory, and a `systemctl` that writes down how it is called.
+/// A home directory, and a `systemctl` that records its calls.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -28,7 +28,7 @@ impl Home {
         self.0.path().join(below)
     }
 
-    /// The manager's exit code from now on.
+    /// Sets the exit code of the manager.
     fn systemctl(&self, code: u8) {
         let file = self.path("bin/systemctl");
         let calls = self.path("calls");
@@ -62,7 +62,7 @@ impl Home {
         String::from_utf8(out.stdout).unwrap()
     }
 
-    /// Severity and message of what `doctor` finds of the service.
+    /// Returns severity and message of `doctor`'s finding about the service.
     fn service(&self) -> (String, String) {
         let out = self.run(&["doctor", "--offline", "--json"]).stdout;
         let report: Value = serde_json::from_slice(&out).unwrap();
@@ -140,7 +140,7 @@ fn a_manager_that_fails_is_reported_with_its_command() {
         "{error}"
     );
     assert!(!home.unit().exists(), "taken back");
-    // One that was there before stays as it was.
+    // An existing unit stays unchanged.
     fs::create_dir_all(home.unit().parent().unwrap()).unwrap();
     fs::write(home.unit(), "before").unwrap();
     assert_eq!(home.run(&["service", "install"]).status.code(), Some(69));
@@ -151,7 +151,7 @@ fn a_manager_that_fails_is_reported_with_its_command() {
     assert!(plist.contains("<string>local.baton</string>"), "{plist}");
 }
 
-/// A container, or a root shell: there is no manager to talk to.
+/// In a container or a root shell there is no manager.
 #[test]
 fn a_purge_goes_on_without_a_manager_and_reports_it() {
     let home = Home::new();

@@ -1,5 +1,7 @@
-//! `handoff.inject = "shadow"`, by the config and by a run's URL. What upstream gets is what the agent sent, and the other way round.
-//! It is noted where a moment for a handoff would have come.
+//! `handoff.inject = "shadow"`, by the config and by a run's URL.
+//!
+//! Upstream gets exactly the agent's bytes, and the agent exactly upstream's. Only the moments for a handoff
+//! are recorded.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,7 +18,7 @@ use tokio::net::TcpListener;
 
 use crate::harness::{Baton, config, memory};
 
-/// A server that answers every request with the same bytes, and keeps the bodies.
+/// A server that responds to every request with the same bytes, and records the bodies.
 struct Upstream {
     addr: SocketAddr,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -42,7 +44,7 @@ impl Upstream {
                 kept.lock().unwrap().push(body);
                 let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
                 let _ = stream.write_all(head.as_bytes()).await;
-                // In pieces that are no events.
+                // In pieces that do not coincide with events.
                 for piece in answer.chunks(97) {
                     let _ = stream.write_all(piece).await;
                 }
@@ -56,7 +58,7 @@ impl Upstream {
     }
 }
 
-/// The body of a whole request.
+/// Returns the body of a complete request.
 fn body_of(read: &[u8]) -> Option<Vec<u8>> {
     let end = read.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
@@ -78,7 +80,7 @@ fn golden(name: &str) -> Bytes {
     std::fs::read(path).unwrap().into()
 }
 
-/// Requests with whatever baton would otherwise act on, spelled in any way.
+/// Requests with content that baton would otherwise act on, in any spelling.
 fn bodies() -> impl Strategy<Value = String> {
     let blank = prop::sample::select(vec!["", " ", "\n\t"]);
     let text = prop::sample::select(vec![
@@ -104,7 +106,7 @@ fn what_upstream_gets_is_what_the_agent_sent_and_back() {
         .enable_all()
         .build()
         .unwrap();
-    // A stream with a call of the handoff tool, which is not hidden here.
+    // A stream with a call of the handoff tool, which shadow mode does not hide.
     for answer in [golden("03_leg1.sse"), golden("21_mixed_to_agent.sse")] {
         let upstream = runtime.block_on(Upstream::start("text/event-stream", answer.clone()));
         let always = runtime.block_on(async { shadow(&upstream.url(), |_| ()) });
@@ -146,7 +148,7 @@ async fn a_reply_in_one_piece_is_relayed_and_counted() {
     );
 }
 
-/// The context is over the threshold with the second request.
+/// The second request puts the context over the threshold.
 #[tokio::test]
 async fn a_moment_is_noted_and_nothing_else() {
     let answer = String::from_utf8(golden("04_leg2.sse").to_vec()).unwrap();
@@ -175,7 +177,7 @@ async fn a_moment_is_noted_and_nothing_else() {
     );
 }
 
-/// What a handoff behind the plan would have been given is kept, without credentials.
+/// The prompt that a handoff after the plan would have had is stored, without credentials.
 #[tokio::test]
 async fn an_accepted_plan_is_a_moment_with_its_carry_over_prompt() {
     let upstream = Upstream::start("text/event-stream", golden("04_leg2.sse")).await;

@@ -1,6 +1,8 @@
-//! Sign-ins with a plan or an account instead of an API key. `tests/golden/sign_ins` has the first request of real agents
-//! that were signed in with made-up tokens, texts and tools shortened. Each begins a chain of handoffs here, in front of a
-//! provider that enforces what is known of the sign-in's own server.
+//! Sign-ins with a plan or an account instead of an API key.
+//!
+//! `tests/golden/sign_ins` has the first request of real agents that were signed in with artificial tokens,
+//! with text and tools shortened. Each begins a chain of handoffs here. The provider enforces the known rules
+//! of the sign-in's server.
 
 use std::path::PathBuf;
 
@@ -19,20 +21,20 @@ use crate::harness::{self, Baton, RawResponse, memory, temp};
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{CHATGPT, CODE_ASSIST, Variant, on_every_wire_both_ways};
 
-/// In place of the tokens and accounts of the recorded requests.
+/// Replacements for the tokens and accounts of the recorded requests.
 const TOKEN: &str = "token-of-a-user";
 const ACCOUNT: &str = "account-of-a-user";
 
 /// A recorded sign-in.
 struct SignIn {
-    /// Its file in `tests/golden/sign_ins`.
+    /// File in `tests/golden/sign_ins`.
     file: &'static str,
-    /// The upstream that takes it, and the path there.
+    /// Upstream that accepts the sign-in, and the path there.
     upstream: &'static str,
     path: &'static str,
-    /// How the agent reads answers.
+    /// How the agent parses responses.
     variant: Variant,
-    /// Where its transcript is, and a tool of its own.
+    /// Member with the transcript, and one of the agent's tools.
     transcript: &'static str,
     tool: &'static str,
 }
@@ -61,7 +63,7 @@ const GEMINI_CLI: SignIn = SignIn {
     tool: "list_directory",
 };
 
-/// The request of a file.
+/// The request in a file.
 struct Recorded {
     path: String,
     headers: Vec<(String, String)>,
@@ -69,7 +71,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// With this text of the user.
+    /// Reads a request and inserts this user text.
     fn read(file: &str, text: &str) -> Self {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden/sign_ins")
@@ -105,10 +107,10 @@ impl Recorded {
     }
 }
 
-/// What such a server reports of the plan.
+/// Header in which such a server reports the use of the plan.
 const LIMITS: (&str, &str) = ("x-codex-primary-used-percent", "12");
 
-/// The server of a sign-in, another one in the place of all other upstreams, and the proxy.
+/// The server of a sign-in, another server in place of all other upstreams, and the proxy.
 struct Scene {
     server: Strict,
     elsewhere: Strict,
@@ -146,7 +148,7 @@ impl Scene {
     }
 }
 
-/// Headers that the proxy makes anew: those of the body, of the connection, and of one attempt.
+/// Headers that the proxy replaces: those of the body, of the connection, and of one attempt.
 const REMADE: [&str; 4] = [
     "content-encoding",
     "accept-encoding",
@@ -154,7 +156,7 @@ const REMADE: [&str; 4] = [
     "x-client-request-id",
 ];
 
-/// An agent works through three tasks, and the model hands over between them.
+/// An agent works through three tasks, and the model hands off between them.
 async fn chain(sign_in: SignIn) {
     let scene = Scene::new(sign_in.upstream).await;
     let directive = format!("#task 1/3 steps=2 tool={}", sign_in.tool);
@@ -193,7 +195,7 @@ async fn chain(sign_in: SignIn) {
     assert_no_credential(&scene.journal(exchanges).await, exchanges);
 }
 
-/// Neither the token nor the account is in any exchange that the journal shows.
+/// Asserts that no exchange in the journal shows the token or the account.
 fn assert_no_credential(query: &JournalReader, exchanges: usize) {
     let rows = query.list(&ExchangeFilter::default()).unwrap();
     assert_eq!(rows.len(), exchanges);
@@ -220,7 +222,7 @@ async fn gemini_cli_with_a_google_account_hands_over() {
     chain(GEMINI_CLI).await;
 }
 
-/// Codex asks for its models with either sign-in, and gets the answer of the server that the sign-in is for.
+/// Codex lists its models with either sign-in, and gets the response of the matching server.
 #[tokio::test]
 async fn models_are_those_of_the_account() {
     let scene = Scene::new("chatgpt").await;
@@ -238,7 +240,7 @@ async fn models_are_those_of_the_account() {
     assert_eq!(scene.elsewhere.requests().len(), 0);
 }
 
-/// The server's answer to a sign-in that it refuses reaches the agent unchanged.
+/// The server's response to a rejected sign-in reaches the agent unchanged.
 #[tokio::test]
 async fn a_refused_sign_in_is_told_in_the_servers_own_words() {
     let scene = Scene::new("chatgpt").await;
@@ -251,7 +253,7 @@ async fn a_refused_sign_in_is_told_in_the_servers_own_words() {
     );
 }
 
-/// The server refuses a bound of the output, which a draft's first request has.
+/// The server rejects an output limit, which a draft's first request has.
 #[tokio::test]
 async fn a_draft_is_asked_for_again_without_what_the_server_refuses() {
     let store = memory();
@@ -271,7 +273,7 @@ async fn a_draft_is_asked_for_again_without_what_the_server_refuses() {
     assert_eq!(handoffs.len(), 1);
 }
 
-/// Some servers name no content type.
+/// Some servers send no content type.
 async fn untyped(variant: Variant, stream: bool) {
     let replies = [handoff(), fresh(), Reply::text("Next.")].map(Reply::untyped);
     let fixture = Fixture::new(variant, replies).await;

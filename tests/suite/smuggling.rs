@@ -1,5 +1,6 @@
-//! Request smuggling: requests whose framing or head is ambiguous. Upstream must receive nothing, or exactly one request
-//! that is not ambiguous.
+//! Request smuggling: requests with ambiguous framing or head.
+//!
+//! Upstream must receive either nothing or exactly one unambiguous request.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,12 +11,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::{Baton, config, memory};
 
-/// What must happen to a request.
+/// The required outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// Upstream gets no request.
     Refused,
-    /// Upstream gets one, with this body.
+    /// Upstream gets one request, with this body.
     Body(&'static str),
 }
 use Fate::{Body, Refused};
@@ -27,7 +28,7 @@ struct Got {
     body: Vec<u8>,
 }
 
-/// An upstream that parses as strictly as RFC 9112 allows, and answers everything with `{}`.
+/// An upstream that parses as strictly as RFC 9112 allows, and responds to everything with `{}`.
 struct Upstream {
     url: String,
     got: Arc<Mutex<Vec<Got>>>,
@@ -69,7 +70,7 @@ async fn serve(mut stream: TcpStream, got: Arc<Mutex<Vec<Got>>>) {
     }
 }
 
-/// The first request, if it is complete, and the bytes after it.
+/// Returns the first request, if it is complete, and the bytes after it.
 fn complete(bytes: &[u8]) -> Option<(Got, Vec<u8>)> {
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
     let head = String::from_utf8(bytes[..end].to_vec()).expect("a head is text");
@@ -112,7 +113,7 @@ fn chunks(bytes: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Lines of a head, and the bytes after it. A `GET /smuggled` in those bytes must never reach upstream.
+/// Header lines, and the bytes after the head. A `GET /smuggled` in those bytes must never reach upstream.
 #[rustfmt::skip]
 const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("a plain body", "content-length: 2\r\n", "{}", Body("{}")),
@@ -128,7 +129,7 @@ const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("a length over 64 bits", "content-length: 18446744073709551618\r\n", "{}", Refused),
     ("no length", "content-length:\r\n", "{}", Refused),
     ("a length with a space inside", "content-length: 2 0\r\n", "{}", Refused),
-    // A length and chunks: chunks win, and the length is not passed on.
+    // A length and chunks: chunks win, and the length is not forwarded.
     ("length, then chunks", "content-length: 2\r\ntransfer-encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n", Body("{}")),
     ("chunks, then length", "transfer-encoding: chunked\r\ncontent-length: 2\r\n", "2\r\n{}\r\n0\r\n\r\n", Body("{}")),
     ("a length that Connection names", "connection: content-length, close\r\ncontent-length: 2\r\n", "{}", Body("{}")),
@@ -149,7 +150,7 @@ const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("no size", "transfer-encoding: chunked\r\n", "\r\n{}\r\n0\r\n\r\n", Refused),
     ("an extension without end", "transfer-encoding: chunked\r\n", "2;a\n{}\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n", Refused),
     ("trailers", "transfer-encoding: chunked\r\ntrailer: x-evil\r\n", "2\r\n{}\r\n0\r\nx-evil: 1\r\ncontent-length: 9\r\n\r\n", Body("{}")),
-    // Lines of a head.
+    // Lines of the head.
     ("a folded line", "x-a: 1\r\n x-evil: 2\r\ncontent-length: 2\r\n", "{}", Refused),
     ("a folded line with a tab", "x-a: 1\r\n\tx-evil: 2\r\ncontent-length: 2\r\n", "{}", Refused),
     ("a bare CR in a value", "x-a: 1\rx-evil: 2\r\ncontent-length: 2\r\n", "{}", Refused),
@@ -163,7 +164,7 @@ const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("what is one connection's", "connection: x-evil, upgrade, http2-settings, close\r\nx-evil: 1\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\ncontent-length: 2\r\n", "{}", Body("{}")),
 ];
 
-/// Variants of the request line: what precedes the method and follows the target.
+/// Variants of the request line: the bytes before the method and after the target.
 #[rustfmt::skip]
 const FIRST_LINES: &[(&str, &str, &str, Fate)] = &[
     ("an empty line before", "\r\nPOST ", " HTTP/1.1", Body("{}")),
@@ -178,11 +179,11 @@ const FIRST_LINES: &[(&str, &str, &str, Fate)] = &[
     ("two slashes", "POST /", " HTTP/1.1", Refused),
 ];
 
-/// Sends everything and returns the proxy's response; empty where the proxy waits for more.
+/// Sends everything and returns the proxy's response. Empty if the proxy waits for more.
 async fn send(baton: &Baton, request: &[u8], fate: Fate) -> String {
     let mut agent = TcpStream::connect(baton.addr).await.unwrap();
     let mut got = Vec::new();
-    // It may be refused before everything is sent.
+    // The proxy may refuse it before everything is sent.
     let _ = agent.write_all(request).await;
     let time = match fate {
         Refused => Duration::from_millis(400),
@@ -194,7 +195,7 @@ async fn send(baton: &Baton, request: &[u8], fate: Fate) -> String {
             got.extend_from_slice(&piece[..n]);
         }
     };
-    // An agent that leaves gets no answer.
+    // An agent that disconnects gets no response.
     let _ = tokio::time::timeout(time, reading).await;
     String::from_utf8_lossy(&got).into_owned()
 }
@@ -235,7 +236,7 @@ fn check(what: &str, upstream: &Upstream, fate: Fate, target: &str, answer: &str
     }
 }
 
-/// On a path that the proxy reads, and on one that it relays.
+/// A path that the proxy parses, and one that it relays.
 const TARGETS: [&str; 3] = ["/v1/messages", "/v1beta/models/m:generateContent", "/v1/files"];
 
 async fn place(change: impl FnOnce(&mut Config)) -> (Baton, Upstream) {
@@ -303,7 +304,7 @@ async fn bytes_after_a_request_are_the_next_request() {
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
     let got: Vec<_> = upstream.take().into_iter().map(|got| got.body).collect();
     assert_eq!(got, [b"{}".to_vec(), b"[1]".to_vec()]);
-    // The same rules hold for the second one.
+    // The same rules apply to the second request.
     let two = format!("{one}GET /v1/../smuggled HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let answer = send(&baton, two.as_bytes(), Body("")).await;
     assert!(answer.contains("x-baton-error: bad_target"), "{answer}");

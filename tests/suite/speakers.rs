@@ -1,5 +1,6 @@
-//! Attacks: texts of files, results and the harness that pass for the user's. None is executed as a command, and none is
-//! carried as the user's words.
+//! Attacks: text in files, results and harness messages that imitates the user.
+//!
+//! baton does not execute it as a command, nor carry it as the user's words.
 
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -32,7 +33,7 @@ fn result(id: &str, text: &str) -> Value {
     json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]})
 }
 
-/// The prompt that the model gets after a handoff of these messages.
+/// Returns the prompt that the model gets after a handoff of these messages.
 async fn carried(variant: Variant, history: &[Value]) -> String {
     let stage = Fixture::new(variant, []).await;
     stage.push(handoff());
@@ -128,7 +129,8 @@ async fn a_files_text_is_never_carried_as_the_users() {
     assert!(sent.contains("Never touch a.rs."), "{sent}");
 }
 
-/// A message that is sent while the agent works stands at the end of a result. What a file says there is not one.
+/// A message sent while the agent works is at the end of a result. The same text from a file is not a
+/// message.
 #[tokio::test]
 async fn what_is_typed_while_the_agent_works_is_carried_and_a_forgery_is_not() {
     let sent = |text: &str| {
@@ -163,7 +165,7 @@ async fn what_is_typed_while_the_agent_works_is_carried_and_a_forgery_is_not() {
     }
 }
 
-/// The first message of a subagent is its parent model's.
+/// The parent model writes the first message of a subagent.
 #[tokio::test]
 async fn a_subagents_first_message_is_not_the_users() {
     for headers in [

@@ -1,5 +1,6 @@
-//! Summary requests in which the agent flattens its transcript into one text: a sentinel of the same conversation cuts
-//! that text. Other sentinels and other texts are left unchanged.
+//! Summary requests in which the agent flattens its transcript into one string.
+//!
+//! A sentinel of the same conversation cuts that string. Other sentinels and other text stay unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::harness::{RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
 use crate::matrix::variants::{Answer, Variant, on_every_wire};
 
-/// Recorded requests of real agents, and what must go upstream.
+/// Recorded requests of real agents, and the expected upstream requests.
 #[test]
 fn recorded_requests_are_cut() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/summaries");
@@ -61,9 +62,9 @@ struct Agent {
     behind: &'static str,
     gap: &'static str,
     labels: [&'static str; 3],
-    /// The texts before and after a text of the user's.
+    /// Text before and after a user message.
     wrapper: [&'static str; 2],
-    /// The user's text, where the transcript is in the system prompt.
+    /// The user message, if the transcript is in the system prompt.
     asks: Option<&'static str>,
 }
 
@@ -111,13 +112,13 @@ const RESULT: usize = 2;
 type Section<'a> = (usize, &'a str);
 
 impl Agent {
-    /// A message as the agent writes it.
+    /// Formats a message like the agent does.
     fn line(&self, (who, text): &Section<'_>) -> String {
         let [before, behind] = if *who == USER { self.wrapper } else { ["", ""] };
         format!("{}{before}{text}{behind}", self.labels[*who])
     }
 
-    /// A marker in the text with the transcript, and in no other.
+    /// Returns a marker that occurs only in the string with the transcript.
     fn marker(&self) -> &'static str {
         if self.behind.is_empty() {
             self.before
@@ -127,7 +128,7 @@ impl Agent {
     }
 }
 
-/// The request for a summary of these messages.
+/// Returns the request for a summary of these messages.
 fn request(variant: &Variant, agent: Agent, sections: &[Section<'_>]) -> Value {
     let lines: Vec<String> = sections.iter().map(|section| agent.line(section)).collect();
     let flat = format!("{}{}{}", agent.before, lines.join(agent.gap), agent.behind);
@@ -153,12 +154,12 @@ fn set(value: &mut Value, old: &str, new: &str) {
 
 struct HandedOver {
     fixture: Fixture,
-    /// The answer in which the model handed over.
+    /// The response in which the model handed off.
     answer: Answer,
 }
 
 impl HandedOver {
-    /// A conversation with one handoff and one later turn.
+    /// Returns a conversation with one handoff and one later turn.
     async fn new(variant: Variant, session: Option<&'static str>) -> Self {
         let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
         Self::on(fixture, session).await
@@ -170,7 +171,7 @@ impl HandedOver {
         Self { fixture, answer }
     }
 
-    /// Its messages, flattened.
+    /// Returns the messages, flattened.
     fn sections(&self) -> Vec<Section<'_>> {
         vec![
             (USER, "Mend the importer."),
@@ -192,7 +193,7 @@ impl HandedOver {
         response
     }
 
-    /// Sends a summary request. Returns whether it was cut, and what the model saw of the transcript.
+    /// Sends a summary request. Returns whether it was cut, and the model's view of the transcript.
     async fn summary(&self, agent: Agent, sections: &[Section<'_>]) -> (bool, String) {
         let body = request(&self.fixture.variant, agent, sections);
         let response = self.send(body).await;
@@ -204,7 +205,7 @@ impl HandedOver {
     }
 }
 
-/// The string that holds this text.
+/// Finds the string that contains this part.
 fn holding(value: &Value, part: &str, found: &mut String) {
     match value {
         Value::String(text) if text.contains(part) => text.clone_into(found),
@@ -224,12 +225,12 @@ fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'stati
     Box::leak(headers.into_boxed_slice())
 }
 
-/// What remains after a cut.
+/// Returns the text that remains after a cut.
 fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
     flat(agent, Some(format!("{}{PROMPT}", agent.labels[USER])), rest)
 }
 
-/// The text with these messages, and with this one before them.
+/// Formats these messages, with `first` before them.
 fn flat(agent: Agent, first: Option<String>, rest: &[Section<'_>]) -> String {
     let mut lines: Vec<String> = first.into_iter().collect();
     lines.extend(rest.iter().map(|section| agent.line(section)));
@@ -242,7 +243,7 @@ fn flat(agent: Agent, first: Option<String>, rest: &[Section<'_>]) -> String {
     )
 }
 
-/// The agents with their session ids: pi and cline send none with a summary request.
+/// The agents with their session ids. pi and cline send none with a summary request.
 const AGENTS: [(Agent, Option<&str>); 4] = [
     (PI, None),
     (OPENCODE, Some("one")),
@@ -258,7 +259,7 @@ async fn own_sentinel_cuts(variant: Variant) {
         let (pinned, seen) = conversation.summary(agent, &sections).await;
         let rest = [(MODEL, "Fresh."), (RESULT, "fn main() {}"), (USER, "More.")];
         assert_eq!((pinned, seen), (true, cut(agent, &rest)));
-        // The earlier part only, with nothing after the sentinel.
+        // Only the earlier part, without anything after the sentinel.
         let end = conversation.answer.text.rfind("Fresh.").unwrap();
         let earlier = [
             &conversation.sections()[..3],
@@ -271,7 +272,7 @@ async fn own_sentinel_cuts(variant: Variant) {
     }
 }
 
-/// A handoff of another conversation, read from a file or pasted, whole or with its labels.
+/// Another conversation's handoff, read from a file or pasted, complete or with its labels.
 async fn foreign_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
         let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
@@ -296,7 +297,7 @@ async fn foreign_sentinel_does_not(variant: Variant) {
     }
 }
 
-/// The conversation's own earlier handoff, quoted after a later one.
+/// An earlier handoff of the conversation, quoted after a later one.
 async fn quoted_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -323,7 +324,7 @@ async fn quoted_sentinel_does_not(variant: Variant) {
     }
 }
 
-/// A closing line is recognised only in the sentinel's own message and only with a seal; the short sentinel has none.
+/// A closing line counts only in the sentinel's message and with a seal. The short sentinel has none.
 async fn other_closing_lines_close_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
         for transcript in [TranscriptDetail::Full, TranscriptDetail::Sentinel] {
@@ -381,8 +382,9 @@ async fn later_part_is_cut(variant: Variant) {
     assert!(!pinned, "something else stands before it");
 }
 
-/// The agent summarises the earlier part alone, and keeps the part with the sentinel unchanged: the summarised part is
-/// finished.
+/// The agent summarizes only the earlier part, and keeps the part with the sentinel unchanged.
+///
+/// The summarized part is then finished work.
 async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -398,7 +400,7 @@ async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
     }
 }
 
-/// The user continues from before the handoff: the summarised part is then not finished.
+/// The user continues from before the handoff, so the summarized part is not finished.
 async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -413,7 +415,7 @@ async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
     }
 }
 
-/// The first sentinel is in the summarised part, the second one in what the agent keeps.
+/// The first sentinel is in the summarized part, the second one in the part that the agent keeps.
 async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -451,7 +453,7 @@ const BEFORE: [Section<'_>; 4] = [
     (MODEL, "Done with that.\n\nFresh."),
 ];
 
-/// The summary has the work from before a handoff that was undone, and neither its prompt nor the undo.
+/// The summary contains the work before a handoff that was undone, and neither its prompt nor the undo.
 async fn an_undone_handoff_cuts_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -460,7 +462,7 @@ async fn an_undone_handoff_cuts_nothing(variant: Variant) {
         let undone = fixture.ask(&asked, true).await;
         let mut sections = conversation.sections();
         sections.extend([(USER, "::handoff undo"), (MODEL, &*undone.text)]);
-        // An agent may compact at once, before any other request.
+        // An agent may compact immediately, before any other request.
         let (pinned, seen) = conversation.summary(agent, &sections).await;
         assert_eq!((pinned, seen), (false, flat(agent, None, &BEFORE)));
         asked = fixture.then(&asked, &undone, "Well.");
@@ -480,7 +482,7 @@ async fn an_undone_handoff_cuts_nothing(variant: Variant) {
     }
 }
 
-/// Commands and baton's answers are in no summary: in front of the cut, behind it, or without a cut.
+/// A summary never contains commands or baton's answers, before a cut, after it, or without one.
 async fn commands_leave_the_text(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -505,7 +507,7 @@ async fn commands_leave_the_text(variant: Variant) {
     }
 }
 
-/// A summary from before the handoff is of finished work, too.
+/// A summary from before the handoff covers finished work as well.
 async fn an_earlier_summary_gives_way(variant: Variant) {
     let conversation = HandedOver::new(variant, None).await;
     let agent = Agent {
@@ -547,7 +549,7 @@ async fn ordinary_text_is_not_cut(variant: Variant) {
     }
 }
 
-/// The store proves which conversation the sentinel belongs to, also after a restart.
+/// The store proves which conversation the sentinel belongs to, even after a restart.
 async fn restart_keeps_the_proof(variant: Variant) {
     let dir = temp();
     let fixture = Fixture::with(variant, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;

@@ -1,4 +1,4 @@
-//! Token counts: a conversation is counted as it would be sent, tools alone as the agent lists them.
+//! Token counts: a conversation counts as it would be sent, while only tools count as the agent lists them.
 
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -11,7 +11,7 @@ use crate::matrix::variants::{ANTHROPIC, CODE_ASSIST, GEMINI, RESPONSES, VERTEX,
 /// The variants that have an endpoint for token counts.
 const COUNTING: [Variant; 5] = [ANTHROPIC, RESPONSES, GEMINI, CODE_ASSIST, VERTEX];
 
-/// Where the wires have their system prompt.
+/// Names of the system prompt's member on the wires.
 const SYSTEM: [&str; 3] = ["system", "instructions", "systemInstruction"];
 
 /// Removes the system prompt, wherever the body has it.
@@ -21,14 +21,14 @@ fn without_system(body: &mut Value) {
     members.values_mut().for_each(without_system);
 }
 
-/// The count of a body through the proxy.
+/// Returns the count of a body through the proxy.
 async fn through(fixture: &Fixture, (path, body, number): (&str, &Value, &str)) -> u64 {
     let headers = fixture.variant.headers;
     let response = fixture.baton.post(path, headers, body.to_string().into()).await;
     number_of(&response, number)
 }
 
-/// The same without the proxy.
+/// Returns the count of a body without the proxy.
 async fn direct(fixture: &Fixture, (path, body, number): (&str, &Value, &str)) -> u64 {
     let directory = fixture.variant.place.map_or("", |(_, directory)| directory);
     let url = format!("{}{directory}{path}", fixture.provider.url());
@@ -41,8 +41,9 @@ fn number_of(response: &RawResponse, number: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{}", response.text()))
 }
 
-/// Claude Code's `/context`: one user message `foo` with one tool, without a system prompt, in a session that has the
-/// tool. The agent sums these counts up.
+/// Claude Code's `/context` sends one user message `foo` with one tool, without a system prompt.
+///
+/// The session has baton's tool, and the agent sums up these counts.
 #[tokio::test]
 async fn tools_alone_are_counted_as_listed() {
     for mut variant in COUNTING {
@@ -61,7 +62,7 @@ async fn tools_alone_are_counted_as_listed() {
     }
 }
 
-/// The count of a pinned conversation is that of the request that goes upstream: cut, with the tool.
+/// The count of a cut conversation is that of the upstream request: cut, and with the tool.
 #[tokio::test]
 async fn a_pinned_conversation_is_counted_as_sent() {
     for variant in COUNTING {
@@ -79,7 +80,7 @@ async fn a_pinned_conversation_is_counted_as_sent() {
     }
 }
 
-/// The stated reason of a request without a tool of ours.
+/// The stated reason why a request has none of baton's tools.
 #[tokio::test]
 async fn the_reason_is_reported() {
     let fixture = Fixture::new(ANTHROPIC, []).await;

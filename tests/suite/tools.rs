@@ -1,5 +1,8 @@
-//! A second tool of ours, one that is answered with a text: alone, together with the agent's calls, together with a
-//! handoff. Its hidden calls and their answers are in every later request as they were, after forks and restarts, too.
+//! A second tool of baton's whose result is text: by itself, together with the agent's calls, together with a
+//! handoff.
+//!
+//! Its hidden calls and their results are unchanged in every later request, including after forks and
+//! restarts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +19,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff_beside, outline};
 use crate::matrix::variants::{Variant, on_every_wire_both_ways};
 
-/// Answers each call with another text, so that a repeated query shows.
+/// Returns different text for each call, so that a repeated query is visible.
 struct Notes(AtomicU32);
 
 impl CallAnswerer for Notes {
@@ -41,7 +44,7 @@ fn notes() -> Tool {
     }
 }
 
-/// A proxy with both tools, in a process of its own.
+/// Starts a proxy with both tools, as a separate process.
 fn restart(stage: &mut Fixture, store: &SharedStore) {
     stage.restart_as(store.clone(), |mut app| {
         let handoff = |recall| Tool::handoff(None, recall);
@@ -69,7 +72,7 @@ fn thinks() -> Reply {
     Reply::new().thinking("What do the notes say?")
 }
 
-/// What went upstream in the request before the last `back` ones.
+/// Returns the upstream request before the last `back` ones.
 fn sent(stage: &Fixture, back: usize) -> (Vec<String>, Vec<Value>, bytes::Bytes) {
     let legs = stage.provider.generations();
     let leg = &legs[legs.len() - 1 - back];
@@ -103,7 +106,8 @@ async fn alone(side: Variant, stream: bool) {
         asked.iter().any(|m| m.to_string().contains("Note 0 for 17.")),
         "{asked:?}"
     );
-    // Later, in another process, and from a branch after it: as the agent's next request has it, without what it drops.
+    // Later, in another process, and on a branch after it, as the agent's next request has it without the
+    // dropped parts.
     let mut history = stage.then(&stage.history(), &said, "On.");
     let mut before = Vec::new();
     for n in 0..3 {
@@ -153,7 +157,7 @@ async fn beside_calls(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The handoff fires, and the other call goes with it.
+/// The handoff fires, and the other call is dropped with it.
 async fn beside_a_handoff(side: Variant, stream: bool) {
     let (stage, _) = stage(side, [handoff_beside(asks(thinks())), fresh()]).await;
     let said = stage.ask(&stage.history(), stream).await;

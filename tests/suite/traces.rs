@@ -1,4 +1,4 @@
-//! Traces: what a collector receives for a chain of tasks through the real program, and that it never delays an exchange.
+//! Traces: the spans that a collector receives for a chain of tasks. Tracing never delays an exchange.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,10 +28,10 @@ use crate::harness::{self, AgentWire, RawResponse};
 
 const KEY: &str = "sk-ant-credential-of-the-agent";
 
-/// A request to the collector: head and body.
+/// Requests to the collector: head and body.
 type Got = Arc<Mutex<Vec<(Parts, Bytes)>>>;
 
-/// A collector on a free port.
+/// Starts a collector on a free port.
 async fn collector() -> (String, Got) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -74,7 +74,7 @@ fn spans(got: &Got) -> Vec<Span> {
                 .map(|a| text(a.value.as_ref().unwrap().value.as_ref()))
         };
         assert_eq!(of("service.name").as_deref(), Some("baton"));
-        // The machine and the port of the data listener.
+        // The machine, and the port of the data listener.
         let instance = of("service.instance.id").unwrap();
         let (machine, port) = instance.rsplit_once(':').unwrap();
         assert!(!machine.is_empty() && port.parse::<u16>().is_ok(), "{instance}");
@@ -133,7 +133,7 @@ impl Served {
         harness::post(&url, &headers, body.to_string().into()).await
     }
 
-    /// Ends it as a service manager does; it sends what it has not sent yet.
+    /// Ends the program like a service manager does. It sends the remaining spans first.
     #[cfg(unix)]
     async fn stop(mut self) {
         let id = self.0.child.id().to_string();
@@ -143,7 +143,7 @@ impl Served {
     }
 }
 
-/// An agent works through five tasks; returns the responses.
+/// Runs an agent through five tasks, and returns the responses.
 async fn five_tasks(served: &Served) -> Vec<RawResponse> {
     let mut history = vec![json!({"role": "user", "content": "Begin softly.\n#task 1/5 steps=2"})];
     let mut heads = Vec::new();
@@ -238,7 +238,7 @@ async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
     }
 }
 
-/// A slip in a config puts a key in the model's place, which upstream gets, and repeats in its answer.
+/// A mistake in a config puts a key in place of the model. Upstream gets it and repeats it in the response.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_in_the_models_place_is_in_no_span() {
@@ -307,7 +307,7 @@ async fn spans_that_no_collector_accepts_are_counted() {
 #[tokio::test]
 async fn a_collector_that_hangs_is_not_waited_for() {
     let metrics = Metrics::new();
-    // It accepts connections and never answers.
+    // It accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let traces = Traces::start(&url, "here:1".to_owned(), &metrics).unwrap();

@@ -1,4 +1,4 @@
-//! `baton try` over the session files that real agents wrote before the strict provider (`tests/recordings/homes`).
+//! `baton try` over session files that real agents wrote with the strict provider (`tests/recordings/homes`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/homes")
 }
 
-/// Copies what is below a directory; `.sql` becomes the database that it is the text of.
+/// Copies a directory tree. A `.sql` file becomes the database that it describes.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let into = to.join(entry.file_name().unwrap());
@@ -35,7 +35,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A home directory with the sessions of some recordings.
+/// Returns a home directory with the sessions of some recordings.
 fn home(names: &[&str]) -> tempfile::TempDir {
     let dir = temp();
     names
@@ -75,7 +75,7 @@ fn printed(home: &Path, words: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// Every call that the provider answered in an agent's loop is read, and to the token.
+/// Every call with a response in an agent's loop is read, exact to the token.
 #[test]
 fn each_agents_calls_are_those_that_the_provider_counted() {
     for name in every() {
@@ -91,19 +91,19 @@ fn each_agents_calls_are_those_that_the_provider_counted() {
         });
         let calls = sum(|one| one["calls"].as_u64().unwrap());
         let estimated = sessions.iter().any(|one| one["estimated"] == true);
-        // goose writes two calls of one answer as two.
+        // goose records two calls of one response as two.
         let counted = truth["calls"].as_u64().unwrap();
         assert!(
             calls == counted || estimated && calls == counted + 1,
             "{name}: {calls}"
         );
         let off = input.abs_diff(truth["input"].as_u64().unwrap()) as f64 / input as f64;
-        // goose records sums alone, of which calls are estimated.
+        // goose records only sums, so calls are estimated.
         assert!(off <= if estimated { 0.01 } else { 0.0 }, "{name}: {off}");
     }
 }
 
-/// The promise of `docs/try.md`; both figures are printed.
+/// The promise of `docs/try.md`. Both figures are printed.
 #[test]
 fn the_modelled_cost_is_the_recorded_one() {
     let mut all: Vec<(f64, String)> = Vec::new();
@@ -208,7 +208,7 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
         b"SQLite format 3\0and then nothing",
     )
     .unwrap();
-    // As gemini-cli and OpenCode wrote them before their .jsonl files and their database.
+    // In the formats that gemini-cli and OpenCode used before their .jsonl files and their database.
     let chats = home.path().join(".gemini/tmp/0f/chats");
     let storage = home.path().join(".local/share/opencode/storage/session/0f");
     for (directory, name) in [(chats, "session-1.json"), (storage, "ses_1.json")] {
@@ -264,7 +264,7 @@ fn links_devices_and_fifos_are_not_read() {
     }
 }
 
-/// A copied file, a file in two parts, and another order of files say the same.
+/// A copied file, a file in two parts, and another order of files give the same result.
 #[test]
 fn copies_parts_and_order_change_nothing() {
     let home = home(&["claude_code", "codex"]);

@@ -1,4 +1,4 @@
-//! What is left of a handoff that was undone, where the store is lost.
+//! The remains of a handoff that was undone, after the store is lost.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ fn thought(text: &str) -> Reply {
     Reply::new().thinking("So it is.").say(text)
 }
 
-/// The seal of the undone handoff proves that the conversation has the tool: the model's thinking follows it.
+/// The seal of the undone handoff proves that the conversation has the tool, since the model's thinking
+/// follows it.
 async fn keeps_the_tool_where_the_store_is_lost(variant: Variant) {
     let store = memory();
     let script = [thought("Looked."), handoff(), fresh()];

@@ -1,5 +1,7 @@
-//! The end of an answer that shows a handoff, handed to the socket of an agent that never reads it. The same request
-//! again is a repeated one, and continues after the handoff. When the agent counts as having read the end, it asks anew.
+//! The end of a response that shows a handoff goes to the socket of an agent that never reads it.
+//!
+//! An identical request is then a repeat, and continues after the handoff. Once the agent counts as having
+//! read the end, it is a new request.
 
 use std::time::Duration;
 
@@ -16,17 +18,17 @@ use crate::harness::{Baton, memory};
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
-/// How long the proxy has for writing the end of an answer.
+/// Time for the proxy to write the end of a response.
 const MOMENT: Duration = Duration::from_millis(150);
 
-/// The most of an answer that an agent reads which leaves it: some of the head.
+/// Maximum bytes that an agent reads before it disconnects: a part of the head.
 const BEGINNING: usize = 64;
 
 /// An agent's connection, which stays open as long as this lives.
 struct Agent(TcpStream);
 
 impl Agent {
-    /// Sends a turn over a connection of its own.
+    /// Sends a turn over a separate connection.
     async fn asks(fixture: &Fixture, stream: bool, closes: bool) -> Self {
         let body = (fixture.variant.body)(&fixture.history(), stream).to_string();
         let path = (fixture.variant.path)(stream);
@@ -45,7 +47,7 @@ impl Agent {
         Self(socket)
     }
 
-    /// Reads the beginning of the answer, and no more of it in all the time in which its end is written.
+    /// Reads the beginning of the response, and nothing more while its end is written.
     async fn reads_the_beginning(&mut self, fixture: &Fixture) {
         let mut beginning = [0; BEGINNING];
         self.0.read_exact(&mut beginning).await.unwrap();
@@ -59,7 +61,7 @@ impl Agent {
     /// Reads until the proxy closes the connection.
     async fn reads_all(mut self) -> String {
         let mut all = Vec::new();
-        // A reset ends it, too.
+        // A reset ends it as well.
         let _ = self.0.read_to_end(&mut all).await;
         String::from_utf8_lossy(&all).into_owned()
     }
@@ -70,7 +72,7 @@ impl Agent {
     }
 }
 
-/// No agent counts as having read an end while a test runs.
+/// Ensures that no agent counts as having read an end while a test runs.
 fn unread(config: &mut Config) {
     config.limits.waits.unread = Duration::from_secs(600);
 }
@@ -79,7 +81,7 @@ async fn unread_fixture(variant: Variant) -> Fixture {
     Fixture::with(variant, [handoff(), fresh()], memory(), unread).await
 }
 
-/// Panics unless a request continues after the handoff of the answer that was not read.
+/// Asserts that a request continues after the handoff of the unread response.
 async fn goes_on(fixture: &Fixture, stream: bool) {
     let before = fixture.provider.generations().len();
     fixture.push(fresh());
@@ -91,7 +93,7 @@ async fn goes_on(fixture: &Fixture, stream: bool) {
     assert_eq!(fixture.sent(), [carry()]);
 }
 
-/// Panics unless a request is answered from the start.
+/// Asserts that a request gets a new response.
 async fn begins_anew(fixture: &Fixture, stream: bool) {
     fixture.push(Reply::text("From the start."));
     let answer = fixture.ask(&fixture.history(), stream).await;
@@ -139,7 +141,7 @@ mod redis {
     }
 }
 
-/// The kernel answers what is unread with a reset.
+/// The kernel resets a connection that is closed with unread data.
 async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
         let fixture = unread_fixture(variant).await;
@@ -164,7 +166,7 @@ async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
     .await;
 }
 
-/// The proxy closes its own side after the answer's end.
+/// The proxy closes its side after the end of the response.
 async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
         let fixture = unread_fixture(variant).await;
@@ -188,7 +190,7 @@ async fn an_agent_that_counts_as_having_read_the_end_asks_anew(variant: Variant)
     .await;
 }
 
-/// A stream of this one event.
+/// A stream with only this event.
 fn unended(event: &str) -> Fault {
     Fault::Raw {
         status: 200,
@@ -197,8 +199,9 @@ fn unended(event: &str) -> Fault {
     }
 }
 
-/// The agent gets the sentinel and the protocol's own error, or a status that says what broke: never a closed connection
-/// alone.
+/// The agent gets the sentinel and the protocol's error, or a status that names the cause.
+///
+/// A closed connection without either is wrong.
 async fn a_repeated_request_is_answered_however_its_leg_breaks(variant: Variant) {
     let fixture = unread_fixture(variant).await;
     let mut agent = Agent::asks(&fixture, true, false).await;
@@ -206,7 +209,7 @@ async fn a_repeated_request_is_answered_however_its_leg_breaks(variant: Variant)
     drop(agent);
     let call = || handoff_beside(Reply::new()).whole();
     let cut = match variant.model {
-        // One event is all of a call there.
+        // A single event contains the whole call there.
         "gemini-strict-3" => vec![unended(
             r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"session_handoff","args":{"prompt":"p"}}}]}}]}"#,
         )],
@@ -229,7 +232,7 @@ async fn a_repeated_request_is_answered_however_its_leg_breaks(variant: Variant)
     goes_on(&fixture, true).await;
 }
 
-/// What one replica knows of an answer's end another one knows by the store.
+/// One replica's knowledge of a response's end reaches another one through the store.
 async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
     let server = RedisServer::start(&[]);
     let cases = [(true, false), (false, false), (true, true), (false, true)];
@@ -245,7 +248,7 @@ async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
         let mut agent = Agent::asks(&fixture, stream, false).await;
         agent.reads_the_beginning(&fixture).await;
         drop(agent);
-        // The first one goes on serving: another one takes its place in front of the agent.
+        // The first replica keeps serving. Another one takes its place for the agent.
         let first = another(&mut fixture, store());
         // Ends are written in the background.
         tokio::time::sleep(MOMENT).await;
@@ -259,7 +262,7 @@ async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
     .await;
 }
 
-/// Puts another replica in front of the agent, and returns the one before.
+/// Directs the agent to another replica, and returns the previous one.
 fn another(fixture: &mut Fixture, store: SharedStore) -> Baton {
     let new = fixture.replica(store);
     std::mem::replace(&mut fixture.baton, new)

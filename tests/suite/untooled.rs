@@ -1,5 +1,5 @@
-//! The reason why a request does not get the tool: on the response and in the event, and so in log, journal and
-//! inspector.
+//! The reason why a request does not get the tool: on the response, in the event, and thus in log, journal
+//! and inspector.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ type Headers = &'static [(&'static str, &'static str)];
 
 const OFF: Headers = &[("x-baton-handoff", "off")];
 
-/// The response header, and the reason in the event.
+/// Returns the response header, and the reason in the event.
 async fn message(
     fixture: &AnthropicFixture,
     path: &str,
@@ -45,7 +45,7 @@ async fn fixture(change: impl FnOnce(&mut Config)) -> AnthropicFixture {
     AnthropicFixture::with(replies, memory(), change).await
 }
 
-/// Its thinking was made without the tool.
+/// The thinking in the history was made without the tool.
 #[tokio::test]
 async fn a_bound_history_is_reported() {
     let replies = [Reply::new().thinking("Hm.").say("Yes."), Reply::text("Yes.")];
@@ -68,7 +68,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
     let found = message(&fixture, path, &[], good.to_string()).await;
     assert_eq!(found, (None, None));
     let with = |key: &str, value: Value| {
-        // Each in a conversation of its own, since the decision is stored.
+        // Each in a separate conversation, because the decision is stored.
         let mut body = Anthropic.body(&[user(&format!("{key} {value}"))], true);
         body[key] = value;
         body.to_string()

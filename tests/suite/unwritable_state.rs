@@ -1,4 +1,5 @@
-//! The real program when its state cannot be written: no sentinel is shown that was not stored, and `/readyz` fails.
+//! The real program if its state cannot be written: no sentinel is shown without being stored, and `/readyz`
+//! fails.
 #![cfg(unix)]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Named upstreams, from the text of a config to what the provider receives; and requests that must not be changed.
+//! Named upstreams, from the config's text to the provider's view, and requests that must not be changed.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ async fn the_key_is_in_the_header_that_the_vendor_expects() {
 async fn the_configured_wire_applies_where_the_path_does_not_identify_one() {
     let config = "[upstreams.bricks]\nbase_url = '{url}'\nwire = 'openai_chat'";
     let place = Setup::new(config, []).await;
-    // The provider has no such path; only the request that it received matters.
+    // The provider has no such path. Only the request that it received matters.
     place
         .post("/u/bricks/serving-endpoints/m/invocations", &chat(false))
         .await;
@@ -132,7 +132,7 @@ async fn each_upstream_has_its_own_timeouts() {
     assert_eq!(response.json()["error"]["code"], "upstream_silent");
     let response = place.post("/u/slow/v1/chat/completions", &chat(true)).await;
     assert_eq!(response.status, 200, "{}", response.text());
-    // Silence in the middle of an answer breaks it off.
+    // Silence in the middle of a response interrupts it.
     let stall = Fault::Stall {
         events: 2,
         time: None,
@@ -207,7 +207,7 @@ async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
     assert!(place.provider.requests().is_empty());
 }
 
-/// A port of the vendors' own hosts where nobody answers, so that nothing leaves even if the refusal is missing.
+/// A port of the vendors' hosts where nobody listens, so that nothing leaves even if the refusal is missing.
 const UNREACHABLE_VENDORS: &str = "[upstreams.openai]\nbase_url = 'https://api.openai.com:1'\nconnect_secs = 0.1\n\
     [upstreams.anthropic]\nbase_url = 'https://api.anthropic.com:1'\nconnect_secs = 0.1\n\
     [upstreams.gemini]\nbase_url = 'https://generativelanguage.googleapis.com:1'\nconnect_secs = 0.1\n\
@@ -276,7 +276,7 @@ async fn with_a_key_of_its_own_an_upstream_gets_no_key_from_the_query() {
     assert_eq!(seen.header("x-goog-api-key"), Some("from-env"));
 }
 
-/// Collects what is logged on this thread while it lives.
+/// Collects the log of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -342,7 +342,7 @@ async fn a_signed_body_is_relayed_unchanged_and_the_log_says_why_once() {
         assert_eq!((response.status, &response.raw[..]), (200, &body[..]));
         assert_eq!(place.provider.requests().pop().unwrap().path, path);
     }
-    // A body that is not signed is rewritten like any other.
+    // A body without a signature is rewritten like any other.
     let open = [
         ("authorization", signature),
         ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),

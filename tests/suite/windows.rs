@@ -1,5 +1,7 @@
-//! The window by which a context notice counts how full the context is. It is that of the model's generation, one that
-//! the agent is known to assume, or one that the agent declares, on every wire.
+//! The window that a context notice relates the context use to, on every wire.
+//!
+//! It is the window of the model's generation, the one that the agent is known to assume, or one that the
+//! agent declares.
 
 use baton_strict::{Options, Queue, Reply, Rule};
 use serde_json::{Value, json};
@@ -10,14 +12,14 @@ use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Varian
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// The body of another variant, for this model.
+/// Returns the body of another variant, for this model.
 fn body(of: &Variant, model: &str, history: &[Value], stream: bool) -> Value {
     let mut body = (of.body)(history, stream);
     body["model"] = json!(model);
     body
 }
 
-/// A present model of each wire, whose window was once taken for a fifth of what it is.
+/// A current model of each wire, whose window was once taken for a fifth of its real size.
 const PRESENT: [Variant; 4] = [
     Variant {
         body: |history, stream| body(&ANTHROPIC, "claude-opus-5-5", history, stream),
@@ -49,14 +51,14 @@ fn with_headers(variant: Variant, more: &[(&'static str, &'static str)]) -> Vari
     }
 }
 
-/// With the default thresholds.
+/// Starts a fixture with the default thresholds.
 async fn fixture(variant: Variant) -> Fixture {
     let script = Queue::new([]);
     let options = Options::default().prefixes().without(Rule::UnknownTool);
     Fixture::under(options, variant, script.clone(), script, memory(), |_| {}).await
 }
 
-/// Sends so many tokens more.
+/// Sends this many further tokens.
 async fn say(fixture: &Fixture, history: &mut Vec<Value>, tokens: usize) {
     fixture.push(Reply::text("Read."));
     history.push(fixture.user(&format!("Go on. {}", "word ".repeat(tokens * 4 / 5))));
@@ -64,7 +66,7 @@ async fn say(fixture: &Fixture, history: &mut Vec<Value>, tokens: usize) {
     history.extend(answer.keep);
 }
 
-/// The notice in the model's last request.
+/// Returns the notice in the model's last request.
 fn notice(fixture: &Fixture) -> Option<String> {
     let last = fixture.provider.generations().pop().unwrap();
     let texts = last.turns().into_iter().flat_map(|turn| turn.texts);

@@ -1,5 +1,7 @@
-//! An answer that streams and one in one piece take the same course. The same script leads to the same texts, the same
-//! end, the same requests upstream and the same notes, on every wire.
+//! Streamed responses and complete ones behave alike.
+//!
+//! The same script leads to the same text, the same end, the same upstream requests and the same notes, on
+//! every wire.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +17,7 @@ use super::variants::{GEMINI_ARRAY, Variant, on_every_wire};
 use crate::harness::fixture::FlakyStore;
 use crate::harness::memory;
 
-/// A script for both ways.
+/// A script for both forms.
 struct Case {
     name: &'static str,
     config: fn(&mut Config),
@@ -38,7 +40,7 @@ impl Case {
         Self { config, ..self }
     }
 
-    /// An ordinary turn goes first; after it nothing can be written.
+    /// Adds an ordinary first turn. After it nothing can be written.
     fn unwritten(mut self) -> Self {
         self.replies.insert(0, Reply::text("Hm."));
         self.no_writes_from = 1;
@@ -46,7 +48,7 @@ impl Case {
     }
 }
 
-/// The result of a run: each turn as the agent saw it, the requests upstream, and the records.
+/// The result of a run: each turn as the agent saw it, the upstream requests, and the records.
 #[derive(Debug, PartialEq)]
 struct Progress {
     turns: Vec<(String, Vec<String>, String, u64)>,
@@ -62,7 +64,7 @@ fn busy() -> Reply {
     Reply::status(529, "busy").retry_after(0)
 }
 
-/// A leg that breaks off before its first event is whole.
+/// A leg that breaks off before its first event.
 fn cut() -> Reply {
     fresh().fault(Fault::CutAfterBytes(9))
 }

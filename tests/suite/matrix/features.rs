@@ -1,4 +1,4 @@
-//! The features: each is a function that takes a variant of a wire.
+//! The features. Each is a function that takes a variant of a wire.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ pub async fn non_stream(variant: Variant) {
     handed_off(variant, false).await;
 }
 
-/// The call is hidden, the sentinel shown, the next leg follows in the same answer; later requests are cut.
+/// The call is hidden, the sentinel is shown, and the next leg follows in the same response. Later requests
+/// are cut.
 async fn handed_off(variant: Variant, stream: bool) {
     let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("Next.")]).await;
     let answer = fixture.ask(&fixture.history(), stream).await;
@@ -49,13 +50,13 @@ async fn handed_off(variant: Variant, stream: bool) {
         events[0].route
     );
     assert_eq!(events[1].pinned.as_ref(), events[0].fired.first());
-    // The input tokens that the agent gets are those of the last leg.
+    // The agent gets the input tokens of the last leg.
     assert_eq!(answer.input, fixture.measured(&legs[1]).await);
     assert!(answer.output > message.output);
     fixture.assert_clean();
 }
 
-/// A handoff call next to the agent's own call, before it and after it.
+/// A handoff call before or after one of the agent's calls.
 pub async fn mixed_batch(variant: Variant) {
     let read = |reply: Reply| reply.call("read_file", json!({"path": "x"}));
     for first in [true, false] {
@@ -76,7 +77,7 @@ pub async fn mixed_batch(variant: Variant) {
             false => ["call read_file", "call session_handoff"],
         };
         let mut seen = outline(&legs[1]).split_off(3);
-        // Where results are messages of their own, ours is first or second.
+        // If results are separate messages, baton's is first or second.
         seen.retain(|line| line != "result");
         assert_eq!(seen, [one, two]);
         assert_eq!(outline(&legs[1]).len(), 7);
@@ -91,7 +92,7 @@ pub async fn mixed_batch(variant: Variant) {
     }
 }
 
-/// The refused call was answered with a result, and both are restored on the next request.
+/// Asserts that the refused call got a result, and that both are restored on the next request.
 async fn assert_put_back(fixture: &Fixture, answer: &Answer, stream: bool) {
     let pair = ["a: Handing over.", "call session_handoff", "result"];
     assert_eq!(fixture.sent()[3..], pair);
@@ -114,7 +115,8 @@ pub async fn refused_call(variant: Variant) {
     }
 }
 
-/// Of several refused calls in one answer the first is answered, since a signature would be on that one.
+/// Of several refused calls in one response the first one gets the result, because a signature would be on
+/// that one.
 pub async fn two_refused_calls(variant: Variant) {
     for stream in [true, false] {
         let bad = |reply: Reply| reply.call("session_handoff", json!({"prompt": " "}));
@@ -126,7 +128,7 @@ pub async fn two_refused_calls(variant: Variant) {
     }
 }
 
-/// A model that writes the call as text, as small local models do: it is counted, and nothing else happens.
+/// A model writes the call as text, as small local models do. It is counted, and nothing else happens.
 pub async fn written_call(variant: Variant) {
     let text = "```json\n{\"name\": \"session_handoff\", \"arguments\": {\"prompt\": \"Go on.\"}}\n```";
     for stream in [true, false] {
@@ -144,7 +146,7 @@ pub async fn written_call(variant: Variant) {
     }
 }
 
-/// Arguments over the size limit are dropped: the call is restored without them, with its result.
+/// Arguments over the size limit are dropped. The call is restored without them, with its result.
 pub async fn call_over_the_size_limit(variant: Variant) {
     let tight = |c: &mut baton_llm::state::config::Config| c.limits.tool_arguments_bytes = 4096;
     let long = || {
@@ -178,7 +180,7 @@ pub async fn call_over_the_size_limit(variant: Variant) {
     }
 }
 
-/// A message item of several parts (Responses).
+/// A message item with several parts (Responses).
 fn message_of(texts: &[&str]) -> Part {
     let part = |text: &&str| json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
     let content: Vec<_> = texts.iter().map(part).collect();
@@ -188,13 +190,13 @@ fn message_of(texts: &[&str]) -> Part {
     Part::Block(item)
 }
 
-/// Sentinel-like text is escaped across all texts of a message, and restored however the agent splits it.
+/// Sentinel-like text is escaped across all text of a message, and restored however the agent splits it.
 pub async fn escaped_text(variant: Variant) {
     for stream in [true, false] {
         for delta in [1, 7, 1000] {
             let texts = ["See [[hand", "off-resume:x]] and [[handoff-aside", r":y]] and \:"];
             let reply = match variant.stops[0] {
-                // Items are kept apart; the parts of one item are joined.
+                // Items stay separate. The parts of one item are joined.
                 "completed" => Reply::new().part(message_of(&texts)),
                 _ => texts.iter().fold(Reply::new(), |r, t| r.thinking("Hm.").say(*t)),
             };
@@ -218,7 +220,7 @@ pub async fn escaped_text(variant: Variant) {
     }
 }
 
-/// A token count is that of the rewritten request: with the tool, with a hidden pair, after a cut.
+/// A token count covers the rewritten request: with the tool, with a hidden pair, after a cut.
 pub async fn counting(variant: Variant) {
     let both = handoff_beside(Reply::new().call("read_file", json!({"path": "x"})));
     let fixture = Fixture::new(
@@ -245,7 +247,7 @@ pub async fn counting(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Five tasks, each begun by a handoff that was called together with the last step of the previous task.
+/// Five tasks. Each begins with a handoff that was called together with the last step of the previous task.
 pub async fn chain_of_five(variant: Variant) {
     for directive in ["#task 1/5 steps=2 mixed", "#task 1/5 steps=1 refuse"] {
         let store = memory();
@@ -271,7 +273,7 @@ pub async fn chain_of_five(variant: Variant) {
     }
 }
 
-/// The answer ends with the sentinel, and the next message continues from there.
+/// The response ends with the sentinel, and the next message continues from there.
 pub async fn stop_mode(variant: Variant) {
     for stream in [true, false] {
         let stop = |c: &mut baton_llm::state::config::Config| c.handoff.mode = HandoffMode::Stop;
@@ -286,7 +288,7 @@ pub async fn stop_mode(variant: Variant) {
         fixture
             .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
             .await;
-        // The outline joins consecutive texts.
+        // The outline joins consecutive text.
         assert_eq!(fixture.sent(), [carry() + "More."]);
         assert_eq!(fixture.provider.generations().len(), 2);
         fixture.assert_clean();
@@ -320,7 +322,7 @@ pub async fn keep_alive(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// When a stream breaks after the sentinel, the repeated request continues directly with the next leg.
+/// If a stream breaks after the sentinel, the repeated request continues directly with the next leg.
 pub async fn repeat_after_a_broken_stream(variant: Variant) {
     let fixture = Fixture::new(
         variant,
@@ -348,7 +350,8 @@ pub async fn repeat_after_a_broken_stream(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Each request goes to a new proxy over the same store: hidden pairs are restored, and the cut still applies.
+/// Each request goes to a new proxy over the same store. Hidden pairs are restored, and the cut still
+/// applies.
 pub async fn restart_in_the_middle(variant: Variant) {
     let dir = temp();
     let both = handoff_beside(

@@ -1,4 +1,4 @@
-//! The real proxy in front of a scripted provider, for any variant of a wire.
+//! The real proxy before a scripted provider, for any variant of a wire.
 
 use baton_llm::serve::app::App;
 use baton_llm::state::config::Config;
@@ -12,10 +12,10 @@ use crate::harness::{self, Baton, RawResponse, memory};
 
 pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
 
-/// Beginning of a streamed answer while a model writes a draft.
+/// Beginning of a streamed response while a model writes a draft.
 const LINE: &str = "baton: a handoff is being written.\n\n[[handoff-note:]]";
 
-/// What follows that line; `None`: the answer does not begin with it.
+/// Returns the text after that line, or `None` if the response does not begin with it.
 pub fn behind_line(text: &str) -> Option<&str> {
     text.strip_prefix(LINE).map(|rest| rest.trim_start_matches('\n'))
 }
@@ -42,7 +42,7 @@ impl Fixture {
         Self::playing(variant, script.clone(), script, store, change).await
     }
 
-    /// With a journal, which `start` starts.
+    /// Starts a fixture with a journal, which `start` creates.
     pub async fn journaled(
         variant: Variant,
         replies: impl IntoIterator<Item = Reply>,
@@ -51,7 +51,7 @@ impl Fixture {
         Self::journaled_over(variant, replies, memory(), start).await
     }
 
-    /// With a journal and this store.
+    /// Starts a fixture with a journal and this store.
     pub async fn journaled_over(
         variant: Variant,
         replies: impl IntoIterator<Item = Reply>,
@@ -80,7 +80,7 @@ impl Fixture {
         Self::under(Options::default(), variant, model, script, store, change).await
     }
 
-    /// In front of a provider with these options.
+    /// Starts a fixture before a provider with these options.
     pub async fn under(
         options: Options,
         variant: Variant,
@@ -105,25 +105,25 @@ impl Fixture {
         self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
     }
 
-    /// Another proxy over `store`, in addition to the present one.
+    /// Starts another proxy over `store`, in addition to the present one.
     pub fn replica(&self, store: SharedStore) -> Baton {
         Baton::start(config(&self.variant, &self.provider.url()), store)
     }
 
-    /// The same with another config.
+    /// Replaces the proxy by one with another config.
     pub fn restart_with(&mut self, store: SharedStore, change: impl FnOnce(&mut Config)) {
         let mut config = config(&self.variant, &self.provider.url());
         change(&mut config);
         self.baton = Baton::start(config, store);
     }
 
-    /// Another one, with settings that are not in a config.
+    /// Replaces the proxy by one with settings that no config key sets.
     pub fn restart_as(&mut self, store: SharedStore, change: impl FnOnce(App) -> App) {
         let config = config(&self.variant, &self.provider.url());
         self.baton = Baton::changed(config, store, harness::KEY, Recorder::off(), change);
     }
 
-    /// The same with another config and with settings that are not in a config.
+    /// Replaces the proxy by one with another config, and with settings that no config key sets.
     pub fn restart_by(
         &mut self,
         store: SharedStore,
@@ -146,7 +146,7 @@ impl Fixture {
         self.baton.post(path, self.variant.headers, body.into()).await
     }
 
-    /// Sends a turn; panics unless the answer is correct and complete.
+    /// Sends a turn. Panics unless the response is correct and complete.
     pub async fn ask(&self, history: &[Value], stream: bool) -> Answer {
         self.answer(&self.send(history, stream).await, stream)
     }
@@ -167,12 +167,12 @@ impl Fixture {
         answer.unwrap_or_else(|e| panic!("{e}\n{}", response.text()))
     }
 
-    /// The outline of the last request that the model received.
+    /// Returns the outline of the last request that the model received.
     pub fn sent(&self) -> Vec<String> {
         outline(self.provider.generations().last().unwrap())
     }
 
-    /// The token count of a turn, through the proxy.
+    /// Returns the token count of a turn, through the proxy.
     pub async fn count(&self, history: &[Value]) -> u64 {
         let (path, body, number) = (self.variant.count.unwrap())(history);
         let response = self
@@ -183,7 +183,7 @@ impl Fixture {
         response.json().pointer(number).and_then(Value::as_u64).unwrap()
     }
 
-    /// The input tokens that the provider counts for this request.
+    /// Returns the input tokens that the provider counts for this request.
     pub async fn measured(&self, seen: &Received) -> u64 {
         self.push(Reply::text("x"));
         let url = format!("{}{}", self.provider.url(), seen.path);
@@ -198,7 +198,7 @@ impl Fixture {
         (self.variant.message)("user", text)
     }
 
-    /// A history long enough to be handed off.
+    /// Returns a history that is long enough for a handoff.
     pub fn history(&self) -> Vec<Value> {
         let message = self.variant.message;
         vec![
@@ -208,12 +208,12 @@ impl Fixture {
         ]
     }
 
-    /// `history`, then an answer and the next user message.
+    /// Returns `history`, followed by a response and the next user message.
     pub fn then(&self, history: &[Value], answer: &Answer, next: &str) -> Vec<Value> {
         [history, &answer.keep, &[self.user(next)]].concat()
     }
 
-    /// `history`, then an answer and the results of its calls.
+    /// Returns `history`, followed by a response and the results of its calls.
     pub fn ran(&self, history: &[Value], answer: &Answer) -> Vec<Value> {
         [
             history,
@@ -223,8 +223,10 @@ impl Fixture {
         .concat()
     }
 
-    /// Panics if a request broke a rule of the provider or says another thing of storage than the agent's first, or if the
-    /// script has replies left.
+    /// Asserts that the requests were valid and the script is used up.
+    ///
+    /// Panics if a request broke a rule of the provider, if it requests other storage than the agent's first
+    /// request, or if the script has replies left.
     pub fn assert_clean(&self) {
         assert_eq!(self.provider.complaints(), []);
         assert_eq!(self.script.left(), 0);
@@ -252,8 +254,9 @@ fn config(variant: &Variant, url: &str) -> Config {
     config
 }
 
-/// A transcript as the model saw it: its texts (consecutive ones joined), calls and results, without the wire's
-/// division into messages and blocks.
+/// Returns a transcript as the model saw it: text (consecutive pieces joined), calls and results.
+///
+/// Omits the wire's division into messages and blocks.
 pub fn outline(seen: &Received) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for turn in seen.turns().iter().filter(|t| t.role != Role::System) {
@@ -282,7 +285,7 @@ pub fn fresh() -> Reply {
     Reply::new().thinking("What now?").say("Fresh.")
 }
 
-/// The carry-over message in an outline.
+/// Returns the carry-over message in an outline.
 pub fn carry() -> String {
     format!("u: {PROMPT}")
 }

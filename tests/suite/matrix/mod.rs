@@ -1,8 +1,10 @@
-//! Wire × feature, one test for each cell: `matrix::WIRE::FEATURE`. The real proxy, the strict provider, and an
-//! agent that accepts only a correct answer. Vendors' variants of a wire are columns like the others.
+//! Wire × feature, one test for each cell: `matrix::WIRE::FEATURE`.
 //!
-//! A variant is a row of the table in `variants`, a feature is a function in `features`. `openai_chat` and `ollama` have
-//! no token counts: their APIs have no such call.
+//! Each runs the real proxy, the strict provider, and an agent that accepts only a correct response. Vendors'
+//! variants of a wire are columns like the others.
+//!
+//! A variant is a row of the table in `variants`, and a feature is a function in `features`. `openai_chat`
+//! and `ollama` have no token counts, because their APIs have no such call.
 
 mod both_ways;
 mod features;

@@ -1,4 +1,4 @@
-//! Parsers that accept only a correct answer, as the strictest SDK of each wire does.
+//! Parsers that accept only a correct response, like the strictest SDK of each wire.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ pub fn anthropic(raw: &[u8], stream: bool) -> RawResponse {
     })
 }
 
-/// The data of each event; comments are allowed, anything else is an error.
+/// Returns the data of each event. Comments are allowed, and anything else is an error.
 fn events(raw: &[u8], names: bool) -> Result<Vec<String>, String> {
     let all = String::from_utf8(raw.to_vec()).map_err(|e| e.to_string())?;
     let (all, mut out) = (all.replace("\r\n", "\n"), Vec::new());
@@ -122,7 +122,7 @@ pub fn chat(raw: &[u8], stream: bool) -> RawResponse {
     chat_said(&message, &stop, &usage)
 }
 
-/// Like the Python SDK: all strings are concatenated, and calls are found by their index.
+/// Like the Python SDK, concatenates all strings and finds calls by their index.
 fn add(message: &mut Value, delta: &Value) -> Result<(), String> {
     for (key, value) in delta.as_object().into_iter().flatten() {
         match value {
@@ -180,7 +180,7 @@ pub fn responses(raw: &[u8], stream: bool) -> RawResponse {
     }
 }
 
-/// ChatGPT's own server: always a stream, the last event of which may leave out the output.
+/// Parses responses of ChatGPT's server. They are always streamed, and the last event may omit the output.
 pub fn chatgpt(raw: &[u8], _stream: bool) -> RawResponse {
     responses_stream(raw, true)
 }

@@ -1,53 +1,53 @@
-//! A table of wires and of vendors' variants: how an agent builds requests and parses answers on each.
+//! A table of wires and of vendors' variants: how an agent builds requests and parses responses on each.
 
 use baton_strict::{CallStyle, Reply};
 use serde_json::{Value, json};
 
 use super::parse;
 
-/// An answer as an agent parsed it.
+/// A response as parsed by an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The messages that it adds to its history.
+    /// Messages that the agent adds to its history.
     pub keep: Vec<Value>,
     /// All text, joined.
     pub text: String,
-    /// Its calls.
+    /// Calls of the response.
     pub calls: Vec<Call>,
-    /// The stop reason, in the wire's words.
+    /// Stop reason, in the wire's words.
     pub stop: String,
-    /// Input tokens, cached ones included.
+    /// Input tokens, including cached ones.
     pub input: u64,
     /// Output tokens.
     pub output: u64,
 }
 
-/// A call: its id and the tool's name.
+/// A call: its id and the name of the tool.
 pub type Call = (String, String);
 
 /// A token count: the path, the body, and the JSON pointer of the number in the response.
 pub type Count = (&'static str, Value, &'static str);
 
-/// One variant.
+/// One variant of a wire.
 #[derive(Clone, Copy)]
 pub struct Variant {
-    /// The name of the upstream and the path of its base URL, where it is not the wire's default upstream.
+    /// Name of the upstream and path of its base URL. `None` is the wire's default upstream.
     pub place: Option<(&'static str, &'static str)>,
     pub path: fn(bool) -> &'static str,
     pub headers: &'static [(&'static str, &'static str)],
-    /// A message of this role, `user` or `assistant`.
+    /// Builds a message with the role `user` or `assistant`.
     pub message: fn(&str, &str) -> Value,
-    /// The results of calls, all with the same text.
+    /// Builds the results of calls, all with the same text.
     pub results: fn(&[Call], &str) -> Vec<Value>,
     pub body: fn(&[Value], bool) -> Value,
-    /// Parses an answer as strictly as the strictest SDK; the error says what is wrong with it.
+    /// Parses a response as strictly as the strictest SDK. The error describes the problem.
     pub parse: fn(&[u8], bool) -> Result<Answer, String>,
     /// Sets the style of the provider's replies.
     pub style: fn(Reply) -> Reply,
-    /// The stop reasons of an ordinary answer, and of one that ends with the sentinel.
+    /// Stop reasons of an ordinary response, and of one that ends with the sentinel.
     pub stops: [&'static str; 2],
     pub count: Option<fn(&[Value]) -> Count>,
-    /// The model that a request is for.
+    /// Model of the requests.
     pub model: &'static str,
 }
 
@@ -55,7 +55,7 @@ fn schema() -> Value {
     json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
 }
 
-/// The body without these members.
+/// Removes these members from the body.
 fn without(mut body: Value, keys: &[&str]) -> Value {
     body.as_object_mut()
         .unwrap()
@@ -66,7 +66,7 @@ fn without(mut body: Value, keys: &[&str]) -> Value {
 pub const ANTHROPIC: Variant = Variant {
     place: None,
     path: |_| "/v1/messages?beta=true",
-    // As the current SDKs send them; the vendors' variants have the older version.
+    // As current SDKs send them. The vendors' variants use the older version.
     headers: &[
         ("anthropic-version", "2026-10-21"),
         ("authorization", "Bearer sk-ant-api03-agent"),
@@ -217,7 +217,7 @@ pub const OLLAMA: Variant = Variant {
     model: "llama-strict",
 };
 
-/// Azure's older paths: the model is the deployment's name.
+/// Azure's older paths, where the model is the name of the deployment.
 pub const AZURE: Variant = Variant {
     place: Some(("azure", "")),
     path: |_| "/openai/deployments/strict/chat/completions?api-version=2024-10-21",
@@ -227,7 +227,7 @@ pub const AZURE: Variant = Variant {
     ..CHAT
 };
 
-/// Azure's newer paths, here by the upstream's base URL.
+/// Azure's newer paths, configured by the upstream's base URL.
 pub const AZURE_RESPONSES: Variant = Variant {
     place: Some(("mine", "/openai")),
     path: |_| "/u/mine/v1/responses?api-version=preview",
@@ -252,7 +252,7 @@ pub const CHATGPT: Variant = Variant {
     ..RESPONSES
 };
 
-/// OpenRouter: a path in the base URL, reasoning in the answer, and a name split over two deltas.
+/// OpenRouter: a path in the base URL, reasoning in the response, and a name split over two deltas.
 pub const OPENROUTER: Variant = Variant {
     place: Some(("openrouter", "/api")),
     path: |_| "/u/openrouter/v1/chat/completions",
@@ -268,7 +268,7 @@ pub const VLLM: Variant = Variant {
     ..CHAT
 };
 
-/// Claude on Vertex: model and stream in the path, the version in the body.
+/// Claude on Vertex: model and streaming in the path, version in the body.
 pub const VERTEX: Variant = Variant {
     place: Some(("vertex", "/v1")),
     path: |stream| match stream {
@@ -328,7 +328,7 @@ pub const GEMINI_ARRAY: Variant = Variant {
     ..GEMINI
 };
 
-/// gemini-cli with a Google login: the request is wrapped in an envelope.
+/// gemini-cli with a Google login: an envelope wraps the request.
 pub const CODE_ASSIST: Variant = Variant {
     place: Some(("codeassist", "")),
     path: |stream| match stream {
@@ -352,8 +352,10 @@ pub const CODE_ASSIST: Variant = Variant {
     ..GEMINI
 };
 
-/// One test for each wire: `on_every_wire!(FUNCTION)` makes `WIRE`, `on_every_wire!(FUNCTION FUNCTION …;)` makes
-/// `WIRE::FUNCTION`. A function takes a variant.
+/// Generates one test for each wire from a function that takes a variant.
+///
+/// `on_every_wire!(FUNCTION)` makes `WIRE`, and `on_every_wire!(FUNCTION FUNCTION …;)` makes
+/// `WIRE::FUNCTION`.
 macro_rules! on_every_wire {
     ($test:ident) => {
         $crate::matrix::variants::on_every_wire!(@one $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
@@ -383,8 +385,10 @@ macro_rules! on_every_wire {
 }
 pub(crate) use on_every_wire;
 
-/// Two runs for each wire, streamed and in one piece: `on_every_wire_both_ways!(FUNCTION …)` makes `FUNCTION::WIRE`. A
-/// function takes a variant, and whether the agent asks for streams.
+/// Generates two runs for each wire, streamed and in one piece: `on_every_wire_both_ways!(FUNCTION …)` makes
+/// `FUNCTION::WIRE`.
+///
+/// A function takes a variant, and whether the agent requests streams.
 macro_rules! on_every_wire_both_ways {
     ($($test:ident)*) => {
         $(mod $test {

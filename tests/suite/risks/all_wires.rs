@@ -1,4 +1,4 @@
-//! Risks that every wire has.
+//! Risks on every wire.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn stops(config: &mut Config) {
     config.handoff.mode = HandoffMode::Stop;
 }
 
-/// A fixture after a handoff that ended its answer, and the sentinel that was shown.
+/// Returns a fixture after a handoff that ended its response, and the sentinel that was shown.
 async fn stopped(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> (Fixture, String) {
     let replies = std::iter::once(handoff()).chain(replies);
     let fixture = Fixture::with(variant, replies, memory(), stops).await;
@@ -53,7 +53,7 @@ pub async fn results_whose_calls_were_cut(variant: Variant) {
     let behind = [&ran, &answer.keep, &late, &[fixture.user("More.")][..]].concat();
     fixture.ask(&behind, true).await;
     assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
-    // And again after the next turn.
+    // The same result after the next turn.
     let message = fixture.ask(&behind, true).await;
     let further = [&behind[..], &message.keep, &late, &[fixture.user("Further.")]].concat();
     fixture.ask(&further, true).await;
@@ -61,7 +61,7 @@ pub async fn results_whose_calls_were_cut(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// A late result is dropped, and the hidden pair is restored among those that stay.
+/// A late result is dropped, and the hidden pair is restored among the remaining ones.
 pub async fn a_late_result_beside_a_hidden_pair(variant: Variant) {
     let read = || Reply::text("Reading.").call("read_file", json!({"path": "x"}));
     for hidden_first in [true, false] {
@@ -108,7 +108,8 @@ pub async fn a_result_right_behind_the_cut(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The agent left its own call unanswered, which the provider refuses. Our hidden call is answered all the same.
+/// The agent left one of its calls without a result, which the provider rejects. baton's hidden call still
+/// gets its result.
 pub async fn a_call_that_the_agent_never_answered(variant: Variant) {
     let both = handoff_beside(Reply::text("Both.").call("read_file", json!({"path": "x"})));
     let fixture = Fixture::new(variant, [both, Reply::text("ok")]).await;
@@ -146,7 +147,7 @@ pub async fn a_rewind_unpins_or_pins_to_the_handoff_before(variant: Variant) {
     fixture.push(Reply::text("ok"));
     fixture.ask(&fixture.then(&behind_one, &two, "More."), true).await;
     assert_eq!(fixture.sent()[1..], ["a: Fresher.", "u: More."]);
-    // To between the two, and to before both.
+    // A rewind to between the two handoffs, and one to before both.
     fixture.push(Reply::text("ok"));
     fixture
         .ask(&fixture.then(&fixture.history(), &one, "Another way."), true)
@@ -203,7 +204,7 @@ pub async fn errors_are_the_providers_own(variant: Variant) {
     }
 }
 
-/// Nobody is left to read the answer, so upstream must not be asked.
+/// Nobody reads the response anymore, so baton must not send another upstream request.
 pub async fn an_agent_that_leaves_between_the_legs(variant: Variant) {
     let slow = fresh().head_delay(Duration::from_secs(60));
     let fixture = Fixture::new(variant, [handoff(), slow]).await;
@@ -221,7 +222,7 @@ pub async fn an_agent_that_leaves_between_the_legs(variant: Variant) {
     }
     drop(rest);
     assert!(fixture.provider.wait_aborted(1).await);
-    // What was handed over is not lost with the answer.
+    // The handoff is stored, even if the response is lost.
     let answer: Value = fixture.baton.events(1).await[0].fired.clone().into();
     assert_eq!(answer.as_array().unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Ends that are not the model's own: failures, side calls, stop mode.
+//! Ends that the model does not choose: failures, side calls, mode `stop`.
 
 use baton_llm::state::config::HandoffMode;
 use baton_llm::state::telemetry::ExchangeOutcome;
@@ -11,7 +11,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
 
-/// A response that failed after its first words is the agent's to request again, not ours.
+/// If a response fails after its first words, the agent retries it, not baton.
 #[tokio::test]
 async fn a_failed_response_is_not_retried() {
     let failed = Reply::text("Some words.").stop(Stop::Word("failed".into()));
@@ -21,7 +21,7 @@ async fn a_failed_response_is_not_retried() {
     assert_eq!(fixture.provider.generations().len(), 1);
 }
 
-/// A later leg that is answered with an error under a status of success is retried, as one with a status of failure is.
+/// A later leg with an error under a success status is retried like one with a failure status.
 #[tokio::test]
 async fn a_later_legs_error_with_a_success_status_is_retried() {
     let table = [
@@ -55,7 +55,7 @@ async fn a_later_legs_error_with_a_success_status_is_retried() {
     join_all(tried).await;
 }
 
-/// A later leg in one piece that breaks off is retried: nothing of it was shown.
+/// A later leg in one piece that breaks off is retried, because nothing of it was shown.
 #[tokio::test]
 async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
     let tried = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA].map(async |variant| {
@@ -69,7 +69,7 @@ async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
     join_all(tried).await;
 }
 
-/// A leg's tries are counted together, whatever their failures.
+/// All attempts of a leg count together, whatever their failures.
 #[tokio::test]
 async fn refusals_and_errors_in_the_body_are_counted_together() {
     let tried = [false, true].map(async |stream| {
@@ -98,7 +98,7 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
             response.text()
         );
         let event = fixture.baton.events(1).await.pop().unwrap();
-        // The leg with the handoff, and three tries of the one after it.
+        // The leg with the handoff, and three attempts of the next one.
         assert_eq!(
             (fixture.provider.generations().len(), event.retries),
             (4, 2),
@@ -108,7 +108,8 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
     join_all(tried).await;
 }
 
-/// A summary in the middle of a turn ends by itself, and is no place for a handoff that waits for the turn's end.
+/// A summary in the middle of a turn is a side call. A handoff that waits for the end of the turn must not
+/// fire in it.
 #[tokio::test]
 async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
     let tool = Reply::new().call("read_file", json!({"path": "a"}));
@@ -128,7 +129,7 @@ async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
     assert_eq!(fixture.provider.generations().len(), 2);
 }
 
-/// Where responses stop at a handoff, a repetition queries the model again and runs no leg after it.
+/// In mode `stop`, a repeated request queries the model again and runs no later leg.
 #[tokio::test]
 async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     let cut = handoff().delay(std::time::Duration::from_millis(1));
@@ -141,7 +142,7 @@ async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     assert_eq!(seen[0].messages().len(), seen[1].messages().len());
 }
 
-/// If the leg after a refused call fails finally, the message still has an end.
+/// If the leg after a refused call fails for good, the message still ends properly.
 #[tokio::test]
 async fn a_lost_leg_after_a_refused_call_ends_the_message() {
     let refused = Reply::new()

@@ -1,15 +1,17 @@
-//! The risks of a cut, and known failures of other proxies: which test covers each. `W` stands for every wire: `anthropic`, `openai_chat`, `openai_responses`, `gemini`, `ollama`.
+//! Risks of a cut and known failures of other proxies, with the tests that cover them.
+//!
+//! `W` stands for every wire: `anthropic`, `openai_chat`, `openai_responses`, `gemini`, `ollama`.
 //!
 //! | risk of a cut | test |
 //! |---|---|
-//! | nothing, or blanks, left of the split message | `nothing_or_blanks_left_of_the_split_message::W` |
+//! | the split message is empty, or has only whitespace | `nothing_or_blanks_left_of_the_split_message::W` |
 //! | a leg that called a tool without any text | `a_leg_with_calls_and_no_text::W`, `single_wire::chat_content_is_null_where_a_leg_has_calls_but_no_text` |
-//! | results whose calls were cut, late ones too | `results_whose_calls_were_cut::W`, `a_result_right_behind_the_cut::W`, `a_late_result_beside_a_hidden_pair::W`, `wire::openai_responses::tests::cut::results_whose_calls_were_cut_go_wherever_they_stand` |
+//! | results whose calls were cut, including late ones | `results_whose_calls_were_cut::W`, `a_result_right_behind_the_cut::W`, `a_late_result_beside_a_hidden_pair::W`, `wire::openai_responses::tests::cut::results_whose_calls_were_cut_go_wherever_they_stand` |
 //! | a call without a result | `a_call_that_the_agent_never_answered::W` |
 //! | reasoning without its item, and the reverse | `wire::openai_responses::tests::cut::reasoning_that_lost_its_item_goes`, `…::items_whose_reasoning_was_moved_in_front_go_on_without_ids` |
 //! | thinking moved before the sentinel | `single_wire::anthropic_thinking_moved_in_front_of_the_sentinel` |
-//! | a signature that is missing | `single_wire::gemini_signature_that_went_with_a_lost_pair`, `matrix::gemini::mixed_batch` |
-//! | an id that is missing | `stored_pairs::an_identical_earlier_call_has_no_pair`, `…::a_conversation_with_the_same_opening_has_no_pair` |
+//! | a missing signature | `single_wire::gemini_signature_that_went_with_a_lost_pair`, `matrix::gemini::mixed_batch` |
+//! | a missing id | `stored_pairs::an_identical_earlier_call_has_no_pair`, `…::a_conversation_with_the_same_opening_has_no_pair` |
 //! | consecutive messages of one role; the assistant first | `matrix::W::stop_mode`: the carry-over prompt comes first, then the user's next message |
 //! | cache breakpoints | `single_wire::anthropic_cache_marks_are_the_agents_own` |
 //! | system messages, changes of tools | `single_wire::anthropic_tool_changes_before_the_cut`, `wire::openai_responses::tests::request::a_cut_keeps_what_a_new_session_of_codex_starts_with` |
@@ -17,7 +19,7 @@
 //! | `previous_response_id`, `item_reference` | `wire::openai_responses::tests::request::an_earlier_response_is_renamed_or_left_out_wherever_it_stands`, `…::cut::references_to_our_items_never_reach_upstream` |
 //! | diagnostic ids | `single_wire::diagnostic_ids_are_left_unchanged` |
 //! | the agent forks or rewinds | `a_rewind_unpins_or_pins_to_the_handoff_before::W` |
-//! | … and comes back, while other branches or conversations of the same opening hand over | `stored_pairs` |
+//! | the agent returns from a fork, while other branches or conversations with the same opening hand off | `stored_pairs` |
 //! | the agent compacts | `the_agents_own_compaction::W` |
 //! | server tools next to the sentinel | `single_wire::anthropic_server_tools_on_either_side_of_the_cut` |
 //! | spelling of numbers, order of keys | `golden::W::bytes_outside_edits_stay` |

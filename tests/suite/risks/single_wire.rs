@@ -1,4 +1,4 @@
-//! Risks that only one wire has.
+//! Risks on a single wire.
 
 use baton_strict::{Part, Reply};
 use pretty_assertions::assert_eq;
@@ -8,7 +8,8 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, RESPONSES, Variant};
 
-/// A framework that groups thinking moves leg 2's thinking before the sentinel. It is cut then, on every later request.
+/// A framework that groups thinking moves leg 2's thinking to before the sentinel. Every later request cuts
+/// it.
 #[tokio::test]
 async fn anthropic_thinking_moved_in_front_of_the_sentinel() {
     let fixture = Fixture::new(ANTHROPIC, [handoff(), fresh()]).await;
@@ -58,12 +59,12 @@ async fn anthropic_cache_marks_are_the_agents_own() {
         .iter()
         .map(|s| marks(&s.raw))
         .collect();
-    // Those on messages that were cut are gone with them.
+    // Breakpoints on messages that were cut are removed with them.
     assert_eq!(sent, [4, 2, 3]);
     fixture.assert_clean();
 }
 
-/// System messages of a turn go with it; what changes the tools stays, in order, after the carry-over prompt.
+/// A cut removes a turn's system messages. Changes of the tools stay, in order, after the carry-over prompt.
 #[tokio::test]
 async fn anthropic_tool_changes_before_the_cut() {
     let change = |kind: &str| {
@@ -91,7 +92,7 @@ async fn anthropic_tool_changes_before_the_cut() {
     assert_eq!(kinds, ["tool_removal", "tool_addition"], "{sent:?}");
 }
 
-/// A compaction before the cut goes with the rest, one after it stays where it is.
+/// A compaction before the cut is removed with the history. One after it stays.
 #[tokio::test]
 async fn compaction_on_either_side_of_the_cut() {
     let block = json!({"type": "compaction", "content": "so far", "encrypted_content": "x"});
@@ -119,7 +120,7 @@ async fn compaction_on_either_side_of_the_cut() {
     }
 }
 
-/// Ids of an earlier answer that only diagnose: as they are.
+/// Ids of an earlier response that serve only for diagnosis stay unchanged.
 #[tokio::test]
 async fn diagnostic_ids_are_left_unchanged() {
     fn with_id(history: &[Value], stream: bool) -> Value {
@@ -154,8 +155,9 @@ async fn chat_content_is_null_where_a_leg_has_calls_but_no_text() {
     );
 }
 
-/// Gemini signs the first call of a step. Where that was ours and the store is lost, the API's placeholder replaces the
-/// signature.
+/// Gemini signs the first call of a step.
+///
+/// If that was baton's call and the store is lost, the API's placeholder replaces the signature.
 #[tokio::test]
 async fn gemini_signature_that_went_with_a_lost_pair() {
     let both = handoff_beside(Reply::new().thinking("Both.")).call("read_file", json!({"path": "x"}));
@@ -171,7 +173,7 @@ async fn gemini_signature_that_went_with_a_lost_pair() {
     fixture.assert_clean();
 }
 
-/// A count of contents alone is one of the contents that will be sent.
+/// A count of only `contents` covers the contents that will be sent.
 #[tokio::test]
 async fn gemini_token_counts_of_contents_only() {
     let fixture = Fixture::new(GEMINI, [handoff(), fresh(), Reply::text("ok")]).await;
@@ -189,7 +191,7 @@ async fn gemini_token_counts_of_contents_only() {
     fixture.assert_clean();
 }
 
-/// `/responses/compact`: cut, without the tool, and its answer relayed unchanged.
+/// `/responses/compact`: the request is cut and has no tool, and its response is relayed unchanged.
 #[tokio::test]
 async fn responses_compact_is_cut_and_relayed() {
     let fixture = Fixture::new(RESPONSES, [handoff(), fresh(), Reply::text("ok")]).await;
@@ -208,8 +210,8 @@ async fn responses_compact_is_cut_and_relayed() {
     let output = answer["output"].as_array().unwrap();
     let compacted = output.iter().filter(|i| i["type"] == "compaction").count();
     assert_eq!((output.len(), compacted), (3, 1), "{output:?}");
-    // The sentinel is gone, and with it the cut. (What the provider says of encrypted reasoning is the agent's
-    // affair: it asked for a compaction without its tools.)
+    // The sentinel is gone, and the cut with it. The provider's complaint about encrypted reasoning is the
+    // agent's concern: it requested a compaction without its tools.
     fixture
         .ask(&[output, &[fixture.user("Go.")][..]].concat(), true)
         .await;
@@ -217,7 +219,7 @@ async fn responses_compact_is_cut_and_relayed() {
     assert_eq!(last.messages().len(), 4);
 }
 
-/// Server tools' results are next to their calls in one message: a cut takes both or none.
+/// Results of server tools are next to their calls in one message, so a cut removes both or neither.
 #[tokio::test]
 async fn anthropic_server_tools_on_either_side_of_the_cut() {
     let search = |n: u8| {

@@ -1,4 +1,4 @@
-//! Hidden pairs are stored, and restored in the transcript at their place, in their branch, and in no other
+//! Hidden pairs are stored and restored at their position in the transcript, in their branch, and in no other
 //! conversation.
 
 use baton_strict::{Fault, Reply};
@@ -26,7 +26,7 @@ const OLLAMA_BARE: Variant = Variant {
     ..OLLAMA
 };
 
-/// A history without the ids of calls and results.
+/// Removes the ids of calls and results from a history.
 fn without_ids(history: &[Value]) -> Vec<Value> {
     let mut history = history.to_vec();
     let remove = |holder: Option<&mut Value>| {
@@ -94,12 +94,12 @@ on! {
     a_sequential_call_id_does_not_identify_a_conversation: openai_chat CHAT, ollama OLLAMA;
 }
 
-/// A call of the agent's own.
+/// A call of the agent's tool.
 fn reads(path: &str) -> Reply {
     Reply::text("Reading.").call("read_file", json!({"path": path}))
 }
 
-/// The same after a handoff call: where the first call is signed, that is ours.
+/// The same call after a handoff call. On wires that sign the first call, the signed one is baton's.
 fn reads_beside(path: &str) -> Reply {
     handoff_beside(Reply::new()).call("read_file", json!({"path": path}))
 }
@@ -108,20 +108,21 @@ fn ends() -> Reply {
     Reply::text("The turn ends.")
 }
 
-/// The outline of the last request but one: the leg in which the waiting handoff fired.
+/// Returns the outline of the second-to-last request: the leg in which the waiting handoff fired.
 fn fired_in(fixture: &Fixture) -> Vec<String> {
     let legs = fixture.provider.generations();
     outline(&legs[legs.len() - 2])
 }
 
-/// The calls in an outline.
+/// Returns the calls in an outline.
 fn calls(outline: &[String]) -> Vec<&str> {
     let calls = outline.iter().filter_map(|line| line.strip_prefix("call "));
     calls.collect()
 }
 
-/// A handoff in one branch removes the other branch's pair from the conversation's list; a request from before both
-/// branches does not decide what their transcripts contain.
+/// A handoff in one branch removes the other branch's pair from the conversation's list.
+///
+/// A request from before both branches does not decide what their transcripts contain.
 async fn rewinding_twice_keeps_a_hidden_pair(variant: Variant) {
     let script = [
         reads("a"),
@@ -148,7 +149,8 @@ async fn rewinding_twice_keeps_a_hidden_pair(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Two conversations have the same opening and no session id. One hands over while the other one's calls are looked up.
+/// Two conversations have the same opening and no session id. One hands off while the other one's calls are
+/// looked up.
 async fn a_handoff_of_another_conversation_during_a_lookup(variant: Variant) {
     let store = FlakyStore::new(memory());
     let script = [reads_beside("b"), handoff(), fresh(), reads("c"), ends(), fresh()];
@@ -173,8 +175,9 @@ async fn a_handoff_of_another_conversation_during_a_lookup(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Two branches of a conversation agree in their last calls and what led to them, and one has a pair further back. A
-/// handoff of a third takes that off the conversation's list.
+/// Two branches agree in their last calls and in everything that led to them, and one has an earlier pair.
+///
+/// A handoff of a third branch removes that pair from the conversation's list.
 async fn branches_that_agree_in_their_last_calls(variant: Variant) {
     let fixture = Fixture::new(variant, [reads_beside("b"), handoff(), fresh()]).await;
     let mixed = fixture.ask(&fixture.history(), true).await;
@@ -205,8 +208,9 @@ async fn branches_that_agree_in_their_last_calls(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An agent that takes an old call out of its history, and a store that has lost a refused call. A user who goes back
-/// to before both loses nothing.
+/// An agent removes an old call from its history, and the store has lost a refused call.
+///
+/// A user who rewinds to before both loses nothing.
 async fn a_pair_whose_place_is_gone_is_counted(variant: Variant) {
     let refused = || Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
     let script = [
@@ -248,7 +252,7 @@ async fn a_pair_whose_place_is_gone_is_counted(variant: Variant) {
     assert_eq!(lost(&fixture, 1).await, [1]);
 }
 
-/// Two conversations have the same opening, and the answers of both break off after their sentinels.
+/// Two conversations have the same opening, and both responses are interrupted after their sentinels.
 async fn answers_that_break_off_at_once(variant: Variant) {
     let cut = || fresh().deltas(1).fault(Fault::CutAfterEvents(6));
     let fixture = Fixture::new(variant, [handoff(), cut(), handoff(), cut(), fresh(), fresh()]).await;
@@ -270,7 +274,7 @@ async fn answers_that_break_off_at_once(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An answer in one piece that the agent did not receive: nothing of it was shown.
+/// The agent did not receive a response in one piece, so nothing of it was shown.
 async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Variant) {
     let script = [handoff(), fresh(), fresh()];
     let fixture = Fixture::with(variant, script, memory(), |config| {
@@ -278,7 +282,7 @@ async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Varia
     })
     .await;
     let body = (variant.body)(&fixture.history(), false).to_string();
-    // The agent is gone when it has the head.
+    // The agent disconnects once it has the head.
     let client = Client::builder(TokioExecutor::new()).build_http();
     let url = format!("http://{}{}", fixture.baton.addr, (variant.path)(false));
     let mut request = http::Request::post(url).header("content-type", "application/json");
@@ -298,7 +302,7 @@ async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Varia
     fixture.assert_clean();
 }
 
-/// The same call as before, this time next to a handoff call.
+/// The same call as before, but next to a handoff call.
 async fn an_identical_earlier_call_has_no_pair(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [reads("x"), reads_beside("x"), ends(), fresh()]).await;
@@ -319,8 +323,9 @@ async fn an_identical_earlier_call_has_no_pair(variant: Variant) {
     }
 }
 
-/// Two conversations have the same opening and make the same call at the same place. Earlier texts or calls distinguish
-/// them.
+/// Two conversations have the same opening and make the same call at the same position.
+///
+/// Earlier text or calls distinguish them.
 async fn a_conversation_with_the_same_opening_has_no_pair(variant: Variant) {
     for by_call in [true, false] {
         let fixture = Fixture::new(variant, []).await;
@@ -390,7 +395,8 @@ async fn ask_in(fixture: &Fixture, session: &'static str, history: &[Value]) -> 
     fixture.answer(&response, true)
 }
 
-/// A conversation that continues under another session id keeps its pairs: ids and signatures identify them.
+/// A conversation that continues under another session id keeps its pairs, because ids and signatures
+/// identify them.
 async fn a_pair_follows_its_branch_into_another_session(variant: Variant) {
     let both = handoff_beside(Reply::new().call("read_file", json!({"path": "x"})));
     let fixture = Fixture::new(variant, [both, ends(), fresh()]).await;
@@ -412,7 +418,7 @@ async fn a_sequential_call_id_does_not_identify_a_conversation(variant: Variant)
     .await;
 }
 
-/// Two sessions that differ only in the handoff call in one of them.
+/// Two sessions differ only in the handoff call of one of them.
 async fn stays_in_its_session(variant: Variant, reads: fn(Reply) -> Reply) {
     let fixture = Fixture::new(variant, []).await;
     fixture.push(reads(handoff_beside(Reply::new())));

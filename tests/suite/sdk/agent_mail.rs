@@ -1,4 +1,4 @@
-//! `examples/agent-mail`: the script over the public commands, against an Agent Mail that answers by a script.
+//! `examples/agent-mail`: the script over the public commands, with a scripted Agent Mail server.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::mail_server::{MailCall, MailReply, MailServer};
 
-/// The script in a directory, with nothing in its environment but the server.
+/// Returns the script's command in a directory, with nothing but the server in its environment.
 fn script(dir: &Path, url: &str, args: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(super::Runner::Python.program());
@@ -31,7 +31,7 @@ fn script(dir: &Path, url: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Its output, while the server runs.
+/// Returns the output of a process while the server runs.
 async fn done(child: Child) -> Output {
     tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
         .await
@@ -55,7 +55,7 @@ fn file_of(dir: &Path, requested: &ReservationTransfer) -> PathBuf {
     path
 }
 
-/// A transfer to an agent, and its outcome.
+/// Transfers reservations to an agent, and returns the outcome.
 async fn run_with(url: &str, requested: &ReservationTransfer, to: &str, agents: &str) -> Value {
     let dir = tempfile::tempdir().unwrap();
     file_of(dir.path(), requested);
@@ -79,7 +79,7 @@ fn is_back(outcome: &Value) -> bool {
     outcome["success"] == false && outcome["rolled_back"] == true
 }
 
-/// What the script makes of a handoff file that has an agent.
+/// Returns the script's result for a handoff file that names an agent.
 async fn added(server: &MailServer, args: &[&str], file: &Value) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let args = [&["add"], args].concat();
@@ -111,7 +111,7 @@ fn requested() -> ReservationTransfer {
     }
 }
 
-/// Grants and releases whatever is requested.
+/// Grants and releases every request.
 fn kind(tool: &str, arguments: &Value) -> MailReply {
     let paths = arguments["paths"].as_array().cloned().unwrap_or_default();
     MailReply::Tool(match tool {
@@ -124,7 +124,7 @@ fn kind(tool: &str, arguments: &Value) -> MailReply {
     })
 }
 
-/// Reservations are advice: Agent Mail grants them in spite of a conflict, and reports it.
+/// Reservations are advisory: Agent Mail grants them despite a conflict, and reports it.
 fn conflict(path: &str) -> MailReply {
     MailReply::Tool(
         json!({"granted": [{"path_pattern": path}], "conflicts": [{"path": path, "holders": [{"agent": "Third"}]}]}),
@@ -259,7 +259,7 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
     let outcome = run(&short, &requested(), "New").await;
     assert!(is_back(&outcome), "{outcome}");
     assert_eq!(outcome["error"], "2 of 3 reservations were released");
-    // The transferred ones are reserved again, for the old one.
+    // The transferred files are reserved for the old agent again.
     assert_eq!(
         short.received_calls(),
         ["release Old a,b,c", "file Old exclusive a,c", "file Old shared b"]
@@ -349,7 +349,7 @@ async fn any_other_error_after_the_release_gives_everything_back() {
     let outcome = run(&fewer, &requested(), "New").await;
     assert_eq!(outcome["error"], "2 of 3 paths were granted");
     assert!(is_back(&outcome));
-    // Where nothing can be restored, the script reports it.
+    // If nothing can be restored, the script reports that.
     let gone = MailServer::start(|tool, arguments, _| match tool {
         RESERVE => MailReply::Fails("gone"),
         _ => kind(tool, arguments),
@@ -425,7 +425,7 @@ async fn a_call_has_a_limit_and_so_has_putting_back() {
 #[ignore = "needs Python: .ci/full sdks"]
 async fn answers_come_in_every_shape_of_the_protocol() {
     let late = MailServer::start(|tool, arguments, calls| match kind(tool, arguments) {
-        // The first one is the one event of a stream.
+        // The first response is a stream with a single event.
         MailReply::Tool(answer) if calls.is_empty() => {
             let result = json!({"content": [{"type": "text", "text": answer.to_string()}]});
             let message = json!({"jsonrpc": "2.0", "id": 1, "result": result});
@@ -528,7 +528,7 @@ async fn inbox_and_reservations_are_added_to_a_file() {
         transfer["reservations"],
         json!([{"path_pattern": "src/**", "exclusive": true, "reason": "r", "expires_at": "2999-01-01T00:12:30Z"}])
     );
-    // baton reads it, and what a file says already stays.
+    // baton can read it, and existing fields of the file stay.
     let read = baton_core::handoffs::yaml::read(&added_file.to_string()).unwrap();
     assert!(read.mistyped.is_empty() && read.file.errors().is_empty());
     assert_eq!(
@@ -556,7 +556,7 @@ async fn a_server_that_is_away_adds_nothing() {
     assert_eq!(added(&server, &[], &file).await, file);
 }
 
-/// Reservations by what is left of their time, minutes and hours.
+/// Lists reservations with their remaining time in minutes and hours.
 #[tokio::test]
 #[ignore = "needs Python: .ci/full sdks"]
 async fn a_finding_says_how_long_reservations_last() {
@@ -580,7 +580,8 @@ async fn a_finding_says_how_long_reservations_last() {
     );
 }
 
-/// Agent Mail as it is: reservations are advice, granted next to another holder's, which is reported as a conflict.
+/// The real behavior of Agent Mail: reservations are advisory, and granted despite another holder, with a
+/// reported conflict.
 struct MailLedger(std::sync::Mutex<Vec<(String, String, bool)>>);
 
 impl MailLedger {
@@ -632,7 +633,7 @@ impl MailLedger {
         })
     }
 
-    /// Who holds what, sorted.
+    /// Returns the holders of each path, sorted.
     fn received_calls(&self) -> Vec<String> {
         let mut all: Vec<_> = self
             .0
@@ -646,7 +647,7 @@ impl MailLedger {
     }
 }
 
-/// A third agent holds a path throughout: the old one also held it, and has it again.
+/// A third agent holds a path throughout. The old agent also held it, and gets it back.
 #[tokio::test]
 #[ignore = "needs Python: .ci/full sdks"]
 async fn files_that_a_third_agent_reserved_too_go_back_and_that_is_reported() {
@@ -669,7 +670,7 @@ async fn files_that_a_third_agent_reserved_too_go_back_and_that_is_reported() {
     assert_eq!(kept.received_calls(), before);
 }
 
-/// A server that lists few tools offers those for reservations through another one (0.1.0 by default).
+/// A server that lists few tools offers those for reservations through another tool (the default in 0.1.0).
 #[tokio::test]
 #[ignore = "needs Python: .ci/full sdks"]
 async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
@@ -689,7 +690,7 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
         let outcome = run(&server, &requested(), "New").await;
         assert_eq!(outcome["success"], true, "{outcome}");
         let tools: Vec<_> = server.calls().into_iter().map(|(tool, _)| tool).collect();
-        // The other one is tried first from then on.
+        // From then on the other tool is tried first.
         assert_eq!(
             tools,
             [
@@ -708,7 +709,7 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
     );
 }
 
-/// Newer servers do nothing in an agent's name without the token that it registered with.
+/// Newer servers require the token that an agent registered with for each call in its name.
 #[tokio::test]
 #[ignore = "needs Python: .ci/full sdks"]
 async fn each_call_has_the_token_of_its_agent() {

@@ -1,4 +1,4 @@
-//! An Agent Mail that answers by a script.
+//! A scripted Agent Mail server.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -13,22 +13,22 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// How a call is answered.
+/// The reply to a call.
 #[derive(Debug, Clone)]
 pub(super) enum MailReply {
-    /// The tool's answer.
+    /// The tool's result.
     Tool(Value),
     /// The tool fails.
     Fails(&'static str),
-    /// The tool's answer, late.
+    /// The tool's result, after a delay.
     Late(Duration, Value),
-    /// Nothing for ever.
+    /// No reply at all.
     Hangs,
     /// This status and body.
     Raw(u16, String),
 }
 
-/// A call that came: the tool and its arguments.
+/// A received call: the tool and its arguments.
 pub(super) type MailCall = (String, Value);
 
 pub(super) struct MailServer {
@@ -37,7 +37,7 @@ pub(super) struct MailServer {
 }
 
 impl MailServer {
-    /// Starts a server that gives each call of a tool to the script; `calls` are those before it.
+    /// Starts a server that passes each tool call to the script. `calls` are the earlier ones.
     pub(super) async fn start(
         script: impl Fn(&str, &Value, &[MailCall]) -> MailReply + Send + Sync + 'static,
     ) -> Self {
@@ -58,12 +58,12 @@ impl MailServer {
         Self { url, calls }
     }
 
-    /// The calls so far.
+    /// Returns the calls so far.
     pub(super) fn calls(&self) -> Vec<MailCall> {
         self.calls.lock().unwrap().clone()
     }
 
-    /// The calls in short: tool, agent and paths.
+    /// Summarizes the calls: tool, agent and paths.
     pub(super) fn received_calls(&self) -> Vec<String> {
         let calls = self.calls();
         let received_calls = calls.iter().map(|(tool, arguments)| {

@@ -1,10 +1,12 @@
-//! The official SDKs, each with the real program in front of the strict provider, five tasks in a row (`tests/sdk/`).
-//! The scripts check what the SDK made of the streams; this file checks what reached the provider: no rule is broken,
+//! The official SDKs, each with the real program and the strict provider, over five tasks (`tests/sdk/`).
+//!
+//! The scripts check the SDK's view of the streams. This file checks the provider's view: no rule is broken,
 //! and the context starts over with every task.
 //!
-//! `tests/sdk/setup` installs the SDKs under `target/`; `.ci/full sdks` runs these tests, and the others that need Python.
+//! `tests/sdk/setup` installs the SDKs under `target/`. `.ci/full sdks` runs these tests, and the others that
+//! need Python.
 
-#![allow(clippy::print_stdout)] // What a judge says belongs to the test's output.
+#![allow(clippy::print_stdout)] // A judge's messages belong to the test's output.
 
 mod agent_mail;
 mod mail_server;
@@ -19,10 +21,10 @@ use baton_strict::{Autopilot, Fault, Model, Options, Received, Reply, Role, Stri
 
 use crate::harness::program::{self, Program};
 
-/// How often a later leg is retried here; the `lost` fault lasts longer.
+/// Number of retries of a later leg. The `lost` fault lasts longer.
 const RETRIES: usize = 1;
 
-/// Tasks of one run.
+/// Number of tasks in a run.
 const TASKS: usize = 5;
 
 macro_rules! judges {
@@ -56,17 +58,17 @@ judges! {
     ai_sdk_google: Node "ai_sdk_google.mjs";
 }
 
-/// What runs a script.
+/// The interpreter of a script.
 enum Runner {
     Python,
     Node,
 }
 
 impl Runner {
-    /// The interpreter. Fails where the SDKs are not installed.
+    /// Returns the interpreter. Fails if the SDKs are not installed.
     fn program(&self) -> PathBuf {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-        // Node is from the PATH.
+        // Node comes from the PATH.
         let (installed, program) = match self {
             Runner::Python => ("sdk-venv", target.join("sdk-venv/bin/python")),
             Runner::Node => ("sdk-node", PathBuf::from("node")),
@@ -76,7 +78,7 @@ impl Runner {
         program
     }
 
-    /// The directory of its scripts.
+    /// Returns the directory of the scripts.
     fn scripts(&self) -> PathBuf {
         let directory = match self {
             Runner::Python => "py",
@@ -118,7 +120,7 @@ fn judge(runner: &Runner, script: &str) {
     }
 }
 
-/// The requests for a reply, by the run that they belong to.
+/// Returns the generation requests by run.
 fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Received>>> {
     let mut runs: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for seen in provider.generations() {
@@ -128,7 +130,7 @@ fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Received>>> {
     runs
 }
 
-/// Each task starts in a new context, which grows to the same size as the previous one.
+/// Asserts that each task starts in a new context, which grows to the same size as the previous one.
 fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let mut teeth: Vec<Vec<(usize, usize)>> = Vec::new();
     for seen in requests {
@@ -144,7 +146,7 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
         );
         let point = (seen.turns().len(), seen.raw.len());
         if opens_a_task(seen) {
-            // A retried request is counted once.
+            // A retried request counts once.
             if teeth.last().is_none_or(|tooth| tooth.len() > 1) {
                 teeth.push(vec![point]);
             }
@@ -159,7 +161,7 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let lengths = |tooth: &[(usize, usize)]| tooth.iter().map(|(turns, _)| *turns).collect::<Vec<_>>();
     let usual = lengths(&teeth[2]);
     assert!(usual.is_sorted(), "run {run}: contexts {teeth:?}");
-    // Where the user's "Go on." was needed, that message is in the second context.
+    // If the user's "Go on." was necessary, that message is in the second context.
     let odd = requests
         .iter()
         .any(|seen| seen.header("x-judge-fault") == Some("lost"));
@@ -174,15 +176,15 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     }
 }
 
-/// Whether the model has not said anything yet.
+/// Whether the model has not responded yet.
 fn opens_a_task(seen: &Received) -> bool {
     seen.turns().iter().all(|turn| turn.role != Role::Assistant)
 }
 
-/// The autopilot, with the delivery and the faults that the request's headers ask for.
+/// The autopilot, with the delivery and the faults that the request's headers select.
 #[derive(Default)]
 struct Judged {
-    /// Faults so far, by run.
+    /// Number of faults so far, by run.
     faults: Mutex<HashMap<String, usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! A YAML parser of another language reads what baton writes, and the other way round.
+//! A YAML parser in another language reads baton's files, and baton reads its files.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::handoff_files::json_of;
 
-/// Texts that are hard to write and to read.
+/// Strings that are hard to write and to read.
 const HARD: &[&str] = &[
     "plain",
     "yes",
@@ -75,7 +75,7 @@ fn a_parser_of_another_language_reads_what_is_written_and_is_read() {
     file.goal = "Login works: \"remember me\"".to_owned();
     file.now = "first\nsecond".to_owned();
     file.next = HARD.iter().map(|text| (*text).to_owned()).collect();
-    // As keys, the line ends that only YAML 1.1 knows would be folded away there.
+    // In keys, that parser folds line breaks that only YAML 1.1 recognizes.
     let keys = HARD.iter().filter(|text| !text.contains(['\u{85}', '\u{2028}']));
     file.findings = keys
         .map(|text| ((*text).to_owned(), (*text).to_owned()))
@@ -105,7 +105,7 @@ print(json.dumps(read, default=lambda time: time.strftime('%Y-%m-%dT%H:%M:%SZ'))
     );
     let read_there = json_of(&String::from_utf8(done.stdout).unwrap());
     let mut expected = file.to_value().to_json();
-    // A float of the same value.
+    // A float with the same value.
     expected["tokens_pct"] = json!(33.33);
     assert_eq!(read_there, expected, "{}", file.to_yaml());
     let mut written = 0;
@@ -117,8 +117,8 @@ print(json.dumps(read, default=lambda time: time.strftime('%Y-%m-%dT%H:%M:%SZ'))
         let text = std::fs::read_to_string(&path).unwrap();
         let back = read(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", path.display()));
         written += 1;
-        // With every scalar as a string, a number is one too.
-        // It leaves the line ends that only YAML 1.1 knows as they are, and folds there.
+        // With every scalar as a string, a number is a string as well. The parser keeps line breaks that only
+        // YAML 1.1 recognizes, and folds at them.
         let of_both = |text: &&String| !text.contains(['\u{85}', '\u{2028}']) && *text != "\n";
         let next = |file: &HandoffFile| file.next.iter().filter(of_both).cloned().collect::<Vec<_>>();
         let findings = |file: &HandoffFile| {
