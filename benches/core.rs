@@ -96,7 +96,7 @@ mod request {
     }
 }
 
-/// Searches for credentials in what the journal has not seen yet.
+/// Searches for credentials in content that is new to the journal.
 #[divan::bench_group]
 mod redaction {
     use super::*;
@@ -122,7 +122,7 @@ mod redaction {
     }
 }
 
-/// Transcripts that were made to be expensive: their time grows with their size, and no faster.
+/// Transcripts designed to be expensive. Their time must grow in proportion to their size.
 #[divan::bench_group]
 mod hostile {
     use super::*;
@@ -165,7 +165,7 @@ mod hostile {
     }
 }
 
-/// The parts that a rewrite is made of, and what memory itself would allow.
+/// The steps of a rewrite, and the limit set by memory.
 #[divan::bench_group]
 mod parts {
     use super::*;
@@ -222,7 +222,7 @@ mod parts {
     }
 }
 
-/// A transcript read for people: every part of every turn, every text without its escapes, every result at its call.
+/// Reads a transcript for users: every part of every turn, unescaped text, and each result with its call.
 #[divan::bench_group]
 mod reading {
     use super::*;
@@ -267,7 +267,7 @@ mod reading {
     }
 }
 
-/// Pieces of a visible call's arguments, this many in a read.
+/// Returns pieces of a visible call's arguments, this many in a read.
 fn arguments(events: usize, per_read: usize) -> Vec<Bytes> {
     let mut random = Seeded::new(7);
     let frames: Vec<String> = (0..events)
@@ -294,10 +294,10 @@ fn merge(bencher: Bencher, wire: &dyn Wire, legs: usize, reads: &[Bytes]) {
         });
 }
 
-/// All wires except the one with benches of its own.
+/// All wires except the one with separate benches.
 const OTHERS: [&str; 4] = ["openai_chat", "openai_responses", "gemini", "ollama"];
 
-/// The tool is there and never called.
+/// The tool is offered and never called.
 #[divan::bench_group]
 mod stream {
     use super::*;
@@ -351,7 +351,7 @@ mod stream {
     }
 }
 
-/// Drafts of seeded sessions: what they cost, and before that what they keep (printed).
+/// Drafts of seeded sessions. Measures their cost, after printing what they keep.
 #[divan::bench_group(sample_count = 10, sample_size = 1)]
 mod drafts {
     use super::sessions::Session;
@@ -388,7 +388,7 @@ mod drafts {
         DraftIndex::from_transcript(settings, &Transcript::from_view(view))
     }
 
-    /// Everything: a conversation that was not known before, indexed and composed.
+    /// The full cost: a new conversation is indexed and the draft composed.
     #[divan::bench(args = WIRES)]
     fn local_of_2000_turns(bencher: Bencher, name: &str) {
         let (session, view) = session(name, 2000);
@@ -398,7 +398,7 @@ mod drafts {
             .bench_local(|| index(&view).local(&REQUEST).unwrap().len());
     }
 
-    /// The same for a bundle.
+    /// The full cost of a bundle.
     #[divan::bench(args = WIRES)]
     fn bundle_of_2000_turns(bencher: Bencher, name: &str) {
         let (_, view) = session(name, 2000);
@@ -407,7 +407,7 @@ mod drafts {
             .bench_local(|| index(&view).bundle(&REQUEST).unwrap().len());
     }
 
-    /// What is kept of sessions of 200 to 2,000 turns, compared with what their last turns keep.
+    /// Prints what is kept of sessions of 200 to 2,000 turns, compared with keeping their last turns.
     #[allow(clippy::print_stdout, clippy::cast_precision_loss)]
     fn told(session: &Session, view: &View, name: &str) {
         let index = index(view);
@@ -437,8 +437,9 @@ mod drafts {
     }
 }
 
-/// What a handoff's carry costs at 4 MB of history: the user's texts, their rules, what was seen, the block, and what was
-/// looked up again. `cargo bench --bench core -- carry`
+/// The cost of a handoff's appended items at 4 MB of history. `cargo bench --bench core -- carry`
+///
+/// Covers the user's messages and rules, the facts seen, the appended block, and repeated lookups.
 #[divan::bench_group(sample_count = 20, sample_size = 1)]
 mod carry {
     use super::sessions::Session;
@@ -492,7 +493,7 @@ mod carry {
     }
 }
 
-/// Recall over sessions with planted facts: what it costs, and before that what it finds (printed).
+/// Recall over sessions with planted facts. Measures its cost, after printing what it finds.
 #[divan::bench_group(sample_count = 20, sample_size = 1)]
 mod recall {
     use super::planted::{Planted, Score};
@@ -508,7 +509,7 @@ mod recall {
     /// Bytes after the cut.
     const CUT: usize = 4_000_000;
 
-    /// Words of a program and its people: a few are in every line, most are seldom.
+    /// Words of a program and its users: a few occur in every line, most are rare.
     fn prose(random: &mut Seeded, bytes: usize) -> String {
         const SYLLABLES: [&str; 24] = [
             "re", "con", "ter", "ser", "ver", "in", "map", "ex", "por", "tab", "link", "so", "mut", "par",
@@ -516,7 +517,7 @@ mod recall {
         ];
         let mut out = String::with_capacity(bytes + 20);
         while out.len() < bytes {
-            // Of some 45,000 words, the first ones far more often than the last.
+            // There are some 45,000 words. The first ones are far more frequent than the last.
             let many = random.below(200) * random.below(200);
             let word = many + random.below(many / 8 + 1);
             for place in [1, 24, 24 * 24, 24 * 24 * 24] {
@@ -588,7 +589,7 @@ mod recall {
 
     const ASKED: &str = "which session timeout did the user want for the importer in src/reader/config.rs";
 
-    /// A question: everything is read, and answered.
+    /// The cost of a question: everything is read and answered.
     #[divan::bench(args = NAMES)]
     fn question_of_4_mb(bencher: Bencher, name: &str) {
         if name == NAMES[0] {
@@ -601,7 +602,7 @@ mod recall {
         });
     }
 
-    /// What is found, by wire and by size.
+    /// Prints what is found, by wire and size.
     #[allow(clippy::print_stdout)]
     fn told() {
         for turns in [200, 600, 2_000] {
@@ -645,8 +646,7 @@ mod recall {
     }
 }
 
-/// The status line over 50 sessions of 50 files, as a prompt asks for it: by a process that has read nothing yet. The
-/// limit is 10 ms.
+/// The status line over 50 sessions of 50 files, for a process that has read nothing yet. The limit is 10 ms.
 #[divan::bench_group]
 mod handoff_files {
     use baton_llm::state::files::yaml_files::HandoffDirectory;

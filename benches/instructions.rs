@@ -1,5 +1,5 @@
-//! Fixed work items whose instructions `benches/instructions.sh` counts. Without arguments, this only checks that they
-//! run.
+//! Fixed work items whose instructions `benches/instructions.sh` counts. Without arguments, only checks that
+//! they run.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "support/history.rs"]
@@ -27,7 +27,7 @@ const HEAD: &str = r#"{"role":"user","content":"Go on with the importer."}"#;
 const PROMPT: &str = "Go on with the importer.";
 const EVENTS: usize = 1_280;
 
-/// A name, and what makes the work ready.
+/// A name, and the function that prepares the work.
 type Case = (&'static str, fn() -> Work);
 
 const CASES: [Case; 12] = [
@@ -57,7 +57,7 @@ const CASES: [Case; 12] = [
     }),
 ];
 
-/// What is counted, made ready.
+/// Prepared work, whose instructions count.
 type Work = Box<dyn FnOnce() -> usize>;
 
 fn main() {
@@ -76,7 +76,7 @@ fn main() {
     }
 }
 
-/// Instructions count inside this function alone.
+/// Runs the work. Only instructions inside this function count.
 #[inline(never)]
 fn measured(work: Work) -> usize {
     work()
@@ -99,7 +99,7 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 
 fn request(bytes: usize, pinned: bool) -> Work {
     let body = body(bytes, pinned);
-    // Made once in a process.
+    // Created once per process.
     let tools = ToolTable::handoff();
     Box::new(move || {
         let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::children::Kind;
 
-/// Flags, each followed by its value; what cargo adds (`--bench`) and unknown words are ignored.
+/// Flags, each followed by its value. Ignores cargo's `--bench` and unknown words.
 pub(crate) struct Args(Vec<String>);
 
 impl Args {
@@ -37,7 +37,7 @@ impl Args {
         Duration::from_secs(self.number("--seconds").unwrap_or(10))
     }
 
-    /// The proxy that follows `flag`.
+    /// Returns the proxy that follows `flag`.
     pub(crate) fn kind(&self, flag: &str) -> Option<Kind> {
         let word = self.after(flag)?;
         let kind = Kind::ALL.into_iter().find(|k| k.word() == word);

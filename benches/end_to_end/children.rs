@@ -1,4 +1,4 @@
-//! The proxies as processes: each started on a core of its own where there are two, and observed through `/proc`.
+//! The proxies as processes, observed through `/proc`. If there are two cores, they run on a separate one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,22 +13,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
-/// What is between client and upstream.
+/// The proxy between client and upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Nothing.
+    /// No proxy.
     Direct,
     /// hyper, streaming.
     Streaming,
     /// hyper, collecting the request.
     Collecting,
-    /// The same in a second process: the deviation of its ratio from 1 is the error of the other ratios.
+    /// A second process of the collecting proxy. The deviation of its ratio from 1 is the error of the other
+    /// ratios.
     Twin,
-    /// baton, with its journal switched off.
+    /// baton with its journal off.
     Baton,
-    /// baton, as it is shipped.
+    /// baton as shipped.
     Journal,
-    /// baton, with neither journal nor documents.
+    /// baton with neither journal nor documents.
     NoDocuments,
 }
 
@@ -42,7 +43,8 @@ impl Kind {
         Self::Journal,
     ];
 
-    /// What a stream goes through: the collecting proxy streams answers as the other one does.
+    /// The kinds that streams are measured for. The collecting proxy streams responses like the streaming
+    /// one.
     pub(crate) const STREAMS: [Self; 4] = [Self::Direct, Self::Streaming, Self::Baton, Self::Journal];
 
     pub(crate) fn name(self) -> &'static str {
@@ -57,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -75,12 +77,12 @@ impl Kind {
     }
 }
 
-/// A proxy that runs, or the upstream itself.
+/// A running proxy, or the upstream itself.
 pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     child: Option<Child>,
     state: Option<TempDir>,
-    /// CPU time of each of its threads at the last look: that of ended threads counts on.
+    /// CPU time of each thread at the last reading. Includes ended threads.
     threads: RefCell<HashMap<PathBuf, u64>>,
 }
 
@@ -89,12 +91,12 @@ impl Proxy {
         Self::start_on(kind, upstream, state(kind))
     }
 
-    /// One on the state that another left.
+    /// Starts a proxy on the state that another one left.
     pub(crate) fn start_on(kind: Kind, upstream: SocketAddr, state: Option<TempDir>) -> Self {
         Self::start_under(kind, upstream, state, |program| Command::new(program))
     }
 
-    /// The same, with more in its environment.
+    /// Starts a proxy with additional environment variables.
     pub(crate) fn start_with(
         kind: Kind,
         upstream: SocketAddr,
@@ -108,7 +110,7 @@ impl Proxy {
         })
     }
 
-    /// One inside another program: `under` gets the path of the executable.
+    /// Starts a proxy inside another program. `under` gets the path of the executable.
     pub(crate) fn start_counted(kind: Kind, upstream: SocketAddr, under: impl Fn(&Path) -> Command) -> Self {
         Self::start_under(kind, upstream, state(kind), under)
     }
@@ -147,7 +149,7 @@ impl Proxy {
         }
     }
 
-    /// Its process, if it is one.
+    /// Returns the process id, if it is a process.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -160,7 +162,7 @@ impl Proxy {
         tasks.filter_map(|task| Some(task.ok()?.path())).collect()
     }
 
-    /// CPU time of all its threads so far, of those that have ended, too.
+    /// Returns the CPU time of all threads so far, including those that have ended.
     pub(crate) fn cpu(&self) -> Duration {
         let mut threads = self.threads.borrow_mut();
         for task in self.tasks() {
@@ -173,8 +175,9 @@ impl Proxy {
         Duration::from_nanos(threads.values().sum())
     }
 
-    /// CPU time of all its threads so far, once none of them has anything left to do. Deferred work (the journal's
-    /// thread) is counted with what caused it, and does not disturb the next turn.
+    /// Returns the CPU time of all threads once they have nothing left to do.
+    ///
+    /// Deferred work (the journal's thread) then counts with its cause, and does not disturb the next turn.
     pub(crate) async fn cpu_at_rest(&self) -> Duration {
         let mut last = self.cpu();
         for _ in 0..200 {
@@ -195,7 +198,7 @@ impl Proxy {
         })
     }
 
-    /// Resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub(crate) fn resident(&self) -> u64 {
         let Some(pid) = self.pid() else { return 0 };
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -203,12 +206,12 @@ impl Proxy {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Kills it; its state stays.
+    /// Kills the process. Its state stays.
     pub(crate) fn kill(mut self) -> Option<TempDir> {
         self.state.take()
     }
 
-    /// Stops it, and waits for its end.
+    /// Stops the process and waits for its end.
     pub(crate) fn end(mut self) {
         if let Some(mut child) = self.child.take() {
             kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -261,14 +264,14 @@ fn baton(under: impl Fn(&Path) -> Command, kind: Kind, state: &Path, upstream: S
     command
 }
 
-/// Another executable than the one that was built with this bench.
+/// An executable that replaces the one built with this bench.
 static BATON: OnceLock<PathBuf> = OnceLock::new();
 
 pub(crate) fn use_baton(executable: &str) {
     let _ = BATON.set(PathBuf::from(executable));
 }
 
-/// Cores that this process may use.
+/// Returns the cores that this process may use.
 pub(crate) fn cores() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
@@ -280,7 +283,7 @@ fn pin(core: usize) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Client and upstream share the first core.
+/// Pins this process to the first core, which client and upstream share.
 pub(crate) fn pin_to_first_core(cores: &[usize]) {
     if cores.len() > 1 {
         pin(cores[0]);
@@ -290,7 +293,7 @@ pub(crate) fn pin_to_first_core(cores: &[usize]) {
 
 static LAST: OnceLock<Option<usize>> = OnceLock::new();
 
-/// A child inherits the cores of the thread that starts it.
+/// Starts a child on the last core. A child inherits the cores of the thread that starts it.
 fn on_last_core<T: Send>(start: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

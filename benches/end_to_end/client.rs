@@ -1,4 +1,4 @@
-//! The agent: one HTTP/1.1 connection that is kept open.
+//! The agent: one HTTP/1.1 connection that stays open.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     addr: SocketAddr,
-    /// The session's name, if there is one.
+    /// Name of the session, if there is one.
     session: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Client {
         }
     }
 
-    /// Switches to the conversation of that number.
+    /// Switches to the conversation with this number.
     pub(crate) fn speak_for(&mut self, conversation: usize) {
         self.session = Some(format!("conversation-{conversation}"));
     }
@@ -54,7 +54,7 @@ impl Client {
         response
     }
 
-    /// Sends a request and reads its whole answer; returns the time.
+    /// Sends a request and reads the complete response. Returns the duration.
     pub(crate) async fn ask(&mut self, script: &str, body: &Bytes) -> Duration {
         let begun = Instant::now();
         let response = self.send(script, body).await;
@@ -64,7 +64,7 @@ impl Client {
         took
     }
 
-    /// The answer's text.
+    /// Returns the text of the response.
     pub(crate) async fn text(&mut self, script: &str, body: &Bytes) -> String {
         let response = self.send(script, body).await;
         let answer = response.into_body().collect().await.unwrap().to_bytes();

@@ -1,10 +1,12 @@
-//! Instructions for a whole request through a proxy, from socket to socket. The process runs under valgrind, once with
-//! few requests and once with many; the difference belongs to the requests.
+//! Instructions for a whole request through a proxy, from socket to socket.
 //!
-//! Only user space is counted, on all threads, including busy waiting. How busy the machine is does not matter. Copies by
-//! `rep movsb` would count as one instruction for each byte, so libc is told to copy by vectors in both proxies. The
-//! journal is off: it works by the clock, and hashes with instructions that valgrind does not emulate; `--only journal`
-//! measures its cost.
+//! The process runs under valgrind, once with few requests and once with many. The difference is the cost of
+//! the requests.
+//!
+//! Only user space counts, on all threads, including busy waiting. The load of the machine does not matter.
+//! Copies by `rep movsb` would count as one instruction for each byte, so libc must copy with vectors in both
+//! proxies. The journal is off: it depends on the clock, and hashes with instructions that valgrind does not
+//! emulate. `--only journal` measures its cost.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,7 +23,7 @@ use crate::requests::{body, sentinel};
 use crate::stats::Figure;
 use crate::streams::drain;
 
-/// The work that is done `few` and `many` times, and the number of units in it.
+/// Work that runs `few` and `many` times, and the number of units in it.
 struct Case {
     name: &'static str,
     bytes: usize,
@@ -73,7 +75,7 @@ const CASES: [Case; 8] = [
     stream("event, 64 in a chunk", 50, 250, 64),
 ];
 
-/// Cost of one unit, for the yardstick and for baton.
+/// Reports the cost of one unit, for the yardstick and for baton.
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let mut rows = Vec::new();
     let cases = CASES.iter();
@@ -92,7 +94,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// What `benches/whole.sh` compares: a ratio and its name on each line.
+/// Writes the ratios that `benches/whole.sh` compares, with a name on each line.
 fn write(path: &Path, rows: &[(String, Vec<Figure>)]) {
     let lines = rows
         .iter()
@@ -110,7 +112,7 @@ impl Case {
         (more - less) / ((many - few) * per_unit) as f64
     }
 
-    /// Instructions of a process with this much work, from its start to its end.
+    /// Returns the instructions of a process with this much work, from its start to its end.
     async fn total(&self, bench: &Bench, kind: Kind, units: usize) -> f64 {
         let (_, upstream) = bench.upstream();
         let counter = Counter::new(bench, kind, self.name, units);
@@ -135,7 +137,7 @@ impl Case {
             Work::Requests { .. } => {
                 for _ in 0..units {
                     client.ask("fixed", body).await;
-                    // Agents think between two requests: deferred work is done by then.
+                    // Agents think between two requests, so deferred work finishes first.
                     proxy.cpu_at_rest().await;
                 }
             }
@@ -147,13 +149,13 @@ impl Case {
     }
 }
 
-/// valgrind, and where it leaves its count.
+/// valgrind, and the file with its count.
 struct Counter {
     log: NamedTempFile,
     tool: Vec<String>,
 }
 
-/// Copies by vectors, whatever copy sizes the processor prefers for `rep movsb`.
+/// Makes libc copy with vectors, whatever sizes the processor prefers for `rep movsb`.
 const LIBC: &str =
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
 
@@ -168,7 +170,7 @@ impl Counter {
                     format!("--callgrind-out-file={}", file.display()),
                 ]
             }
-            // Faster by far, as it does not follow calls.
+            // Much faster, because it does not follow calls.
             None => [
                 "--tool=cachegrind",
                 "--cache-sim=no",
@@ -196,7 +198,7 @@ impl Counter {
         })
     }
 
-    /// The number after `I refs:`, or after `Collected :`.
+    /// Returns the number after `I refs:` or `Collected :`.
     fn count(&self) -> f64 {
         let log = std::fs::read_to_string(self.log.path()).unwrap();
         let number = log.lines().find_map(|line| {

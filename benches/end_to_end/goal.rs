@@ -1,4 +1,4 @@
-//! A figure that has a bound, and how much of the bound it takes.
+//! A figure with a bound, and the share of the bound that it uses.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::stats::Figure;
 /// Part of the names of figures that are measured with the journal on.
 const SHIPPED: &str = "as shipped";
 
-/// A figure that has a bound.
+/// A figure with a bound.
 pub(crate) struct Goal {
     what: String,
     figure: Figure,
@@ -32,7 +32,7 @@ impl Goal {
         }
     }
 
-    /// Whether it is a figure of the program as it is shipped.
+    /// Whether the figure describes the program as shipped.
     pub(crate) fn is_shipped(&self) -> bool {
         self.what.contains(SHIPPED)
     }
@@ -41,7 +41,7 @@ impl Goal {
         &self.what
     }
 
-    /// The shares of its bound that the least, the median and the most take: 1 is the bound, more is missed.
+    /// Returns the shares of the bound used by minimum, median and maximum. A share over 1 misses the bound.
     pub(crate) fn shares(&self) -> [f64; 3] {
         let figure = &self.figure;
         let share = |value: f64| {
@@ -65,7 +65,7 @@ impl Goal {
         }
     }
 
-    /// Its row of the printed table.
+    /// Returns the row of the printed table.
     pub(crate) fn row(&self) -> Vec<String> {
         let sign = if self.least { '≥' } else { '≤' };
         let met = if self.is_met() { "yes" } else { "no" };
@@ -77,7 +77,7 @@ impl Goal {
         ]
     }
 
-    /// What the report's file says of it.
+    /// Returns the entry in the report's file.
     pub(crate) fn json(&self) -> Value {
         let bound = if self.least { "least" } else { "most" };
         json!({ "what": self.what, "figure": self.figure.json(), bound: self.bound, "met": self.is_met() })

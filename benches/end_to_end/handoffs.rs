@@ -1,5 +1,6 @@
-//! The time from the end of the hidden call to the next leg's request, including the durable write. Also: the time of a
-//! durable write on this machine, and what a handoff costs with its document and without.
+//! The time from the end of the hidden call to the next leg's request, including the durable write.
+//!
+//! Also the time of a durable write on this machine, and the cost of a handoff with its document and without.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -15,7 +16,7 @@ use crate::stats::{Figure, median, micros};
 
 const HANDOFFS: usize = 40;
 
-/// The maximum time between the two, durable write included, in microseconds.
+/// Maximum time between the two, including the durable write, in microseconds.
 const GAP: f64 = 1_000.0;
 
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
@@ -37,7 +38,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
                 proxy.cpu_at_rest().await;
                 syncs.push(bare_sync(&mut file));
             }
-            // Documents are written after the handoff: a quiet process has none left to write.
+            // Documents are written after the handoff. An idle process has finished all of them.
             cpu[i].push(micros(proxy.cpu() - before) / HANDOFFS as f64);
             let gaps: Vec<_> = shared.gaps.lock().unwrap().iter().map(|g| micros(*g)).collect();
             assert_eq!(gaps.len(), HANDOFFS);

@@ -1,5 +1,6 @@
-//! The cost of the journal: the same requests through a proxy with a journal and one without. Its thread works after the
-//! requests, so CPU time is read when that work is done, too.
+//! The cost of the journal: the same requests through a proxy with a journal and one without.
+//!
+//! The journal's thread works after the requests, so CPU time is read once that work is finished.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::report::Report;
 use crate::requests::SETTLED;
 use crate::stats::{Figure, median, micros};
 
-/// Requests to one proxy before the other one has its turn.
+/// Number of requests to one proxy before the other one's turn.
 const BLOCK: usize = 10;
 
 /// Size, name, and requests of one repetition.
@@ -30,7 +31,7 @@ struct Row {
     cpu: Figure,
 }
 
-/// One body again and again, and a conversation that says something new in each request.
+/// Measures one repeated body, and a conversation with new text in each request.
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let (_, addr) = bench.upstream();
     let proxies = [Kind::Baton, Kind::Journal].map(|kind| Proxy::start(kind, addr));
@@ -74,7 +75,7 @@ impl Agent {
 
     fn next(&mut self) -> Bytes {
         if self.grows {
-            // A fifth longer than that, it begins anew: the size must stay about the same.
+            // Starts over when it has grown by a fifth, because the size must stay about the same.
             if self.body.len() > self.first.len() * 6 / 5 + 20_000 {
                 self.body.clone_from(&self.first);
             }
@@ -113,7 +114,7 @@ async fn repeat(proxies: &[Proxy], rows: &mut [Row], agent: &mut Agent, requests
     }
 }
 
-/// A burst of events, and one with a pause between each.
+/// A burst of events, and one with a pause between events.
 async fn streams(bench: &Bench, report: &mut Report, proxies: &[Proxy]) {
     let shape = Shape {
         bytes: 2_000,

@@ -1,4 +1,4 @@
-//! Keeps one proxy busy, so that a profiler can look at it.
+//! Keeps one proxy busy for a profiler.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args, kind: Kind) {
     let body = body(bench.size.unwrap_or(2_000), pinned);
     let script = args.after("--script").unwrap_or("fixed").to_owned();
     let connections: u32 = args.number("--connections").unwrap_or(1);
-    // A profiler needs nothing but the following lines.
+    // The following lines contain everything that a profiler needs.
     println!(
         "{} pid {}, {} bytes a request",
         kind.name(),

@@ -1,4 +1,4 @@
-//! What baton adds, end to end: compared with no proxy and with plain hyper proxies, in one run.
+//! The overhead of baton, end to end: compared with no proxy and with plain hyper proxies, in one run.
 //!
 //! ```text
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
@@ -9,9 +9,9 @@
 //! ```
 //! Each accepts `--baton FILE`, to measure another build with the same bench.
 //!
-//! Client and upstream share one core; each proxy is a process on another. All take turns in a random order, and each
-//! turn waits until the previous proxy is idle, so that other load on the machine affects all of them equally. baton
-//! runs twice, with its journal and without.
+//! Client and upstream share one core. Each proxy is a process on another one. All take turns in a random
+//! order, and each turn waits until the previous proxy is idle, so that other load on the machine affects all
+//! of them equally. baton runs twice, with its journal and without.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -52,17 +52,17 @@ use report::Report;
 use serde_json::json;
 use upstream::Shared;
 
-/// What was asked for.
+/// The requested measurements.
 pub(crate) struct Bench {
     pub(crate) repetitions: usize,
     pub(crate) quick: bool,
-    /// The one size of requests that is wanted.
+    /// Only size of requests to measure.
     pub(crate) size: Option<usize>,
-    /// Words in the names of the instruction counts that are wanted.
+    /// Words in the names of the instruction counts to measure.
     pub(crate) case: Option<String>,
-    /// Where profiles of functions are left.
+    /// Directory for profiles of functions.
     pub(crate) profile: Option<PathBuf>,
-    /// Where the ratios of instruction counts are left.
+    /// File for the ratios of instruction counts.
     pub(crate) counts: Option<PathBuf>,
     upstream: (Shared, SocketAddr),
 }

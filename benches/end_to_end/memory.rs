@@ -18,7 +18,7 @@ const STREAMS: usize = 1_000;
 
 const KINDS: [Kind; 4] = [Kind::Streaming, Kind::Collecting, Kind::Baton, Kind::Journal];
 
-/// The most that each column may show: MiB, then milliseconds.
+/// Upper bound of each column: MiB, then milliseconds.
 const MOST: [f64; 5] = [12.0, 32.0, 48.0, 15.0, 15.0];
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// How soon it serves: with nothing there, and on what it left.
+/// Measures the start: without any state, and with the state of an earlier run.
 async fn starts(bench: &Bench, kind: Kind, row: &mut Row) {
     let (_, addr) = bench.upstream();
     let begun = Instant::now();
@@ -83,7 +83,7 @@ async fn weights(bench: &Bench, kind: Kind, row: &mut Row) {
     }
 }
 
-/// Milliseconds until the answer to a first request is there.
+/// Returns the milliseconds until the response to a first request.
 async fn served(proxy: &Proxy, begun: Instant) -> f64 {
     Client::connect(proxy.addr)
         .await

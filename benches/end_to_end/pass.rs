@@ -1,5 +1,6 @@
-//! The baseline: a proxy of plain hyper that passes requests through, either streaming them or collecting them first. It
-//! runs as a process of its own, with the same runtime as baton.
+//! The baseline: a proxy of plain hyper that forwards requests, either streaming or collecting them.
+//!
+//! It runs as a separate process, with the same runtime as baton.
 
 use std::net::SocketAddr;
 
@@ -17,7 +18,7 @@ use tokio::net::TcpListener;
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 type Up = Client<HttpConnector, Body>;
 
-/// Serves until it is killed. Prints the line that baton prints.
+/// Serves until it is killed. Prints the same line as baton.
 pub(crate) fn run(collects: bool, upstream: SocketAddr) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

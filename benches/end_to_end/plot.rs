@@ -1,4 +1,4 @@
-//! A plot of the figures that have a bound, each as a fraction of its bound.
+//! A plot of the figures with a bound, each as a fraction of its bound.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,15 @@ use crate::goal::Goal;
 
 const ROW: usize = 22;
 const LABELS: f64 = 400.0;
-/// Pixels of a bar that reaches its bound.
+/// Length in pixels of a bar that reaches its bound.
 const BOUND: f64 = 120.0;
-/// Bars end here, in multiples of the bound.
+/// Maximum length of a bar, in multiples of the bound.
 const MOST: f64 = 3.0;
 
 const STYLE: &str = "text{font:13px sans-serif;fill:#333}.yes{fill:#4a9a6a}.no{fill:#c8694e}.over{font-size:11px}.bound{stroke:#333;stroke-dasharray:4 3}.spread{stroke:#333;stroke-opacity:.5;stroke-width:2}";
 
-/// A bar for each, the bound as a line through all of them, least and most as a stroke.
+/// Draws a bar for each figure, a line through all of them as the bound, and a stroke from minimum to
+/// maximum.
 pub(crate) fn svg(goals: &[Goal]) -> String {
     let (width, height) = (LABELS + BOUND * MOST + 60.0, ROW * goals.len() + 40);
     let mut out = format!(

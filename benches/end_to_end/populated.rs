@@ -20,17 +20,17 @@ use crate::history::{self, Seeded, Shape};
 use crate::report::Report;
 use crate::stats::{Figure, median, micros};
 
-/// Handoffs in the store, and how many of their conversations are live.
+/// Number of handoffs in the store, and of live conversations among them.
 const HANDOFFS: usize = 10_000;
 const LIVE: usize = 5_000;
 
-/// Length of a carry-over prompt, about: what models write for a task of an hour.
+/// Approximate length of a carry-over prompt: the length that models write for a task of an hour.
 const PROMPT: usize = 4_000;
 
-/// Connections that bring the conversations to life.
+/// Number of connections that open the conversations.
 const AGENTS: usize = 16;
 
-/// Requests to one proxy before the other one has its turn.
+/// Number of requests to one proxy before the other one's turn.
 const BLOCK: usize = 10;
 
 /// Size, name, and requests of one repetition.
@@ -43,7 +43,7 @@ const SIZES: [(usize, &str, usize); 3] = [
 /// Placeholder in a body for the id of a handoff.
 pub(crate) const ANY: &str = "00000000-0000-7000-8000-000000000000";
 
-/// Step from one conversation to the next one: prime, so that all have their turn, and not in order.
+/// Step between conversations: a prime number, so that all have a turn, but not in order.
 const STRIDE: usize = 1_613;
 
 pub(crate) struct Side {
@@ -104,7 +104,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     report.table("Start on it, and weight", &columns, &rows.collect::<Vec<_>>());
 }
 
-/// A state directory with so many handoffs, each of a conversation of its own.
+/// Creates a state directory with this many handoffs, each of a separate conversation.
 async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
     let state = tempfile::tempdir().unwrap();
     let all = handoffs(count);
@@ -116,7 +116,7 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
     (state, ids)
 }
 
-/// Writes handoffs, each of a conversation of its own: those from this number on.
+/// Writes handoffs of separate conversations, numbered from `from` on.
 pub(crate) async fn fill_from(store: &SharedStore, from: usize, count: usize) {
     let all = handoffs_from(from, count);
     write_all(&**store, &all).await;
@@ -180,7 +180,7 @@ fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
     (from..from + count).map(one).collect()
 }
 
-/// Brings the conversations to life: one pinned request of each.
+/// Opens the conversations, with one cut request for each.
 pub(crate) async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
     let template = body(2_000, Some(&format!("[[handoff-resume:{ANY}]]")));
     let agents = (0..AGENTS.min(ids.len())).map(|agent| {
@@ -207,7 +207,7 @@ pub(crate) async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
     }
 }
 
-/// The body with another id.
+/// Inserts another id into the body.
 pub(crate) fn pinned(template: &Bytes, id: Uuid) -> Bytes {
     let at = memchr::memmem::find(template, ANY.as_bytes()).unwrap();
     let mut body = template.to_vec();
@@ -216,7 +216,7 @@ pub(crate) fn pinned(template: &Bytes, id: Uuid) -> Bytes {
 }
 
 impl Side {
-    /// The next conversation, and its handoff.
+    /// Switches to the next conversation and returns its handoff.
     fn next(&mut self) -> Uuid {
         self.turn += STRIDE;
         let conversation = self.turn % self.ids.len();
@@ -225,7 +225,7 @@ impl Side {
     }
 }
 
-/// All sides in turn, as often as was asked for.
+/// Measures all sides in turn, for the requested number of repetitions.
 pub(crate) async fn repeated(
     bench: &Bench,
     sides: &mut [Side],
@@ -235,7 +235,7 @@ pub(crate) async fn repeated(
     let mut rows = vec![Row::default(); count];
     for _ in 0..bench.repetitions {
         let mut found = vec![(Vec::new(), Duration::ZERO); count];
-        // Small steps, so that what disturbs the machine disturbs all.
+        // Small steps, so that a disturbance of the machine affects all sides.
         for step in 0..STEPS {
             for i in (0..count).map(|turn| (turn + step) % count) {
                 measure(&mut sides[i], &mut found[i]).await;
@@ -249,10 +249,10 @@ pub(crate) async fn repeated(
     rows
 }
 
-/// Background work is finished by then.
+/// Time after which background work is finished.
 const REST: Duration = Duration::from_millis(2);
 
-/// Parts of a repetition.
+/// Number of parts of a repetition.
 const STEPS: usize = 6;
 
 pub(crate) async fn request_all(
@@ -262,7 +262,7 @@ pub(crate) async fn request_all(
     requests: usize,
 ) {
     for _ in 0..(requests / STEPS / BLOCK).max(1) {
-        // A session that goes on: what its last request looked up, this one need not.
+        // A session that continues does not repeat the lookups of its last request.
         let turn = side.turn;
         for _ in 0..BLOCK {
             let body = pinned(template, side.next());

@@ -1,4 +1,4 @@
-//! The report: tables for people, JSON for programs.
+//! The report: tables for users, JSON for programs.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::goal::Goal;
 use crate::plot;
 use crate::stats::Figure;
 
-/// Everything measured so far.
+/// All measurements so far.
 #[derive(Default)]
 pub(crate) struct Report {
     json: Map<String, Value>,
@@ -14,7 +14,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints a table and keeps its figures. The first column names the row.
+    /// Prints a table and stores its figures. The first column names the row.
     pub(crate) fn table(&mut self, title: &str, columns: &[&str], rows: &[(String, Vec<Figure>)]) {
         let mut lines = vec![
             std::iter::once("")
@@ -38,12 +38,12 @@ impl Report {
         self.json.insert(title.to_owned(), Value::Object(rows.collect()));
     }
 
-    /// Keeps a figure with its bound for the table at the end.
+    /// Stores a figure with its bound for the final table.
     pub(crate) fn goal(&mut self, goal: Goal) {
         self.goals.push(goal);
     }
 
-    /// Prints the figures that have a bound: first those of the program as it is shipped.
+    /// Prints the figures with a bound, beginning with those of the program as shipped.
     pub(crate) fn goals(&self) {
         let (shipped, others): (Vec<_>, Vec<_>) = self.goals.iter().partition(|goal| goal.is_shipped());
         for (title, goals) in [
@@ -62,7 +62,7 @@ impl Report {
         }
     }
 
-    /// Draws each bound, and the figure for it.
+    /// Draws the figures relative to their bounds.
     pub(crate) fn plot(&self, path: &str) {
         std::fs::write(path, plot::svg(&self.goals)).unwrap();
     }

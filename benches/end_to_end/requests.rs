@@ -13,18 +13,19 @@ use crate::report::Report;
 use crate::stats::{Figure, median, micros, turns};
 use crate::upstream::PROMPT;
 
-/// Bytes, and the number of requests. The first request of a block is not timed: it finds the caches as the one before
-/// left them.
+/// Bytes, and the number of requests.
+///
+/// The first request of a block is not timed, because it finds the caches as the previous proxy left them.
 struct Size {
     bytes: usize,
     name: &'static str,
-    /// Requests to one proxy before the next one has its turn.
+    /// Number of requests to one proxy before the next one's turn.
     block: usize,
-    /// Turns of each in one repetition.
+    /// Number of turns of each proxy in one repetition.
     rounds: usize,
-    /// The most that a pinned request may cost, as a ratio to hyper: added latency, CPU.
+    /// Upper bounds for a cut request as ratios to hyper: added latency and CPU.
     goal: (f64, f64),
-    /// The most CPU that one may cost as shipped, the journal written, pinned and whole.
+    /// Upper bound for the CPU of a request as shipped, including the journal, cut and whole.
     shipped: f64,
 }
 
@@ -53,7 +54,7 @@ const SIZES: [Size; 4] = [
     size(4_000_000, "4 MB", 5, 4, (1.5, 1.35), 1.6),
 ];
 
-/// The most CPU that the journal may add, as a ratio.
+/// Upper bound for the CPU that the journal may add, as a ratio.
 const JOURNAL: f64 = 1.1;
 
 struct Target {
@@ -72,10 +73,10 @@ struct Seen {
     rounds: Vec<f64>,
 }
 
-/// By then the journal has written what it collects in a quarter of a second.
+/// Time after which the journal has written what it collects in a quarter of a second.
 pub(crate) const SETTLED: Duration = Duration::from_millis(700);
 
-/// Agent requests of each size, the history whole and cut: tool injected in both.
+/// Measures agent requests of each size, with the whole history and with a cut one. Both include the tool.
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let (_, addr) = bench.upstream();
     let mut targets = Kind::ALL.map(|kind| Target {
@@ -85,7 +86,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         added: Figure::default(),
         cpu: Figure::default(),
     });
-    // One sentinel for each baton: each has a key of its own.
+    // Each baton has its own seal key, and so its own sentinel.
     let mut sentinels = Vec::new();
     for target in &targets {
         let made = match target.kind.is_baton() {
@@ -114,7 +115,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     many(bench, report, &targets).await;
 }
 
-/// A history of this size, cut where a sentinel is given.
+/// Returns a history of this size, cut if there is a sentinel.
 pub(crate) fn body(bytes: usize, sentinel: Option<String>) -> Bytes {
     let kept = 50_000;
     let shape = Shape {
@@ -143,12 +144,12 @@ async fn repeat(targets: &mut [Target], bodies: &[Bytes], size: &Size, random: &
             block(proxy, &mut clients[i], &bodies[i], size.block, &mut seen[i]).await;
         }
     }
-    // Read when all turns are over: the journal works after a request, and mostly in another proxy's turn.
+    // Read after all turns: the journal works after a request, usually during another proxy's turn.
     tokio::time::sleep(SETTLED).await;
     let direct = targets.iter().position(|t| t.kind == Kind::Direct);
     let direct = seen[direct.unwrap()].rounds.clone();
     for ((target, seen), before) in targets.iter_mut().zip(seen).zip(before) {
-        // Compared with the turn of no proxy in the same round: a slow phase of the machine is slow for both.
+        // Compared with no proxy in the same round, because a slow phase of the machine affects both.
         let added = seen.rounds.iter().zip(&direct).map(|(a, b)| a - b);
         target.added.push(median(added.collect()));
         target.latency.push(median(seen.times));
@@ -157,7 +158,7 @@ async fn repeat(targets: &mut [Target], bodies: &[Bytes], size: &Size, random: &
     }
 }
 
-/// One turn of one proxy.
+/// Runs one turn of one proxy.
 async fn block(proxy: &Proxy, client: &mut Client, body: &Bytes, requests: usize, seen: &mut Seen) {
     client.ask("fixed", body).await;
     let mut times = Vec::new();
@@ -220,7 +221,7 @@ fn table(report: &mut Report, size: &Size, pinned: bool, targets: &[Target]) {
     report.goal(goal("CPU, journal on ÷ off", on.cpu.over(&off.cpu), JOURNAL));
 }
 
-/// Sixteen connections at once.
+/// Measures sixteen concurrent connections.
 async fn many(bench: &Bench, report: &mut Report, targets: &[Target]) {
     let sizes = [(2_000, "2 KB", 100), (100_000, "100 KB", 40)];
     let sizes = sizes
@@ -273,7 +274,7 @@ async fn sixteen(proxy: &Proxy, body: &Bytes, each: usize) -> Duration {
     begun.elapsed()
 }
 
-/// Has the model hand off once, and returns the sentinel as the agent's transcript will hold it.
+/// Makes the model hand off once. Returns the sentinel as in the agent's transcript.
 pub(crate) async fn sentinel(baton: &Proxy) -> String {
     let body = body(8_000, None);
     let text = Client::connect(baton.addr).await.text("handoff", &body).await;

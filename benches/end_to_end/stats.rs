@@ -8,8 +8,9 @@ use crate::history::Seeded;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure(pub(crate) Vec<f64>);
 
-/// The order of turns, shuffled for each round, so that no proxy always follows the same one and the caches that it
-/// left.
+/// Returns the order of turns, shuffled for each round.
+///
+/// Otherwise a proxy would always follow the same other one, and find the caches that it left.
 pub(crate) fn turns(random: &mut Seeded, count: usize) -> Vec<usize> {
     let mut turns: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
@@ -35,7 +36,7 @@ impl Figure {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Each repetition's ratio to the same repetition of another.
+    /// Returns each repetition's ratio to the same repetition of another figure.
     pub(crate) fn over(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| a / b).collect())
     }
@@ -44,7 +45,7 @@ impl Figure {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| a - b).collect())
     }
 
-    /// Median, and the least and the most in brackets.
+    /// Formats the median, with minimum and maximum in brackets.
     pub(crate) fn show(&self) -> String {
         if let [only] = self.0[..] {
             return digits(only);
@@ -62,7 +63,7 @@ impl Figure {
     }
 }
 
-/// Three significant digits or so.
+/// Formats about three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),

@@ -1,5 +1,7 @@
-//! Requests at a steady rate from many agents at once, with the proxy on one core. Measures the latency of the slowest,
-//! alone and next to an agent whose large requests are new to the journal each time.
+//! Requests at a steady rate from many concurrent agents, with the proxy on one core.
+//!
+//! Measures the latency of the slowest requests, without other load and next to an agent whose large requests
+//! are always new to the journal.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,7 +17,7 @@ use crate::report::Report;
 use crate::requests::{SETTLED, body};
 use crate::stats::{Figure, micros, turns};
 
-/// Requests of all connections together in a second.
+/// Requests per second of all connections together.
 const RATE: u32 = 1_000;
 
 const CONNECTIONS: u32 = 16;
@@ -23,7 +25,7 @@ const CONNECTIONS: u32 = 16;
 /// Bytes of a request.
 const BYTES: usize = 2_000;
 
-/// The most that the slowest hundredth may wait as shipped, as a ratio to hyper's.
+/// Upper bound for the slowest hundredth as shipped, as a ratio to hyper's.
 const SLOWEST: f64 = 1.5;
 
 const KINDS: [Kind; 5] = [
@@ -41,8 +43,9 @@ struct Row {
     cpu: Figure,
 }
 
-/// Bytes of a neighbour's request, and the pause between two of them. All of its text is new, so that the journal has
-/// to redact, hash, compress and commit it.
+/// Bytes of a neighbour's request, and the pause between two of them.
+///
+/// All of its text is new, so that the journal has to redact, hash, compress and commit it.
 const NEIGHBOUR: usize = 1_000_000;
 const NEIGHBOUR_PAUSE: Duration = Duration::from_millis(250);
 
@@ -68,13 +71,13 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     table(report, &title, &beside);
 }
 
-/// Makes requests of which no text was sent before.
+/// Creates requests whose text was never sent before.
 struct Neighbour {
     seed: u64,
 }
 
 impl Neighbour {
-    /// Enough of them for this many seconds.
+    /// Returns enough requests for this many seconds.
     fn bodies(&mut self, seconds: u32) -> Vec<Bytes> {
         let count = Duration::from_secs(seconds.into()).div_duration_f64(NEIGHBOUR_PAUSE) as u64;
         let shape = Shape {
@@ -88,7 +91,7 @@ impl Neighbour {
     }
 }
 
-/// Sends these until it is aborted.
+/// Sends these requests until it is aborted.
 async fn send_all(addr: SocketAddr, bodies: Vec<Bytes>) {
     let mut client = Client::connect(addr).await;
     client.speak_for(CONNECTIONS as usize);
@@ -127,7 +130,7 @@ async fn measure(
     rows
 }
 
-/// Prints the rows; returns the slowest requests of the shipped proxy, as a ratio to hyper's.
+/// Prints the rows. Returns the slowest requests of the shipped proxy, as a ratio to hyper's.
 fn table(report: &mut Report, title: &str, rows: &[Row]) -> Figure {
     let at = |kind| KINDS.iter().position(|k| *k == kind).unwrap();
     let hyper = &rows[at(Kind::Collecting)];
@@ -152,7 +155,8 @@ fn table(report: &mut Report, title: &str, rows: &[Row]) -> Figure {
     rows[at(Kind::Journal)].slowest.over(&hyper.slowest)
 }
 
-/// How long each request took. The connections begin one after the other, each keeps its own time.
+/// Returns the duration of each request. The connections begin one after the other, and each keeps its own
+/// time.
 async fn steady(proxy: &Proxy, body: &Bytes, seconds: u32) -> Vec<f64> {
     let each = RATE / CONNECTIONS * seconds;
     let gap = Duration::from_secs(1) * CONNECTIONS / RATE;

@@ -1,8 +1,9 @@
-//! What a store that several processes share costs compared with SQLite. The same pinned requests and handoffs go through
-//! baton over each store, in turn. Also: how many requests three replicas answer together, and the memory that
-//! conversations take in the server.
+//! The cost of a store that several processes share, compared with SQLite.
 //!
-//! The server for the store is on the core of client and upstream, the replicas together on the other one.
+//! The same cut requests and handoffs go through baton over each store, in turn. Also measures the throughput
+//! of three replicas together, and the memory of conversations on the server.
+//!
+//! The store's server runs on the core of client and upstream, and the replicas share the other one.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,19 +25,19 @@ use crate::redis_server::RedisServer;
 use crate::report::Report;
 use crate::stats::{Figure, micros};
 
-/// Handoffs in each store, all of live conversations.
+/// Number of handoffs in each store, all of live conversations.
 const HANDOFFS: usize = 200;
 
-/// Conversations whose memory is measured, each with one handoff.
+/// Number of conversations for measuring memory, each with one handoff.
 const CONVERSATIONS: usize = 100_000;
 
-/// Connections that keep the replicas busy.
+/// Number of connections that keep the replicas busy.
 const AGENTS: usize = 16;
 
-/// Sizes of pinned requests, and how many of them in one repetition.
+/// Sizes of cut requests, and the number of them in one repetition.
 const SIZES: [(usize, &str, usize); 2] = [(2_000, "2 KB", 300), (100_000, "100 KB", 120)];
 
-/// What a server is told: every write is in its file before it is answered.
+/// Server settings with which every write is in its file before the reply.
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
@@ -48,7 +49,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     memory(bench, report).await;
 }
 
-/// The keys of `[store]` as baton is given them.
+/// Returns the keys of `[store]` as environment variables for baton.
 fn settings(url: Option<&str>, prefix: &str) -> Vec<(&'static str, String)> {
     match url {
         None => Vec::new(),
@@ -60,7 +61,7 @@ fn settings(url: Option<&str>, prefix: &str) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The same store, opened in this process.
+/// Opens the same store in this process.
 fn opened(settings: &[(&'static str, String)], dir: PathBuf) -> SharedStore {
     let settings = settings.iter().map(|(key, value)| (*key, value.clone()));
     let environment: Environment = settings.collect();
@@ -68,14 +69,14 @@ fn opened(settings: &[(&'static str, String)], dir: PathBuf) -> SharedStore {
     store::open(&config.store, &dir).unwrap()
 }
 
-/// Writes handoffs, each of a conversation of its own; returns their ids.
+/// Writes handoffs of separate conversations, and returns their ids.
 async fn fill(store: &SharedStore, count: usize) -> Vec<Uuid> {
     let all = handoffs(count);
     write_all(&**store, &all).await;
     all.iter().map(|(handoff, _)| handoff.id).collect()
 }
 
-/// baton over a store with handoffs, and the conversations in memory.
+/// Starts baton over a store with handoffs, with the conversations in memory.
 async fn started(addr: SocketAddr, url: Option<&str>, prefix: &str) -> Side {
     let state = tempfile::tempdir().unwrap();
     let settings = settings(url, prefix);
@@ -120,7 +121,7 @@ async fn latency(bench: &Bench, report: &mut Report, server: &RedisServer) {
     }
 }
 
-/// Pinned requests a second, all connections busy.
+/// Measures cut requests per second with all connections busy.
 async fn throughput(bench: &Bench, report: &mut Report, server: &RedisServer) {
     let (_, addr) = bench.upstream();
     let url = server.url();
@@ -142,7 +143,7 @@ async fn throughput(bench: &Bench, report: &mut Report, server: &RedisServer) {
         for round in 0..=bench.repetitions {
             let before = (cpu_of(&proxies), server.cpu());
             let (done, took) = busy(&proxies, &ids, if bench.quick { 1 } else { 4 }).await;
-            // The first round opens connections, and brings the conversations to life.
+            // The first round opens connections and conversations.
             if round > 0 {
                 let each = |cpu: Duration| micros(cpu) / done as f64;
                 Figure::push(&mut rate, done as f64 / took.as_secs_f64());
@@ -169,7 +170,7 @@ fn cpu_of(proxies: &[Proxy]) -> Duration {
     proxies.iter().map(Proxy::cpu).sum()
 }
 
-/// Keeps the replicas busy for some seconds; returns how many requests were answered, and in what time.
+/// Keeps the replicas busy for some seconds. Returns the number of responses, and the time.
 async fn busy(proxies: &[Proxy], ids: &Arc<Vec<Uuid>>, seconds: u64) -> (usize, Duration) {
     let template = body(2_000, Some(&format!("[[handoff-resume:{ANY}]]")));
     let addrs: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.addr).collect();
@@ -202,7 +203,7 @@ async fn busy(proxies: &[Proxy], ids: &Arc<Vec<Uuid>>, seconds: u64) -> (usize, 
     (done, begun.elapsed())
 }
 
-/// What conversations take in the server, each with one handoff of 4,000 bytes.
+/// Measures the memory of conversations on the server, each with one handoff of 4,000 bytes.
 async fn memory(bench: &Bench, report: &mut Report) {
     let Some(server) = RedisServer::start_if_there(&[]) else {
         return;
@@ -225,7 +226,7 @@ async fn memory(bench: &Bench, report: &mut Report) {
     let mut settings = settings(Some(&server.url()), "memory");
     settings.push(("BATON_STORE__DURABILITY", "memory".to_owned()));
     let store = opened(&settings, std::env::temp_dir());
-    // In parts: what is written is in this process, too.
+    // In parts, because this process holds everything that it writes.
     for from in (0..count).step_by(2_000) {
         crate::populated::fill_from(&store, from, 2_000.min(count - from)).await;
     }

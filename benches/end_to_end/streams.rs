@@ -15,7 +15,7 @@ use crate::requests::body;
 use crate::stats::{Figure, median, micros, turns};
 use crate::upstream::{BURST, Shared};
 
-/// Events of a paced stream, one each millisecond.
+/// Number of events of a paced stream, one each millisecond.
 const PACED: usize = 150;
 
 /// Turns of each proxy in a repetition, and short streams in a turn.
@@ -24,9 +24,9 @@ const SHORT: usize = 8;
 
 #[derive(Default, Clone)]
 struct Row {
-    /// Since the request, over no proxy in the same round.
+    /// Time since the request, minus that of no proxy in the same round.
     first: Figure,
-    /// Since the upstream let it go, over no proxy.
+    /// Time since the upstream sent the event, minus that of no proxy.
     each: Figure,
     cpu: Figure,
 }
@@ -109,7 +109,7 @@ async fn paced(bench: &Bench, report: &mut Report, proxies: &[(Kind, Proxy)], sh
     }
 }
 
-/// Microseconds to the first event: a median for each round and proxy.
+/// Returns the microseconds to the first event: a median for each round and proxy.
 async fn firsts(proxies: &[(Kind, Proxy)], body: &Bytes, random: &mut Seeded) -> Vec<Vec<f64>> {
     let mut clients = Vec::new();
     for (_, proxy) in proxies {
@@ -123,7 +123,7 @@ async fn firsts(proxies: &[(Kind, Proxy)], body: &Bytes, random: &mut Seeded) ->
             for _ in 0..=SHORT {
                 times.push(first(&mut clients[i], body).await);
             }
-            // The first of them finds what the one before left in the caches.
+            // Without the first one, which finds the caches that the previous proxy left.
             round[i] = median(times.split_off(1));
             proxies[i].1.cpu_at_rest().await;
         }
@@ -141,7 +141,7 @@ async fn first(client: &mut Client, body: &Bytes) -> f64 {
     took
 }
 
-/// The median delay of an event and its CPU, on one stream of many.
+/// Returns the median delay of an event and its CPU time, on one stream of many events.
 async fn long(proxy: &Proxy, shared: &Shared, body: &Bytes) -> (f64, f64) {
     let mut client = Client::connect(proxy.addr).await;
     first(&mut client, body).await;
@@ -206,7 +206,7 @@ async fn burst(
     }
 }
 
-/// Reads a body to its end; how long it was.
+/// Reads a body to its end. Returns its length.
 pub(crate) async fn drain(mut body: hyper::body::Incoming) -> usize {
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {

@@ -1,4 +1,4 @@
-//! Concurrent handoffs of several conversations: the store flushes the disk once for all that wait.
+//! Concurrent handoffs of several conversations: the store flushes the disk once for all waiting writes.
 
 use crate::Bench;
 use crate::children::{Kind, Proxy};
@@ -7,10 +7,10 @@ use crate::populated::body;
 use crate::report::Report;
 use crate::stats::{Figure, median, micros};
 
-/// Conversations that hand over at a time.
+/// Number of conversations that hand off at the same time.
 const WIDTHS: [usize; 3] = [1, 4, 16];
 
-/// Handoffs of one repetition.
+/// Number of handoffs in one repetition.
 const HANDOFFS: usize = 48;
 
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {

@@ -1,4 +1,4 @@
-//! The scripted provider: answers at once, as the request's `x-script` header asks.
+//! The scripted provider: responds immediately, as the request's `x-script` header specifies.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ use tokio::net::TcpListener;
 
 use crate::history::{self, Seeded};
 
-/// What the driver and the upstream both see.
+/// State shared by the driver and the upstream.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
-    /// When each event of the paced stream was handed to the socket.
+    /// When each event of the paced stream was passed to the socket.
     pub(crate) sent: Arc<Mutex<Vec<Instant>>>,
-    /// From the end of each hidden call to the request of the leg after it.
+    /// Time from the end of each hidden call to the request of the next leg.
     pub(crate) gaps: Arc<Mutex<Vec<Duration>>>,
-    /// When the hidden call of each script that is under way ended.
+    /// When the hidden call of each running script ended.
     hidden_end: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) const PROMPT: &str = "Go on with the importer: the survey is done.";
 
 type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
-/// Starts it on a thread of its own.
+/// Starts the provider on a separate thread.
 pub(crate) fn start(shared: Shared) -> SocketAddr {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -105,10 +105,10 @@ fn streamed(frames: impl futures_util::Stream<Item = Bytes> + Send + 'static) ->
     response
 }
 
-/// Events of one burst.
+/// Number of events in a burst.
 pub(crate) const BURST: usize = 100_000;
 
-/// As fast as it goes, so many events in one chunk.
+/// Sends events as fast as possible, this many in one chunk.
 fn burst(per_chunk: usize) -> Response<Body> {
     let mut random = Seeded::new(3);
     let chunk: String = (0..per_chunk)
@@ -123,7 +123,7 @@ fn burst(per_chunk: usize) -> Response<Body> {
     streamed(futures_util::stream::iter(all))
 }
 
-/// One event each millisecond.
+/// Sends one event each millisecond.
 fn paced(events: usize, sent: Arc<Mutex<Vec<Instant>>>) -> Response<Body> {
     sent.lock().unwrap().clear();
     let mut random = Seeded::new(4);
@@ -152,7 +152,8 @@ fn paced(events: usize, sent: Arc<Mutex<Vec<Instant>>>) -> Response<Body> {
     streamed(frames)
 }
 
-/// This many chunks of this many events, each sent long after the one before has passed even a slow proxy.
+/// Sends this many chunks of this many events. Each is sent long after even a slow proxy has forwarded the
+/// previous one.
 fn slow(chunks: usize, per_chunk: usize) -> Response<Body> {
     use futures_util::StreamExt as _;
     let mut random = Seeded::new(6);
@@ -171,10 +172,10 @@ fn slow(chunks: usize, per_chunk: usize) -> Response<Body> {
     }))
 }
 
-/// Between two chunks of a slow stream.
+/// Pause between two chunks of a slow stream.
 const SLOW: Duration = Duration::from_millis(4);
 
-/// One event, then nothing.
+/// Sends one event and then nothing.
 fn hang() -> Response<Body> {
     use futures_util::StreamExt as _;
     let start = [history::START.to_owned(), history::block_start(0)].concat();
@@ -182,7 +183,7 @@ fn hang() -> Response<Body> {
     streamed(frames.chain(futures_util::stream::pending()))
 }
 
-/// The model calls our tool; after the carry-over prompt it says a word and ends.
+/// The model calls baton's tool. After the carry-over prompt it sends a word and ends.
 fn handoff(body: &[u8], arrived: Instant, shared: &Shared, script: String) -> Response<Body> {
     if memchr::memmem::find(body, PROMPT.as_bytes()).is_some() {
         if let Some(end) = shared.hidden_end.lock().unwrap().remove(&script) {

@@ -1,4 +1,4 @@
-//! Agent histories as coding agents send them, from a seeded generator: the same seed gives the same bytes.
+//! Histories like those of coding agents, from a seeded generator: the same seed gives the same bytes.
 //!
 //! Nearly all of a history is text inside JSON strings, with an escape about every forty bytes (line breaks,
 //! quotes, tabs), between calls with short ids and short inputs.
@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 /// The contents of a history.
 #[derive(Clone)]
 pub(crate) struct Shape {
-    /// Size of the body in bytes, about.
+    /// Approximate size of the body in bytes.
     pub(crate) bytes: usize,
-    /// A sentinel as the agent's transcript has it, in front of the last `kept` bytes.
+    /// Sentinel, as in the agent's transcript, before the last `kept` bytes.
     pub(crate) sentinel: Option<String>,
-    /// Bytes after the sentinel, about.
+    /// Approximate bytes after the sentinel.
     pub(crate) kept: usize,
 }
 
@@ -36,7 +36,7 @@ impl Seeded {
         (self.next() % n as u64) as usize
     }
 
-    /// Two words.
+    /// Returns two words.
     pub(crate) fn words(&mut self) -> String {
         format!("{} {}", self.pick(&WORDS), self.pick(&WORDS))
     }
@@ -53,7 +53,7 @@ const WORDS: [&str; 40] = [
     "file", "module", "trait", "impl", "where", "which",
 ];
 
-/// Text as it is inside a JSON string literal: lines of code, with an escape about every forty bytes.
+/// Appends text as inside a JSON string literal: lines of code, with an escape about every forty bytes.
 fn code(random: &mut Seeded, bytes: usize, out: &mut String) {
     let end = out.len() + bytes;
     let mut line = 0;
@@ -93,7 +93,7 @@ fn id(random: &mut Seeded) -> String {
     format!("toolu_{:016x}{:06x}", random.next(), random.next() & 0xFF_FFFF)
 }
 
-/// One round: the model says a little and calls a tool, the agent answers with its result.
+/// Appends one round: a short text and a tool call of the model, and the agent's result.
 fn round(random: &mut Seeded, result: usize, out: &mut String) {
     let (say, name) = (text(random, 160), random.pick(&["Read", "Bash", "Grep", "Edit"]));
     let (id, path) = (id(random), random.pick(&WORDS));
@@ -124,7 +124,7 @@ fn tools(random: &mut Seeded, count: usize) -> String {
     all.collect::<Vec<_>>().join(",")
 }
 
-/// A request body of this shape.
+/// Returns a request body of this shape.
 pub(crate) fn body(seed: u64, shape: &Shape) -> Vec<u8> {
     let mut random = Seeded::new(seed);
     let large = shape.bytes > 20_000;
@@ -158,7 +158,7 @@ pub(crate) fn body(seed: u64, shape: &Shape) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Adds a round to a body, as an agent does with each turn.
+/// Appends a round to a body, like an agent does with each turn.
 pub(crate) fn go_on(random: &mut Seeded, body: &mut String) {
     body.truncate(body.len() - "]}".len());
     let result = [300, 900, 2_500, 6_000][random.below(4)];
@@ -166,7 +166,7 @@ pub(crate) fn go_on(random: &mut Seeded, body: &mut String) {
     body.push_str("]}");
 }
 
-/// A frame of a stream that carries a piece of text.
+/// Returns a stream frame with a piece of text.
 pub(crate) fn text_frame(random: &mut Seeded, index: usize) -> String {
     let words = format!("{} {}", random.pick(&WORDS), random.pick(&WORDS));
     format!(
@@ -174,7 +174,7 @@ pub(crate) fn text_frame(random: &mut Seeded, index: usize) -> String {
     )
 }
 
-/// A frame of a stream that carries a piece of a call's arguments.
+/// Returns a stream frame with a piece of a call's arguments.
 pub(crate) fn input_frame(random: &mut Seeded, index: usize) -> String {
     let words = format!("{}_{}", random.pick(&WORDS), random.pick(&WORDS));
     format!(

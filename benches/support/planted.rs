@@ -1,8 +1,9 @@
-//! Sessions five handoffs deep with facts planted in them, and questions after these in other words: what recall is measured by.
+//! Sessions five handoffs deep with planted facts, and differently worded questions about them, for measuring
+//! recall.
 //!
-//! A fact is stated once, or stated and revised later. Statements and questions are written separately, in tables. A
-//! question shares with its statement what somebody who asks would know, mostly the name of a part of the program. Many
-//! facts are about the same few parts, and remarks about those parts are everywhere.
+//! A fact is stated once, or stated and revised later. Statements and questions are written separately, in
+//! tables. A question shares with its statement only what a questioner would know, usually the name of a part
+//! of the program. Many facts are about the same few parts, and remarks about those parts are everywhere.
 
 use baton_core::record::WireId;
 use baton_core::wire::{Operation, View};
@@ -10,10 +11,10 @@ use baton_core::wire::{Operation, View};
 use super::history::Seeded;
 use super::sessions::{Event, Session, Tool};
 
-/// Handoffs in a session; the last one is at its end.
+/// Number of handoffs in a session. The last one is at its end.
 const HANDOFFS: usize = 5;
 
-/// What facts are about: parts of a program. In passing they are named in every third turn.
+/// Subjects of facts: parts of a program. Every third turn mentions some in passing.
 const PARTS: [&str; 10] = [
     "billing",
     "search",
@@ -27,25 +28,25 @@ const PARTS: [&str; 10] = [
     "newsletter",
 ];
 
-/// How somebody speaks.
+/// The speaker or source of a fact.
 #[derive(Clone, Copy)]
 enum By {
     User,
     Model,
-    /// A command of the model's that fails with this output.
+    /// A command by the model that fails with this output.
     Failed(&'static str),
-    /// An edit of a file, which the model speaks of as well.
+    /// An edit of a file, which the model also mentions.
     Edit,
 }
 
-/// A kind of fact. `{p}` is the part of the program, `{x}` what is to be found, `{y}` what replaces it later.
+/// A kind of fact. `{p}` is the part of the program, `{x}` the value to find, `{y}` its later replacement.
 struct Kind {
     about: &'static str,
     by: By,
     said: &'static str,
     revised: Option<(By, &'static str)>,
     asked: &'static [&'static str],
-    /// A further question, written when everything was measured and looked at but once.
+    /// A held-out question, written when everything else had been measured.
     held: &'static str,
 }
 
@@ -277,7 +278,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Said in passing, of any part: what makes its name a common word.
+/// Remarks in passing about any part, which make its name a common word.
 const PASSING: [&str; 6] = [
     "I look at {p} next.",
     "The {p} tests pass again.",
@@ -287,12 +288,12 @@ const PASSING: [&str; 6] = [
     "A comment in {p} was out of date.",
 ];
 
-/// A fact that was planted.
+/// A planted fact.
 pub(crate) struct Fact {
     pub(crate) about: &'static str,
-    /// What the answer has: what holds at the end.
+    /// Value that is valid at the end, which the answer must contain.
     pub(crate) holds: String,
-    /// What held before.
+    /// Earlier value.
     pub(crate) before: Option<String>,
     pub(crate) questions: Vec<String>,
     pub(crate) held: String,
@@ -304,7 +305,7 @@ pub(crate) struct Planted {
     pub(crate) facts: Vec<Fact>,
 }
 
-/// A unique word, or a unique number.
+/// Returns a unique word or a unique number.
 fn unique(random: &mut Seeded, n: usize, numeric: bool) -> String {
     if numeric {
         return (1_000 + 7 * n + random.below(7)).to_string();
@@ -350,18 +351,18 @@ fn events(by: By, text: &str, part: &str, word: &str) -> Vec<Event> {
 }
 
 impl Planted {
-    /// A session of so many turns.
+    /// Returns a session of this many turns.
     pub(crate) fn new(seed: u64, turns: usize) -> Self {
         let mut session = Session::new(seed, turns);
         let mut random = Seeded::new(seed ^ 0x5EED);
         let random = &mut random;
         let first = random.below(PARTS.len());
         let mut facts = Vec::new();
-        // The place of what is said: an event's place, so that later ones stay where they are.
+        // Indices of events, so that later ones keep their position.
         let mut planted: Vec<(usize, Vec<Event>)> = Vec::new();
         let len = session.events.len();
         for (n, kind) in KINDS.iter().chain(KINDS).enumerate() {
-            // Of the two facts of a kind each is about another part.
+            // The two facts of a kind are about different parts.
             let part = PARTS[(n * 3 + n / KINDS.len() * 5 + first) % PARTS.len()];
             let numeric = kind.about == "value";
             let (x, y) = (unique(random, 2 * n, numeric), unique(random, 2 * n + 1, numeric));
@@ -404,7 +405,7 @@ impl Planted {
         Self { session, facts }
     }
 
-    /// A request of this wire that holds the session, and the position of its last handoff.
+    /// Returns a request of this wire with the session, and the position of its last handoff.
     pub(crate) fn request(&self, wire: WireId) -> (View, usize) {
         let body = self.session.body(wire);
         let view = baton_core::wire::wire(wire)
@@ -428,14 +429,14 @@ fn sentinel(n: usize) -> String {
     )
 }
 
-/// What was found of facts, counted.
+/// Counts of facts that were found.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Score {
     pub(crate) asked: usize,
-    /// What holds is among the first three excerpts.
+    /// Questions whose valid value is among the first three excerpts.
     pub(crate) hits: usize,
     pub(crate) revised: usize,
-    /// Of a revised fact, the valid value is in front of the earlier one.
+    /// Revised facts whose valid value comes before the earlier one.
     pub(crate) latest: usize,
     /// Answers with a value that must not be shown.
     pub(crate) secrets: usize,
@@ -461,7 +462,7 @@ impl Score {
         hit
     }
 
-    /// The shares of hits, and of what was revised.
+    /// Returns the shares of hits and of revised facts.
     pub(crate) fn shares(&self) -> (f64, f64) {
         let share = |n: usize, of: usize| n as f64 / of.max(1) as f64;
         (share(self.hits, self.asked), share(self.latest, self.revised))

@@ -1,6 +1,7 @@
-//! Sessions of coding agents, from a seeded generator, in the words of an agent of each wire. They have finished
-//! requests and one that is open. Planted among them are facts that must not be lost and secrets that must not
-//! be shown.
+//! Sessions of coding agents, from a seeded generator, in the words of each wire's agent.
+//!
+//! They have finished requests and an open one. Planted among them are facts that must not be lost and
+//! secrets that must not be shown.
 
 use baton_core::record::WireId;
 use serde_json::{Value, json};
@@ -9,28 +10,28 @@ use super::history::{self, Seeded};
 
 /// A session.
 pub(crate) struct Session {
-    /// What happened, in order.
+    /// Events in order.
     pub(crate) events: Vec<Event>,
-    /// What must not be lost: unique words.
+    /// Unique words that must not be lost.
     pub(crate) kept: Vec<String>,
-    /// Words of requests that were finished.
+    /// Words of finished requests.
     pub(crate) finished: Vec<String>,
-    /// Words of the request that is open.
+    /// Words of the open request.
     pub(crate) open: String,
-    /// What must never be shown.
+    /// Secrets that must never be shown.
     pub(crate) secrets: Vec<String>,
 }
 
-/// One thing that happened.
+/// An event of a session.
 pub(crate) enum Event {
-    /// The user says something.
+    /// A user message.
     User(String),
-    /// The model says something.
+    /// Text from the model.
     Say(String),
-    /// The model calls a tool and gets its result; a command that failed has another exit code than 0.
+    /// A tool call with its result and exit code. A failed command has another code than 0.
     Call(Tool, String, i32),
     #[allow(dead_code, reason = "not every user of this file plays it")]
-    /// The same, and the result states no exit code: only whether the tool failed is known.
+    /// A tool call whose result states no exit code, but only whether the tool failed.
     Plain(Tool, String, bool),
 }
 
@@ -43,12 +44,12 @@ pub(crate) enum Tool {
     Write(String),
     Search(String),
     #[allow(dead_code, reason = "not every user of this file plays it")]
-    /// A tool of this name, which no table knows.
+    /// A tool with this name, which no table lists.
     Named(String, Value),
     Todo(Vec<(String, &'static str)>),
 }
 
-/// A unique word.
+/// Returns a unique word.
 pub(crate) fn word(random: &mut Seeded, prefix: &str) -> String {
     let letters: String = (0..7)
         .map(|_| char::from(b'a' + random.below(26) as u8))
@@ -56,10 +57,10 @@ pub(crate) fn word(random: &mut Seeded, prefix: &str) -> String {
     format!("{prefix}_{letters}{}", random.below(90) + 10)
 }
 
-/// A random word, like keys and tokens.
+/// Returns a random word, like keys and tokens.
 fn secret(random: &mut Seeded, len: usize) -> String {
     const FROM: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    // With all kinds of letters near its start, as nearly all random words have.
+    // With all kinds of characters near its start, as nearly all random words have.
     let rest: String = (0..len)
         .map(|_| char::from(FROM[random.below(FROM.len())]))
         .collect();
@@ -67,7 +68,7 @@ fn secret(random: &mut Seeded, len: usize) -> String {
 }
 
 impl Session {
-    /// A session of this many turns.
+    /// Returns a session of this many turns.
     pub(crate) fn new(seed: u64, turns: usize) -> Self {
         let mut made = Self {
             events: Vec::new(),
@@ -78,7 +79,7 @@ impl Session {
         };
         let mut random = Seeded::new(seed);
         let random = &mut random;
-        // This many of each kind, at random places.
+        // This many of each kind, at random positions.
         let planted = 8;
         for turn in 0..turns - 1 {
             made.finished_turn(
@@ -91,7 +92,7 @@ impl Session {
         made
     }
 
-    /// A request that is finished, with something planted in it.
+    /// Adds a finished request, with something planted in it.
     fn finished_turn(&mut self, random: &mut Seeded, turn: usize, plants: bool) {
         let id = format!("FIN-{turn:05}");
         let about = random.words();
@@ -127,7 +128,7 @@ impl Session {
         )));
     }
 
-    /// A little work: the model says something, and calls a tool.
+    /// Adds a little work: text from the model and a tool call.
     pub(crate) fn noise(&mut self, random: &mut Seeded) {
         if random.below(3) == 0 {
             let say = format!("The {} is what I look at now.", random.words());
@@ -148,7 +149,7 @@ impl Session {
         self.events.push(Event::Call(tool, output, 0));
     }
 
-    /// A decision, a failure that stays, and a secret.
+    /// Adds a decision, a failure that stays, and a secret.
     fn planted(&mut self, random: &mut Seeded, turn: usize) {
         let name = word(random, "engine");
         let because = random.words();
@@ -202,7 +203,7 @@ impl Session {
         self.events.push(Event::Call(tool, output, 0));
     }
 
-    /// The request that is worked on.
+    /// Adds the open request.
     pub(crate) fn open_turn(&mut self, random: &mut Seeded) {
         self.open = word(random, "export");
         let asked = format!(
@@ -231,7 +232,7 @@ impl Session {
         }
     }
 
-    /// The last turns in full, as far as they fit: what keeping the newest messages would keep.
+    /// Returns as many of the last turns as fit, in full: the result of keeping the newest messages.
     pub(crate) fn last_turns(&self, tokens: usize) -> String {
         let mut out = Vec::new();
         let mut used = 0;
@@ -252,7 +253,7 @@ impl Session {
         out.join("\n")
     }
 
-    /// A request of this wire that holds the session.
+    /// Returns a request of this wire with the session.
     pub(crate) fn body(&self, wire: WireId) -> Vec<u8> {
         let mut turns = Vec::new();
         for (n, event) in self.events.iter().enumerate() {
@@ -307,7 +308,7 @@ fn said(wire: WireId, role: &str, text: &str) -> Value {
 }
 
 impl Tool {
-    /// Its name at the wire's agent.
+    /// Returns the tool's name in the wire's agent.
     fn name(&self, wire: WireId) -> &str {
         let at = match wire {
             WireId::Anthropic => 0,
@@ -358,7 +359,7 @@ impl Tool {
         names[at]
     }
 
-    /// Its arguments as most agents write them.
+    /// Returns the arguments as most agents write them.
     pub(crate) fn arguments(&self) -> Value {
         match self {
             Self::Shell(command) => json!({"command": command}),
@@ -395,7 +396,7 @@ impl Tool {
     }
 }
 
-/// A call and its result as the wire's agent sends them.
+/// Returns a call and its result as the wire's agent sends them.
 fn called(
     wire: WireId,
     n: usize,

@@ -1,11 +1,12 @@
-//! Transcripts of any wire, from a seeded generator: a question, then rounds in which the model says a little and calls a
-//! tool, and the agent answers with its result.
+//! Transcripts for any wire, from a seeded generator.
+//!
+//! They begin with a question, followed by rounds of a short text, a tool call and its result.
 
 use baton_core::record::WireId;
 
 use crate::history::{self, Seeded};
 
-/// The texts of a round, with their escapes.
+/// The text of a round, with its escapes.
 struct Round {
     n: usize,
     say: String,
@@ -13,7 +14,7 @@ struct Round {
     result: String,
 }
 
-/// A request of about so many bytes.
+/// Returns a request of about this many bytes.
 pub(crate) fn body(wire: WireId, bytes: usize) -> Vec<u8> {
     let mut random = Seeded::new(1);
     let asked = history::text(&mut random, 800);

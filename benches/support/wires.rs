@@ -7,18 +7,18 @@ use bytes::Bytes;
 
 use crate::history::{self, Seeded};
 
-/// What a response is searched for.
+/// Content that a response is scanned for.
 pub(crate) const WATCH: ResponseWatch = ResponseWatch {
     hide: baton_core::tools::ToolNames::HANDOFF,
     buffered_bytes: 1 << 20,
 };
 
-/// The wire of this name.
+/// Returns the wire with this name.
 pub(crate) fn wire(name: &str) -> &'static dyn Wire {
     wire::wire(WireId::named(name).unwrap())
 }
 
-/// What comes before the text.
+/// Returns the frames before the text.
 pub(crate) fn opening(wire: WireId) -> String {
     match wire {
         WireId::Anthropic => [history::START, &history::block_start(0)].concat(),
@@ -33,7 +33,7 @@ pub(crate) fn opening(wire: WireId) -> String {
     }
 }
 
-/// A frame with a piece of text, the `n`th of its leg.
+/// Returns a frame with a piece of text, the `n`th of its leg.
 pub(crate) fn text_frame(wire: WireId, random: &mut Seeded, n: usize) -> String {
     if wire == WireId::Anthropic {
         return history::text_frame(random, 0);
@@ -71,14 +71,14 @@ fn responses(kind: &str, inside: &str, n: usize) -> String {
     )
 }
 
-/// Frames of text, this many in a read.
+/// Returns frames of text, this many in a read.
 pub(crate) fn reads(wire: WireId, events: usize, per_read: usize) -> Vec<Bytes> {
     let mut random = Seeded::new(7);
     let frames: Vec<String> = (0..events).map(|n| text_frame(wire, &mut random, n)).collect();
     frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect()
 }
 
-/// A machine in the last one of this many legs, after its opening.
+/// Returns a machine in the last of this many legs, after its opening.
 pub(crate) fn machine(wire: &dyn Wire, legs: usize) -> StreamMerge {
     let body = match wire.id() {
         WireId::Gemini => r#"{"contents":[{"role":"user","parts":[{"text":"Go on."}]}]}"#,
