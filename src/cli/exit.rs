@@ -89,6 +89,7 @@ pub(super) struct CommandFailure {
 
 impl CommandFailure {
     pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+        // An empty hint would print as a bare `help:`.
         self.help = Some(help.into()).filter(|help| !help.is_empty());
         self
     }

@@ -132,6 +132,7 @@ fn read(query: &JournalReader, row: ExchangeRow, form: RequestForm) -> CliResult
     let legs = u32::try_from(row.statuses.len()).unwrap_or_default();
     // Draft legs have a request that baton made, so they do not count.
     let of_agent = (0..legs).rfind(|leg| !row.event.draft_legs.contains(leg));
+    // Baton itself answered, so upstream saw no request.
     let is_answered_here = of_agent.is_none() && row.event.outcome == ExchangeOutcome::Complete;
     if form == RequestForm::Sent && is_answered_here {
         return Ok(None);

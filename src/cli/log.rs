@@ -188,6 +188,7 @@ fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> CliResult {
     Ok(())
 }
 
+// Indices into `COLUMNS`.
 const TIME: usize = 0;
 const ID: usize = 1;
 const KEY: usize = 2;
@@ -324,6 +325,7 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
 
 fn mark(row: &ExchangeRow) -> &'static str {
     match () {
+        // The column has room for one mark, so the most important event wins.
         () if !row.event.fired.is_empty() => ">>",
         () if row.event.lost_sentinel => "!",
         () if row.event.pinned.is_some() => ">",

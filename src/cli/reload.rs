@@ -92,6 +92,7 @@ impl LoadedConfig {
             if !requested && !changed {
                 continue;
             }
+            // Set even if the reload fails, so that the same content is not read again at each check.
             self.versions = present;
             if let Some(loaded) = self.reload(&reloader, &own) {
                 let before = &self.config;

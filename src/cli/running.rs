@@ -113,6 +113,7 @@ pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
     };
     let address = address.to_string();
     let urls = [&process.data, &process.admin];
+    // Both URLs end with the address, whatever their scheme.
     urls.iter().any(|url| url.ends_with(&address)).then_some(process)
 }
 
@@ -174,6 +175,7 @@ pub(super) fn check_ready(admin: &str) -> Result<(), String> {
     let answer = ask().map_err(|error| format!("{admin}: {error}"))?;
     match answer.split_once("\r\n") {
         Some((status, _)) if status.contains(" 200") => Ok(()),
+        // The last line is the body, which explains why the proxy is not ready.
         _ => Err(visible(
             answer.lines().last().unwrap_or("it closed the connection"),
         )),

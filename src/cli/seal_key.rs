@@ -153,6 +153,7 @@ fn retire(config: &Config, wanted: &str, out: &mut Out) -> CliResult {
         ALL => keys.older.iter().map(|stored| stored.key.id()).collect(),
         id => vec![older(&keys, id)?],
     };
+    // Another process may have rotated or retired keys since they were read.
     if seal_key::retire(dir, &ids).map_err(unwritten)?.is_none() {
         return Err(Exit::NO_INPUT.with_help("the keys have changed meanwhile", "try again"));
     }

@@ -159,6 +159,7 @@ fn announce(
     let admin = config.admin.listen;
     let here = running::url(config, reachable(data));
     let claim = claim(config, &here, format!("http://{}", reachable(admin)), for_agents);
+    // Runs find a shared proxy through its claim. A `baton serve` also works without one.
     if for_agents && claim.is_none() {
         let message = "another proxy serves from this state directory";
         return Err(Exit::UNAVAILABLE.failure(message));

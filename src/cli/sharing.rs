@@ -139,6 +139,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
                 Ok(()) => return Ok(process),
                 Err(reason) => why = reason,
             },
+            // The addresses are not written yet.
             RunState::Running(None) => {}
             RunState::Stale(_) | RunState::Nobody => match &mut started {
                 None => started = Some(in_background(dir, config)?),
@@ -149,7 +150,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
         thread::sleep(PAUSE);
     }
     if let Some(mut child) = started {
-        // A proxy that no run can use must not stay behind.
+        // A proxy that no run can use must not keep running.
         let _ = child.kill();
         let _ = child.wait();
     }

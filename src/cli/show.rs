@@ -205,6 +205,7 @@ fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -
     if let Some(Some(counted)) = exchange.exchange.event.tokens.get(leg.n as usize) {
         out.push(format!("  tokens: {}", tokens(*counted)));
     }
+    // On a very narrow terminal lines wrap, rather than losing their text.
     let room = width.map_or(LINE, |width| width.saturating_sub(MARGIN).max(20));
     let mut story = side_by_side(&exchange.received.envelope, &leg.sent.envelope);
     story.extend(merged(

@@ -194,6 +194,7 @@ impl StoreLocation {
             Some(url) => match url.strip_prefix("sqlite:") {
                 Some(path) => {
                     settings.kind = StoreKind::Sqlite;
+                    // `sqlite://DIR` works as well, because other URLs have this form.
                     dir = path.strip_prefix("//").unwrap_or(path).into();
                     if dir.exists() && !dir.is_dir() {
                         let message = format!("{} is a file, but a store is a directory", dir.display());
@@ -243,6 +244,7 @@ impl StoreLocation {
     fn keys(&self) -> StoreKeys {
         let kind = |kind: &str| ("store.kind", kind.to_owned());
         match self.settings.kind {
+            // Without the URL, which may hold a password.
             StoreKind::Redis => StoreKeys::from([kind("redis")]),
             _ => StoreKeys::from([
                 kind("sqlite"),

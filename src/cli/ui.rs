@@ -67,6 +67,7 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let listener = running::listen(wanted, true).await;
     let listener =
         listener.map_err(|error| Exit::UNAVAILABLE.failure(format!("cannot listen on {wanted}: {error}")))?;
+    // A listener on all addresses has none that a browser can open.
     let page = format!("http://{}", reachable(listener.local_addr()?));
     out.line(format_args!("inspector on {page}, read-only; Ctrl-C stops it"))?;
     open_browser(args, &page);

@@ -118,6 +118,7 @@ impl Removal {
 pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let plan = plan(args, &config)?;
+    // A proxy of the service is stopped below. Any other must be stopped by whoever started it.
     if !plan.items.iter().any(Removal::is_service) {
         refuse_running(&config, Duration::ZERO)?;
     }
@@ -194,6 +195,7 @@ impl RemovalPlan {
         let files = STATE_FILES.iter();
         let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
         let (own, default) = match (&args.state.config, super::config_file(None)) {
+            // Only the default config is baton's. A given one stays.
             (Some(given), _) => (Some(format!("{}: your own config", given.display())), None),
             (None, file) => (None, file),
         };

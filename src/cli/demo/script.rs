@@ -84,6 +84,7 @@ pub(super) fn blocks<'a>(message: &'a Value, kind: &'a str) -> impl Iterator<Ite
 pub(super) fn answer(request: &Value, number: usize) -> Vec<Value> {
     let call = |name: &str, input: Value| json!({"type": "tool_use", "id": format!("toolu_{number:020}"), "name": name, "input": input});
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    // The last prompt counts, because earlier tasks are done.
     let prompts = messages.iter().enumerate().rev();
     let prompt = prompts
         .filter_map(|(at, message)| Some((at, task_of(message)?)))
@@ -104,6 +105,7 @@ pub(super) fn answer(request: &Value, number: usize) -> Vec<Value> {
         return vec![text(&format!("All {task} tasks are done, and all tests pass."))];
     }
     let mut tools = request["tools"].as_array().into_iter().flatten();
+    // Makes a proxy that does not offer the tool visible.
     if !tools.any(|tool| tool["name"] == TOOL_NAME) {
         return vec![text("I was not given the tool to hand over with.")];
     }

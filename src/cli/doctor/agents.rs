@@ -105,6 +105,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &Path)
 /// Returns the settings that `baton run` replaces: environment variables, and keys of the agent's own files.
 fn own_urls(agent: &'static AgentSetup, url: &str) -> Vec<OwnUrl> {
     let set = agent.setup(url, url, "").variables;
+    // Other variables do not direct requests.
     let directing = set.iter().filter(|(_, value)| value.starts_with(url));
     let variables = directing.filter_map(|(name, _)| run::own_variable(name));
     variables.chain(declared::own_urls(agent, false)).collect()

@@ -212,6 +212,7 @@ fn probe(config: &Config) -> Vec<UpstreamProbe> {
             let all = config.upstreams.keys().filter_map(|name| upstreams.get(name));
             join_all(all.map(|upstream| ask(upstream))).await
         }),
+        // Without a runtime or a client no request can be sent, so each upstream has the same error.
         (Err(error), _) | (_, Err(error)) => {
             let all = config.upstreams.iter();
             let failed = all.map(|(name, upstream)| UpstreamProbe {

@@ -138,6 +138,7 @@ impl Sources {
         if let Some(journal) = &self.journal {
             keys.extend(journal.conversations(None, 0)?.into_iter().map(|known| known.key));
         }
+        // An exact key takes precedence over ids that begin like it.
         if let Some(key) = keys.take(&text) {
             return Ok(ExportTarget::Conversation(key));
         }

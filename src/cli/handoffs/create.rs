@@ -30,6 +30,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     let mut limit = LIMIT;
     if args.auto {
         limit = Duration::from_secs(args.within.into());
+        // First, because even reading standard input may never end.
         end_after(limit);
     }
     let until = Instant::now() + limit - limit / FOR_WRITING;

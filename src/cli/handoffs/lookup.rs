@@ -221,6 +221,7 @@ pub(super) async fn ids(store: &SharedStore) -> CliResult<BTreeSet<HandoffId>> {
     Ok(handoffs
         .iter()
         .map(|handoff| handoff.id)
+        // A document may outlive its handoff.
         .chain(documents)
         .collect())
 }

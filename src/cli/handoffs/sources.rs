@@ -302,6 +302,7 @@ pub(in crate::cli) fn objects(
     let (mut others, mut line) = (0, Vec::new());
     while until.is_none_or(|until| Instant::now() < until) {
         line.clear();
+        // Reads one byte more, to tell a line of the maximum length from a longer one.
         let most = MAX_LINE_BYTES as u64 + 1;
         if lines.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
             break;

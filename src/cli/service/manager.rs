@@ -66,6 +66,7 @@ const LAUNCHD: ServiceManager = ServiceManager {
     steps: [
         &[&["launchctl", "bootstrap", "gui/{uid}", "{file}"]],
         &[&["launchctl", "bootout", "gui/{uid}/local.baton"]],
+        // `bootout` has made launchd forget the service.
         &[],
         &[&["launchctl", "print", "gui/{uid}/local.baton"]],
     ],
