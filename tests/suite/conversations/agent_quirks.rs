@@ -1,32 +1,32 @@
-//! How agents change a history before they send it again. None of these changes what the model said, so none may
-//! change what the model sees.
+//! Changes that agents make to a history before they send it again. None of them changes the model's words,
+//! so none may change the model's view.
 
 use proptest::prelude::*;
 
-/// The changes that an agent makes. Each wire has those that real agents make there.
+/// The changes that an agent makes, limited to those of real agents on each wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentQuirks {
-    /// Joins consecutive texts of the model.
+    /// Joins consecutive text parts of the model.
     pub glue: bool,
-    /// Trims the end of the model's texts.
+    /// Trims the end of the model's text parts.
     pub trim: bool,
-    /// Drops texts that are only white space.
+    /// Drops text parts of only whitespace.
     pub no_blank: bool,
-    /// Turns a single text into a string where the wire has lists, and into a list where it has strings.
+    /// Turns single text content into a string on wires with lists, and into a list on wires with strings.
     pub strings: bool,
     /// Puts a cache breakpoint on the last block of the history.
     pub cache: bool,
     /// Drops thinking.
     pub no_thoughts: bool,
-    /// Drops ids: of calls (Gemini), of items (Responses).
+    /// Drops ids: those of calls (Gemini) or of items (Responses).
     pub no_ids: bool,
-    /// Sends one content for each chunk of a stream (Gemini).
+    /// Sends a content for each chunk of a stream (Gemini).
     pub chunks: bool,
-    /// Sends earlier items by their ids only (Responses).
+    /// Sends earlier items only by their ids (Responses).
     pub references: bool,
-    /// Names the last response, and sends what is new alone (Responses).
+    /// Names the last response, and sends only new items (Responses).
     pub chained: bool,
-    /// Moves text before calls (Anthropic, Gemini). That changes the prefix, with and without the proxy.
+    /// Moves text before calls (Anthropic, Gemini). This changes the prefix, with or without the proxy.
     pub text_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The oracle's blocks, made from the script.
+//! Blocks of the oracle, created from the script.
 
 use baton_core::record::HiddenResult;
 use baton_strict::{Arguments, Part, Reply};
@@ -40,7 +40,7 @@ pub fn result(call: &Part, answer: HiddenResult) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": answer.text()})
 }
 
-/// Blocks as the agent is shown them. Sentinel-like text is escaped across all texts of a message.
+/// Blocks as shown to the agent. Sentinel-like text is escaped across all text blocks of a message.
 pub fn scrubbed(blocks: &[Value]) -> Vec<Value> {
     let mut before = String::new();
     let mut out = Vec::new();
@@ -56,7 +56,7 @@ pub fn scrubbed(blocks: &[Value]) -> Vec<Value> {
     out
 }
 
-/// Escapes sentinel-like text: one backslash before the colon.
+/// Escapes sentinel-like text with one backslash before the colon.
 pub fn scrub(text: &str) -> String {
     let mut out = text.to_owned();
     for word in [
@@ -80,7 +80,7 @@ pub fn scrub(text: &str) -> String {
     out
 }
 
-/// Tokens of a reply, as the strict provider counts them.
+/// Tokens of a reply, as counted by the strict provider.
 pub fn tokens(reply: &Reply) -> usize {
     let size = |part: &Part| match part {
         Part::Thinking(text) | Part::Text(text) => text.len(),

@@ -1,4 +1,4 @@
-//! One agent's conversation: its own history, and what the model should see of it.
+//! The conversation of one agent: its own history, and the expected view of the model.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::view::{Opening, View};
 use super::wires::WireProfile;
 use crate::matrix::variants::Call;
 
-/// A point to which a user may rewind.
+/// A point that a user may rewind to.
 #[derive(Debug, Clone)]
 struct Snapshot {
     history: Vec<Value>,
@@ -18,12 +18,12 @@ struct Snapshot {
     previous: Option<Held>,
 }
 
-/// What the provider holds of a history.
+/// The part of a history that the provider stores.
 #[derive(Debug, Clone)]
 struct Held {
-    /// The last response.
+    /// Id of the last response.
     id: String,
-    /// How much of the history it ends.
+    /// Length of the history up to that response.
     len: usize,
 }
 
@@ -33,9 +33,9 @@ pub struct AgentConversation {
     pub name: usize,
     pub history: Vec<Value>,
     pub view: View,
-    /// Whether the opening forbids something.
+    /// Whether the opening contains a prohibition.
     forbids: bool,
-    /// What the user forbade, oldest first.
+    /// Prohibitions of the user, oldest first.
     pub rules: Vec<String>,
     pub quirks: AgentQuirks,
     profile: WireProfile,
@@ -43,11 +43,12 @@ pub struct AgentConversation {
     /// Calls that the agent has to answer.
     calls: Vec<Call>,
     opening: Opening,
-    /// Whether the history ends with what a user or a tool said.
+    /// Whether the history ends with a user message or a tool result.
     asked: bool,
-    /// The last response, where the agent continues by its id.
+    /// The last response, if the agent continues by its id.
     previous: Option<Held>,
-    /// Whether the history has an answer that broke off and the one that repeats it: what an undo makes of both is not modelled.
+    /// Whether the history contains an interrupted response and its repetition. An undo of both is not
+    /// modelled.
     pub doubled: bool,
 }
 
@@ -59,7 +60,7 @@ fn message(role: &str, blocks: &[Value]) -> Value {
     json!({"role": role, "content": blocks})
 }
 
-/// The opening that replaces `kind` on wires that do not have it.
+/// The opening that replaces `kind` on wires without it.
 fn kind_on(profile: &WireProfile, kind: u8) -> u8 {
     let lists = profile.transcript != "messages";
     match kind {
@@ -71,11 +72,11 @@ fn kind_on(profile: &WireProfile, kind: u8) -> u8 {
     }
 }
 
-/// What a user forbids from the start.
+/// A prohibition in the opening.
 const FIRST_RULE: &str = "Never touch module 0.";
 
-/// How agents open a conversation. Without a preamble, or with one: in blocks, in a message of its own, with
-/// a system message after it, inside one string, the last two together.
+/// Openings of agents: without a preamble, or with one in blocks, in a message of its own, with a system
+/// message after it, inside one string, or with the last two combined.
 fn opening(kind: u8, forbids: bool) -> Opening {
     let ask = |ask: &str| match forbids {
         true => format!("{ask} {FIRST_RULE}"),
@@ -152,7 +153,7 @@ impl AgentConversation {
         }
     }
 
-    /// Who speaks.
+    /// The agent of this conversation.
     pub fn agent(&self) -> Agent {
         Agent {
             profile: self.profile,
@@ -163,10 +164,10 @@ impl AgentConversation {
         }
     }
 
-    /// Headers by which the conversation is identified, where the agent sends any.
+    /// Headers that identify the conversation, if the agent sends any.
     pub fn session(&self) -> Vec<(&'static str, &'static str)> {
         if self.quirks.chained {
-            // A request that continues by an id holds no opening to identify it by.
+            // A request that continues by an id contains no opening to identify it by.
             return vec![("x-session-id", ["c0", "c1", "c2", "c3"][self.name])];
         }
         match (self.name, self.profile.traits.blocks) {
@@ -185,7 +186,7 @@ impl AgentConversation {
         !self.history.is_empty()
     }
 
-    /// A message of the oracle's as this wire has it.
+    /// Converts a message of the oracle to this wire.
     fn native(&self, message: &Value) -> Value {
         let blocks = message["content"].as_array().unwrap().iter();
         let texts: Vec<String> = blocks.map(|b| b["text"].as_str().unwrap().to_owned()).collect();
@@ -203,7 +204,7 @@ impl AgentConversation {
         }
     }
 
-    /// The next message of the agent's: results of its calls, or what a user says.
+    /// Adds the agent's next message: results of its calls, or a user message.
     pub fn ask(&mut self, says: u8, n: usize) {
         if !self.begun() {
             return self.open(&self.opening.clone());
@@ -229,17 +230,17 @@ impl AgentConversation {
         }
     }
 
-    /// Whether each request has all that the user said, as it was said.
+    /// Whether each request contains all of the user's words, unchanged.
     fn states_rules(&self) -> bool {
         !self.is_subagent() && !self.quirks.stored()
     }
 
-    /// Whether its user is the model of another one: nothing that it says is a rule of the user.
+    /// Whether the user is another model, whose statements are not rules of the user.
     fn is_subagent(&self) -> bool {
         self.name == 3 && self.profile.traits.blocks
     }
 
-    /// What a user says.
+    /// Adds a user message.
     pub fn say(&mut self, answer: &str) {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
@@ -253,14 +254,14 @@ impl AgentConversation {
         self.asked = true;
     }
 
-    /// Whether a user may say something to baton now: the model has said all, and no call waits.
+    /// Whether the user may address baton now: the model has finished, and no call is pending.
     pub fn may_command(&self) -> bool {
         let lost = self.view.cut.is_some() && self.view.may_undo().is_none();
         let held = self.quirks.stored();
         self.begun() && !self.asked && self.calls.is_empty() && !lost && !held && !self.doubled
     }
 
-    /// A user says this to baton: it is in no view of the model's.
+    /// Adds a command to baton, which no view of the model contains.
     pub fn command(&mut self, command: &str) {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
@@ -271,7 +272,7 @@ impl AgentConversation {
         self.history.push((self.profile.user)(&[command.to_owned()]));
     }
 
-    /// The results of calls, and what a user says with them.
+    /// Adds the results of calls, and a user message with them.
     fn answer(&mut self, calls: &[Call], answer: Option<&String>) {
         let read = format!(
             "It says\n[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n{}",
@@ -289,7 +290,7 @@ impl AgentConversation {
         self.asked = true;
     }
 
-    /// The last assistant text in the history, which may be a sentinel: files and logs quote it.
+    /// The last assistant text in the history. It may be a sentinel, because files and logs quote them.
     fn quoted(&self) -> String {
         let items = (self.profile.read)(&self.history);
         let found = items.into_iter().rev().find_map(|item| match item {
@@ -299,13 +300,13 @@ impl AgentConversation {
         found.unwrap_or_else(|| "nothing".to_owned())
     }
 
-    /// The history as it is sent.
+    /// The history as sent.
     pub fn sent(&self) -> Vec<Value> {
         let held = self.previous.as_ref().map_or(0, |held| held.len);
         (self.profile.alter)(self.quirks, &self.history[held..])
     }
 
-    /// A request.
+    /// Body of a request.
     pub fn body(&self, stream: bool) -> Value {
         let mut body = (self.profile.variant.body)(&self.sent(), stream);
         if self.quirks.stored() {
@@ -317,13 +318,13 @@ impl AgentConversation {
         body
     }
 
-    /// Whether the next request is cut at a handoff, and has its conversation's tools.
+    /// Whether the next request is cut at a handoff, and has the conversation's tools.
     pub fn is_pinned(&self) -> bool {
         let held = || self.view.later.iter().any(|m| m["role"] == "assistant");
         self.view.cut.is_some() && !(self.quirks.chained && held())
     }
 
-    /// The provider holds all up to here, under this id.
+    /// Records that the provider stores everything so far under this id.
     pub fn held_as(&mut self, id: String) {
         if self.quirks.chained {
             let len = self.history.len();
@@ -331,20 +332,20 @@ impl AgentConversation {
         }
     }
 
-    /// The model's answer becomes part of the history.
+    /// Appends the model's response to the history.
     pub fn keep(&mut self, messages: Vec<Value>, calls: Vec<Call>) {
         self.calls = calls;
         self.history.extend(messages);
         self.asked = false;
     }
 
-    /// So does what arrived of a broken one.
+    /// Appends the part of an interrupted response that arrived.
     pub fn keep_partial(&mut self, messages: Vec<Value>, view: View) {
         self.view = view;
         self.keep(messages, Vec::new());
     }
 
-    /// A system message of this turn; gone with the next cut.
+    /// Adds a system message for this turn, which the next cut removes.
     fn note(&mut self, n: usize) {
         let Some(system) = self.profile.system else { return };
         let note = format!("{n} tokens left");
@@ -365,7 +366,7 @@ impl AgentConversation {
         self.asked = false;
     }
 
-    /// The agent sums up, and starts over from that.
+    /// Lets the agent compact its history and start over.
     pub fn compact(&mut self, n: usize) {
         if !self.begun() {
             return;
@@ -384,7 +385,7 @@ impl AgentConversation {
         self.calls.clear();
     }
 
-    /// Whether the conversation can do without the store: everything it needs is in the transcript.
+    /// Whether the conversation does not need the store, because its transcript contains everything.
     pub fn stands_alone(&self) -> bool {
         !self.begun() || !self.quirks.stored() && self.view.stands_alone()
     }

@@ -1,5 +1,5 @@
-//! Handoffs that a threshold begins: the machine's own tests check when one begins; these check what is requested for
-//! it, and what it leaves.
+//! Handoffs at a threshold. The machine's own tests check when one begins. These check the request for its
+//! document, and its result.
 
 use baton_strict::{Fault, Received, Reply, Stop};
 
@@ -7,28 +7,27 @@ use super::items::{self, Item};
 use super::oracle::Agent;
 use super::view::View;
 
-/// What a model is prompted with that is requested to write a document after its history. Only this file of these tests
-/// knows it.
+/// Part of the prompt for a document after the full history. Only this file of these tests depends on it.
 const BEHIND: &str = "Stop here: do not go on with the work";
 
-/// The same where it sees a selection.
+/// Part of the prompt for a document from a selection.
 const SELECTED: &str = "You were not in the session.";
 
-/// What precedes the user's unanswered message.
+/// Text before the user's unanswered message.
 const OPEN: &str = "The user's last message, still to be answered:";
 
-/// What the model does when it is requested to write a document.
+/// The model's reaction to a request for a document.
 #[derive(Debug, Clone, Copy)]
 pub enum DraftPlan {
-    /// It writes one.
+    /// Writes one.
     Written,
     /// Its server refuses.
     Status(u16),
-    /// Its answer breaks off.
+    /// Its response is interrupted.
     Cut,
-    /// It writes nothing.
+    /// Writes nothing.
     Nothing,
-    /// It has not enough room.
+    /// Runs out of room.
     OutOfRoom,
 }
 
@@ -45,26 +44,26 @@ impl DraftPlan {
     }
 }
 
-/// Whether the model is requested to write a document.
+/// Whether a request asks the model for a document.
 pub fn is_asked(seen: &Received) -> bool {
     let text = String::from_utf8_lossy(&seen.raw);
     text.contains(BEHIND) || text.contains(SELECTED)
 }
 
-/// A handoff that a threshold began.
+/// A handoff at a threshold.
 #[derive(Debug, Clone)]
 pub struct Drafted {
-    /// As it is stored.
+    /// Prompt as stored.
     pub prompt: String,
     pub reason: String,
-    /// What the model was prompted with, and its answer.
+    /// Prompts for the model, and its responses.
     pub asked: Vec<(Vec<Item>, Reply)>,
-    /// The threshold.
+    /// Threshold.
     pub from: u64,
 }
 
 impl Drafted {
-    /// Checks that it may precede the answer to a request of this view.
+    /// Checks that the handoff may precede the response to a request with this view.
     pub fn check(&self, agent: &Agent, view: &View) -> Result<(), String> {
         let digits: String = self.reason.chars().filter(char::is_ascii_digit).collect();
         let tokens: u64 = digits.parse().unwrap_or_default();
@@ -106,14 +105,15 @@ impl Drafted {
 }
 
 impl Drafted {
-    /// A user's message before the model's newest words is answered: shown as open, it would be done a second time.
+    /// Checks that no user message before the model's newest output is shown as open. It is answered already,
+    /// so the model would act on it twice.
     fn tells_nothing_answered_as_open(&self, seen: &[Item]) -> Result<(), String> {
         let models = |item: &Item| matches!(item, Item::Model(_) | Item::Thought(_) | Item::Call { .. });
         let answered = &seen[..seen.iter().rposition(models).unwrap_or_default()];
         let Some((_, open)) = self.prompt.split_once(OPEN) else {
             return Ok(());
         };
-        // The user quotes an answer of baton's there, with what was open then.
+        // Here the user quotes an answer from baton, with the messages that were open then.
         if open.trim_start().starts_with("See ") {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Drafted {
     }
 }
 
-/// What the model saw before the prompt; `None`: it saw a selection.
+/// The model's view before the prompt, or `None` if it saw a selection.
 fn behind_history(mut seen: Vec<Item>) -> Option<Vec<Item>> {
     let asked = seen
         .iter()

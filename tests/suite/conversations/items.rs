@@ -1,15 +1,15 @@
-//! A transcript in the shape that all wires share: who said what, in order, without the division into messages and
-//! blocks.
+//! A transcript in the shape that all wires share: speakers and content in order, without division into
+//! messages and blocks.
 
 use serde_json::Value;
 
 use super::blocks::is_thinking;
 use super::wires::Traits;
 
-/// How the answers to searches begin.
+/// Beginnings of search results.
 pub const FOUND: [&str; 3] = ["From what was cut", "Nothing found for", "Nothing to search"];
 
-/// One thing in a transcript.
+/// An item of a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     User(String),
@@ -28,8 +28,8 @@ pub enum Item {
     Other(Value),
 }
 
-/// Items in a form that can be compared: consecutive texts of one role joined, results of one turn sorted, and without
-/// what the wire or its agent drops.
+/// Normalizes items for comparison: joins consecutive text of one role, sorts the results of a turn, and
+/// drops everything that the wire or its agent drops.
 pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
     let mut out: Vec<Item> = Vec::new();
     for mut item in items {
@@ -39,7 +39,7 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
             Item::Call { id, .. } | Item::Result { id, .. } if !traits.ids => id.clear(),
             _ => {}
         }
-        // The contents of a search are checked by its own tests; that they stay the same, the provider checks.
+        // The searches have their own tests for the content. The provider checks that it stays the same.
         if let Item::Result { text, .. } = &mut item
             && FOUND.iter().any(|begins| text.starts_with(begins))
         {
@@ -56,7 +56,7 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
     out
 }
 
-/// The model's texts without white space: those around something of ours that was removed.
+/// The model's text without whitespace, because whitespace around a removed insertion may differ.
 pub fn unspaced(items: Vec<Item>) -> Vec<Item> {
     let mut out = Vec::new();
     for item in items {
@@ -97,7 +97,7 @@ pub fn sort_runs(items: &mut [Item], is: impl Fn(&Item) -> bool) {
     }
 }
 
-/// The items of the oracle's messages.
+/// Items of the oracle's messages.
 pub fn of_messages(messages: &[Value], traits: &Traits) -> Vec<Item> {
     messages.iter().flat_map(|m| of_message(m, traits)).collect()
 }
@@ -112,7 +112,7 @@ fn of_message(message: &Value, traits: &Traits) -> Vec<Item> {
     items
 }
 
-/// The items of one block of the oracle's.
+/// Items of a block of the oracle.
 pub fn of_block(role: &str, block: &Value, traits: &Traits) -> Item {
     let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
     match (block["type"].as_str().unwrap(), role) {
@@ -140,7 +140,7 @@ pub fn of_block(role: &str, block: &Value, traits: &Traits) -> Item {
     }
 }
 
-/// Arguments parsed from their text; the text itself where it is not JSON.
+/// Parses arguments, or returns the string itself if it is not JSON.
 pub fn arguments(text: &Value) -> Value {
     let text = text.as_str().unwrap_or_default();
     serde_json::from_str(text).unwrap_or_else(|_| text.into())

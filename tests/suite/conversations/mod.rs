@@ -1,8 +1,9 @@
-//! Long random conversations through the real proxy, on every wire. No request breaks a rule of the provider, the model
-//! sees what it should, and every answer to the agent is a valid message. In some of them answers end at a handoff
-//! (stop mode).
+//! Long random conversations through the real proxy, on every wire.
 //!
-//! A few on every change, many in `.ci/full long` ([`Cases`]).
+//! No request violates a rule of the provider, the model has the expected view, and every response to the
+//! agent is a valid message. In some conversations responses end at a handoff (stop mode).
+//!
+//! A few run on every change, many in `.ci/full long` ([`Cases`]).
 
 mod agent_quirks;
 mod blocks;
@@ -49,27 +50,27 @@ use crate::harness::redis::RedisServer;
 use crate::harness::{self, Baton, RawResponse};
 use crate::matrix::variants::Answer;
 
-/// How often the agent tries a turn.
+/// Maximum number of attempts of the agent per turn.
 const TRIES: usize = 16;
 
-/// Legs of one agent request: fewer than the default, so that chains reach their limit.
+/// Maximum number of legs per agent request. Lower than the default, so that chains reach it.
 const MAX_CHAIN: u32 = 4;
 
-/// Retries of a later leg.
+/// Maximum number of retries of a later leg.
 const RETRIES: u32 = 2;
 
-/// Searches of what was cut in one request: fewer than the default, so that they reach their limit.
+/// Maximum number of searches per request. Lower than the default, so that conversations reach it.
 const RECALLS: usize = 2;
 
-/// The window of every model, so large that nothing is ever too much for it.
+/// Window of every model, large enough never to be exceeded.
 const WINDOW: u64 = 1 << 40;
 
-/// The model: replies with the next leg of the current turn's plan, and records request and reply.
+/// The model. It replies with the next leg of the current turn's plan, and records request and reply.
 #[derive(Clone)]
 struct ScriptedModel {
     profile: WireProfile,
     script: Arc<Mutex<Script>>,
-    /// Whether the provider keeps what it produces.
+    /// Whether the provider stores the model's output.
     stored: bool,
 }
 
@@ -77,12 +78,12 @@ struct ScriptedModel {
 struct Script {
     legs: VecDeque<LegPlan>,
     log: Vec<(Vec<Item>, Reply)>,
-    /// The outcome of the documents that it is requested to write.
+    /// Outcomes of the documents that the model is asked to write.
     drafts: VecDeque<DraftPlan>,
-    /// How often it was asked for one in front of the legs.
+    /// Number of requests for a document before the legs.
     asked: usize,
     ids: usize,
-    /// The request is only sent to get its token count.
+    /// Whether the request is sent only to get its token count.
     measuring: bool,
 }
 
@@ -117,7 +118,7 @@ impl Model for ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// The transcript that upstream received.
+    /// Transcript that upstream received.
     fn read(&self, seen: &Received) -> Vec<Item> {
         let items = (self.profile.read)(&seen.transcript()).into_iter();
         items
@@ -130,7 +131,7 @@ impl ScriptedModel {
     }
 }
 
-/// One run.
+/// A test run.
 struct Run {
     profile: WireProfile,
     model: ScriptedModel,
@@ -140,21 +141,21 @@ struct Run {
     temp: tempfile::TempDir,
     conversations: Vec<AgentConversation>,
     counter: usize,
-    /// Tokens from which the model is notified of its context; zero is never.
+    /// Threshold in tokens for the notice to the model; zero disables it.
     nudge_from: u64,
-    /// Tokens from which its session is handed over; zero is never.
+    /// Threshold in tokens for an automatic handoff; zero disables it.
     auto_from: u64,
     recall: bool,
-    /// Whether answers end at a handoff.
+    /// Whether responses end at a handoff.
     stops: bool,
-    /// The handoffs that a threshold began.
+    /// Handoffs that a threshold began.
     automatic: HashSet<HandoffId>,
-    /// What each conversation has been through.
+    /// Events that each conversation has been through.
     met: [[bool; Met::ALL]; CONVERSATIONS],
     happened: Happened,
 }
 
-/// What a user's rules must outlive.
+/// Events that the user's rules must survive.
 #[derive(Debug, Clone, Copy)]
 enum Met {
     /// A second handoff.
@@ -169,13 +170,13 @@ impl Met {
     const ALL: usize = Self::LostStore as usize + 1;
 }
 
-/// Where the conversations go.
+/// Target of the conversations.
 enum Setting<'a> {
-    /// To one process with a SQLite file.
+    /// One process with a SQLite file.
     OneProcess,
-    /// To replicas over a store in this server.
+    /// Replicas with a store in this server.
     Replicas(&'a RedisServer),
-    /// To plan and response machine alone.
+    /// Only plan and response machine.
     Pure,
 }
 
@@ -189,14 +190,14 @@ enum Proxies {
 
 type Checked = Result<(), String>;
 
-/// Counts of all conversations of one test: zeros would make a long test void.
+/// Event counts over all conversations of a test. A zero would make a long test meaningless.
 #[derive(Debug, Default, Clone, Copy)]
 struct Happened {
     /// Handoffs that a threshold began.
     automatic: usize,
-    /// Answers to conversations that are cut with rules behind the prompt.
+    /// Responses in conversations that are cut with rules after the prompt.
     ruled: usize,
-    /// Those of conversations that have been through it, by [`Met`].
+    /// Such responses after each event of [`Met`].
     ruled_after: [usize; Met::ALL],
     /// Undos, by whether they undid a handoff or reverted an undo.
     undos: [usize; 2],
@@ -214,8 +215,8 @@ impl Happened {
         }
     }
 
-    /// Whether all of it occurred. Where the provider stores most conversations, few can do without the store, and of few is known
-    /// how full they are.
+    /// Whether every event occurred. If the provider stores most conversations, few can do without the store,
+    /// and the context use of few is available.
     fn is_all(&self, stored: bool, setting: &Setting<'_>) -> bool {
         let mut ruled_after = self.ruled_after;
         ruled_after[Met::LostStore as usize] += usize::from(stored);
@@ -241,8 +242,8 @@ impl Run {
             .collect();
         let mut options = Options::default();
         if conversations.iter().any(|t| t.agent().unordered) {
-            // Text that the agent moves is another prefix, with and without the proxy. Where the agent names calls by
-            // their items' ids, only the provider knows which of them ours were next to.
+            // Text that the agent moves leads to another prefix, with or without the proxy. If the agent
+            // names calls by item id, only the provider can tell which of them hidden calls stood next to.
             options.ignored = vec![Rule::Binding, Rule::ReasoningPrefix];
         }
         let provider = match setting {
@@ -281,7 +282,7 @@ impl Run {
         self.all_met(Met::Restart);
         match &mut self.proxies {
             Proxies::Many(replicas) => return replicas.restart_one(),
-            // It has no memory besides its store.
+            // The simulation has no memory other than its store.
             Proxies::Pure(_) => return,
             Proxies::One(_) => {}
         }
@@ -378,13 +379,13 @@ impl Run {
         }
     }
 
-    /// A turn of the agent: like real agents, it retries until it has an answer.
+    /// Runs a turn of the agent. Like a real one, it retries until it has a response.
     async fn turn(&mut self, who: usize, stream: bool, says: u8, broken: Broken, restart: bool) -> Checked {
         let n = self.n();
         if self.conversations[who].may_ask() {
             self.conversations[who].ask(says, n);
         }
-        // The provider does not hold what arrived of a broken response.
+        // The provider does not store the partial output of an interrupted response.
         let broken = match self.conversations[who].quirks.stored() {
             true => Broken::Again,
             false => broken,
@@ -406,7 +407,7 @@ impl Run {
                 }
                 Ended::Broken | Ended::Status(_) => {
                     repeat = self.goes_on(who, exchange, broken, &mut doubled);
-                    // The store has a note of the answer.
+                    // The store has a note of the response.
                     if restart {
                         self.restart();
                     }
@@ -416,7 +417,8 @@ impl Run {
         Err("the agent gives up".to_owned())
     }
 
-    /// Appends the answer to the history; with some agents after the part of an earlier answer that arrived.
+    /// Appends the response to the history. Some agents keep the part of an earlier response that arrived
+    /// before it.
     fn keep(&mut self, who: usize, exchange: Exchange, doubled: &mut Vec<Value>) {
         let repeats = exchange.repeated && !doubled.is_empty();
         self.conversations[who].doubled |= repeats;
@@ -429,8 +431,8 @@ impl Run {
         self.conversations[who].held_as(exchange.id);
     }
 
-    /// What an agent does after a broken answer. Returns the prompt of the handoff from which a repeated request
-    /// continues.
+    /// Reacts like an agent to an interrupted response. Returns the prompt of the handoff from where a
+    /// repeated request continues.
     fn goes_on(
         &mut self,
         who: usize,
@@ -452,7 +454,7 @@ impl Run {
         let (mut view, from) = exchange.outcome.broken_leg?;
         let shown = &exchange.outcome.shown;
         if exchange.came.whole < from {
-            // Nothing of a sentinel may have arrived.
+            // Possibly no part of a sentinel has arrived.
             return repeat;
         }
         let mut blocks = shown::kept(
@@ -463,7 +465,7 @@ impl Run {
             &self.profile.traits,
         );
         let conversation = &mut self.conversations[who];
-        // Behind a text of ours in the same string a blank of the model's is one of that text's.
+        // A blank of the model after baton's text in the same string belongs to baton's text.
         let is_blank = |block: &Value| block["text"].as_str().is_some_and(|text| text.trim().is_empty());
         let behind_ours = from > 0 && !matches!(shown[from - 1], oracle::Shown::Block(_));
         if behind_ours && self.profile.traits.text_first && blocks.iter().all(is_blank) {
@@ -558,7 +560,7 @@ impl Run {
         if drafted.is_none() && pinned != response.headers.contains_key("x-baton-handoff") {
             return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
         }
-        // The answer to a repeated request begins with the sentinel, and that waits for the leg after it.
+        // The response to a repeated request begins with the sentinel, which waits for the leg after it.
         let opening = match drafted {
             Some(_) => 2,
             None => usize::from(repeat.is_some()),
@@ -591,7 +593,7 @@ impl Run {
         }
     }
 
-    /// The store that all proxies have.
+    /// Store that all proxies share.
     fn store(&self) -> SharedStore {
         match &self.proxies {
             Proxies::One(one) => one.as_ref().unwrap().1.clone(),
@@ -619,7 +621,7 @@ impl Run {
         }
     }
 
-    /// The answer that the agent was shown, and how much of the expected one it is.
+    /// Checks the response shown to the agent. Returns how much of the expected response it is.
     fn check_shown(
         &self,
         response: &RawResponse,
@@ -640,13 +642,13 @@ impl Run {
             .as_ref()
             .is_some_and(|(_, from)| *from <= opening);
         if response.status == 502 && outcome.ended == Ended::Broken && silent {
-            // It broke off before there was anything to show.
+            // The response was interrupted before any output.
             return Ok(Default::default());
         }
-        // Where the provider stores the responses, nothing tells of a draft.
+        // If the provider stores the responses, no line announces a draft.
         let tells = !self.conversations[0].quirks.stored();
         if tells && stream && status != 200 && outcome.shown.first() == Some(&oracle::Shown::Told) {
-            // The answer began while the draft was written.
+            // The response began while the draft was written.
             let is_error = response.status == 200 && text.contains("a handoff is being written.");
             return match is_error && text.contains("error") {
                 true => Ok(Default::default()),
@@ -721,7 +723,7 @@ impl Run {
         Ok(())
     }
 
-    /// Checks that a token count sees what the turn would see.
+    /// Checks that a token count has the view that the turn would have.
     async fn count(&mut self, who: usize) -> Checked {
         let Some(count) = self.profile.variant.count else {
             return Ok(());
@@ -773,18 +775,18 @@ impl Run {
     }
 }
 
-/// One exchange: what it should be, and what the agent was shown.
+/// An exchange: the expected outcome, and the response shown to the agent.
 struct Exchange {
     outcome: Outcome,
     answer: Answer,
     came: Progress,
-    /// Whether it answered a repeated request.
+    /// Whether the exchange answered a repeated request.
     repeated: bool,
-    /// The response's id, where the wire has such (Responses).
+    /// Id of the response, if the wire has one (Responses).
     id: String,
 }
 
-/// The id by which a response is continued.
+/// Id for continuing a response.
 fn response_id(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let id = text
@@ -794,7 +796,8 @@ fn response_id(raw: &[u8]) -> String {
     id.map_or_else(String::new, |id| format!("resp_{id}"))
 }
 
-/// Everything except the transcript is unchanged, but for the tools at the end of the list. Returns whether recall is one.
+/// Checks that everything except the transcript and the tools at the end of the list is unchanged. Returns
+/// whether recall is one of them.
 fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Result<bool, String> {
     let mut bare = sent.clone();
     bare[transcript] = agent[transcript].clone();
@@ -846,7 +849,7 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             plan.all_different();
         }
         if profile.traits.apart && plan.quirks.chained {
-            // Only the provider has the transcript by which it is known who was notified.
+            // Only the provider has the transcript that shows who was notified.
             (plan.nudge_from, plan.auto_from) = (0, 0);
         }
         if let Setting::Pure = setting {
@@ -879,7 +882,7 @@ macro_rules! conversations {
             whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::QUICK);
         })*
 
-        /// Over plan and response machine alone.
+        /// With only plan and response machine.
         mod pure {
             use super::*;
 
@@ -922,7 +925,7 @@ conversations! {
     ollama = OLLAMA;
 }
 
-/// What came before the error with which baton ends a broken answer that it has changed.
+/// Bytes before the error with which baton ends an interrupted response that it has changed.
 fn before_error(raw: &[u8]) -> &[u8] {
     let begins: [&[u8]; 3] = [b"event: error\n", b"data: {\"error\":", b"{\"error\":"];
     let found = begins

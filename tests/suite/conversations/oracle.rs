@@ -1,5 +1,7 @@
-//! The expected result of an exchange, computed from the script alone: a second, slow implementation of the design that
-//! never looks at a sentinel. A message is a role and a list of blocks here, whatever the wire.
+//! The expected result of an exchange, computed only from the script.
+//!
+//! It is a second, slow implementation of the design that never looks at a sentinel. Here, a message is a
+//! role and a list of blocks, whatever the wire.
 
 use baton_core::record::HiddenResult;
 use baton_strict::{Arguments, Fault, Part, Reply, Stop};
@@ -11,30 +13,30 @@ use super::items::{self, FOUND, Item};
 use super::view::{View, begins_nudge};
 use super::wires::WireProfile;
 
-/// Shown where the API would otherwise refuse the turn.
+/// Placeholder for a turn that the API would otherwise refuse.
 const FILLER: &str = "(The session goes on.)";
 
-/// The agent and its wire, as far as the oracle must know them.
+/// The agent and its wire, as far as the oracle needs them.
 #[derive(Clone, Copy)]
 pub struct Agent {
     pub profile: WireProfile,
-    /// Whether thinking is sent back.
+    /// Whether the agent sends thinking back.
     pub thoughts: bool,
     /// Whether the agent or the provider reorders the calls of a message.
     pub unordered: bool,
-    /// Whether the provider holds the transcript, with all that it produced.
+    /// Whether the provider stores the transcript, including its own output.
     pub chained: bool,
-    /// Whether the request continues from a response: how the conversation opened is not in it.
+    /// Whether the request continues from a response, and so does not contain the conversation's opening.
     pub held: bool,
 }
 
 impl Agent {
-    /// Items in a form that can be compared.
+    /// Normalizes items for comparison.
     pub fn plain(&self, items: Vec<Item>) -> Vec<Item> {
         let traits = &self.profile.traits;
         let plain = items::plain(items, traits, self.thoughts);
         match self.unordered {
-            // Texts with calls between them are neighbours then.
+            // Text parts with calls between them then become adjacent.
             true => items::plain(items::calls_last(plain), traits, self.thoughts),
             false => plain,
         }
@@ -45,7 +47,7 @@ impl Agent {
         self.seen(view, items::of_messages(&view.messages(), &self.profile.traits))
     }
 
-    /// What upstream received of such a view, in a form that can be compared.
+    /// Normalizes the items that upstream received for this view.
     pub fn seen(&self, view: &View, items: Vec<Item>) -> Vec<Item> {
         let plain = self.plain(items);
         match view.mended {
@@ -55,17 +57,17 @@ impl Agent {
     }
 }
 
-/// What the agent must have been shown.
+/// Output that the agent must have been shown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
     Block(Value),
     Sentinel(String),
     Aside,
-    /// What a user is shown of a handoff that a threshold began.
+    /// Report to the user about a handoff at a threshold.
     Told,
 }
 
-/// How an exchange must end.
+/// Expected end of an exchange.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ended {
     Stop(String),
@@ -73,44 +75,46 @@ pub enum Ended {
     Status(u16),
 }
 
-/// What an exchange must result in.
+/// Expected result of an exchange.
 #[derive(Debug)]
 pub struct Outcome {
     pub shown: Vec<Shown>,
     pub ended: Ended,
-    /// The prompt of the handoff from which a repeated request continues.
+    /// Prompt of the handoff from where a repeated request continues.
     pub repeat: Option<String>,
     /// Output tokens of the legs that were answered.
     pub output: usize,
     pub lost: bool,
-    /// For a broken answer: the model's view in its last leg, and the index in `shown` at which that leg begins.
+    /// For an interrupted response: the model's view in its last leg, and the index in `shown` where that leg
+    /// begins.
     pub broken_leg: Option<(View, usize)>,
-    /// The model's words in that leg.
+    /// The model's output in that leg.
     pub answer: Vec<Value>,
-    /// The dropped call among those words that is written all the same.
+    /// Dropped call in that output that is stored anyway.
     pub bound: Option<BoundCall>,
-    /// The notice of the model's context. It is recorded, whatever the outcome of the answer.
+    /// Notice about the model's context. It is recorded whatever the outcome of the response.
     pub told: Option<String>,
 }
 
-/// A dropped call that reasoning needs.
+/// A dropped call that reasoning requires.
 #[derive(Debug)]
 pub struct BoundCall {
-    /// Its place among the model's words.
+    /// Position in the model's output.
     at: usize,
     call: Value,
     result: Value,
 }
 
 impl BoundCall {
-    /// Puts the call back into those words that an agent keeps, where one of them follows it, and returns its result.
+    /// Restores the call in the output that an agent keeps, if some of it follows the call. Returns the
+    /// result.
     pub fn put_into(self, kept: &mut Vec<Value>) -> Option<Value> {
         (self.at < kept.len()).then(|| kept.insert(self.at, self.call))?;
         Some(self.result)
     }
 }
 
-/// The model's result of a call that has no effect.
+/// The model's result of a call without effect.
 fn untaken(call: &Part, natural: bool) -> HiddenResult {
     match (is_recall(call), natural) {
         (false, true) => HiddenResult::NOT_TAKEN,
@@ -120,8 +124,8 @@ fn untaken(call: &Part, natural: bool) -> HiddenResult {
     }
 }
 
-/// The context notice at the end of the request that was sent, where it is not at the end of the expected request. The
-/// machine's tests check when a notice is due; this checks its place.
+/// Context notice at the end of the sent request, if the expected request does not end with it. The machine's
+/// tests check when a notice is due; this checks its position.
 fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
     let last = |items: &[Item]| {
         items
@@ -140,14 +144,14 @@ fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
     begins_nudge(&rest).then_some(rest)
 }
 
-/// Whether it may be notified: once after a cut, from so many tokens on.
+/// Whether the model may be notified: once after a cut, from this number of tokens on.
 fn may_be_told(text: &str, view: &View, from: u64) -> Result<(), String> {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let tokens = text
         .split_once("now at about ")
         .and_then(|(_, rest)| rest.split_once(" tokens"));
     let told = tokens.ok_or("no tokens are told")?.0;
-    // "… of 200,000", where the window is known.
+    // "… of 200,000", if the window is configured.
     let tokens: u64 = digits(told.split(" of ").next().unwrap_or_default())
         .parse()
         .unwrap_or_default();
@@ -160,58 +164,60 @@ fn may_be_told(text: &str, view: &View, from: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// One exchange, leg by leg.
+/// An exchange, leg by leg.
 pub struct Exchange {
     agent: Agent,
     view: View,
-    /// The index in `shown` at which the current leg begins.
+    /// Index in `shown` where the current leg begins.
     leg_from: usize,
     content: usize,
     legs: u32,
     asked: u32,
-    /// Searches that were answered.
+    /// Number of answered searches.
     recalled: usize,
     max_chain: u32,
     recalls: usize,
-    /// Whether the answer ends at a handoff.
+    /// Whether the response ends at a handoff.
     stops: bool,
     shown: Vec<Shown>,
     sentinel: Option<String>,
     output: usize,
     answered: usize,
     told: Option<String>,
-    /// The view as upstream holds it where no more legs come: with all calls of the one that ended last, and their results.
+    /// The view as stored upstream if no more legs come: with all calls of the last leg, and their results.
     held: Option<View>,
     rules: Vec<String>,
 }
 
-/// What bounds an exchange.
+/// Limits of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Legs of one request.
+    /// Maximum number of legs per request.
     pub max_chain: u32,
-    /// Retries of a later leg.
+    /// Maximum number of retries of a later leg.
     pub retries: usize,
-    /// Tokens from which the model is notified of its context; zero is never.
+    /// Threshold in tokens for the notice to the model; zero disables it.
     pub nudge_from: u64,
-    /// Searches that are answered.
+    /// Maximum number of answered searches.
     pub recalls: usize,
-    /// Whether the answer ends at a handoff.
+    /// Whether the response ends at a handoff.
     pub stops: bool,
 }
 
-/// What is known of a request beforehand.
+/// Circumstances of a request at its beginning.
 #[derive(Debug, Clone, Copy)]
 pub struct Begins<'a> {
-    /// It repeats a request whose answer broke off after the sentinel of this prompt.
+    /// The prompt of the sentinel before the interruption, if the request is repeated after an interrupted
+    /// response.
     pub repeat: Option<&'a str>,
-    /// A threshold began a handoff in front of the answer.
+    /// The handoff that a threshold began before the response.
     pub drafted: Option<&'a Drafted>,
-    /// The user's rules in the agent's transcript, oldest first: they stand behind every cut.
+    /// The user's rules in the agent's transcript, oldest first. They follow every cut.
     pub rules: &'a [String],
 }
 
-/// A prompt that says nothing of these rules, as the model sees it. Only this function of these tests knows the block's form.
+/// A prompt that lacks these rules, as the model sees it. Only this function of these tests depends on the
+/// form of the block.
 fn with_rules(prompt: &str, rules: &[String]) -> String {
     const SAID: &str = "The user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:\n";
     let lines: String = rules.iter().rev().map(|rule| format!("- {rule}\n")).collect();
@@ -221,7 +227,8 @@ fn with_rules(prompt: &str, rules: &[String]) -> String {
     }
 }
 
-/// Replays an exchange. `broke`: the connection broke in the middle of the answer, streamed or not.
+/// Replays an exchange. `broke` means that the connection broke in the middle of the response, streamed or
+/// not.
 pub fn replay(
     agent: Agent,
     view: &mut View,
@@ -299,7 +306,7 @@ pub fn replay(
                 tries += 1;
                 (tries > retries).then(|| x.lost())
             }
-            // Of a later leg nothing was shown where it is sent again, or where the answer ends without it.
+            // A later leg has shown no output if it is sent again, or if the response ends without it.
             Some(_) if streamed && i > 0 && !(last && broke) => {
                 tries += 1;
                 (tries > retries).then(|| x.lost())
@@ -320,7 +327,7 @@ pub fn replay(
                 })
             }
             Some(_) if i == 0 => Some(x.broken(Ended::Status(502))),
-            // Of an answer in one piece nothing was shown.
+            // A complete reply was not shown at all.
             Some(_) => {
                 tries += 1;
                 (tries > retries).then(|| x.lost())
@@ -377,7 +384,7 @@ impl Exchange {
         (self.agent.profile.word)(stop, calls).to_owned()
     }
 
-    /// The next leg failed for good.
+    /// Ends after the next leg has failed for good.
     fn lost(&mut self) -> Outcome {
         let stop = match self.sentinel {
             Some(_) => self.agent.profile.lost.to_owned(),
@@ -437,20 +444,21 @@ impl Exchange {
         self.stops.then(|| self.stopped())
     }
 
-    /// The answer begins with a handoff.
+    /// Begins the response with a handoff.
     fn begin_behind(&mut self, prompt: &str) {
         self.shown.push(Shown::Sentinel(prompt.to_owned()));
         self.cut_at(prompt);
         self.legs = 2;
     }
 
-    /// The answer ends at a handoff.
+    /// Ends the response at a handoff.
     fn stopped(&mut self) -> Outcome {
         let stop = self.word(&Stop::Natural, false);
         self.outcome(Ended::Stop(stop), true)
     }
 
-    /// What the system said before the model first spoke survives a cut; nothing of an opening that is not in the request does.
+    /// System messages before the model's first output survive a cut. An opening that is not in the request
+    /// does not.
     fn cut_at(&mut self, prompt: &str) {
         let mut opening = self.view.opening.clone();
         opening.behind.extend(self.view.first_notes(&self.agent));
@@ -463,7 +471,7 @@ impl Exchange {
         self.sentinel = Some(prompt.to_owned());
     }
 
-    /// The call is dropped. The rest must be a message that can be sent back.
+    /// Drops the call. The rest must be a message that can be sent back.
     fn without_call(&mut self, reply: &Reply, mut visible: Vec<Value>, stop: &str) -> Option<Outcome> {
         if self.agent.chained {
             let mut shown = visible.clone();
@@ -491,7 +499,7 @@ impl Exchange {
         }
         self.show(&visible);
         if self.agent.profile.traits.thought_is_content {
-            // What it was for is gone.
+            // The target of the reasoning is gone.
             let answer = visible
                 .iter()
                 .rposition(|b| !is_thinking(b))
@@ -505,7 +513,8 @@ impl Exchange {
         self.end(stop)
     }
 
-    /// Upstream holds the answer with all its calls: the next request has the results of those that had no effect.
+    /// Upstream stores the response with all its calls. The next request has the results of those without
+    /// effect.
     fn hold(&mut self, reply: &Reply, answered: &[Value]) {
         self.view.say(reply.parts.iter().map(block).collect());
         self.view.paired = true;
@@ -519,8 +528,8 @@ impl Exchange {
         }
     }
 
-    /// The call that is dropped right after reasoning, with more said after it: where reasoning comes back with the item that
-    /// it was for, that is this call.
+    /// Index of a call that is dropped right after reasoning, with more output after it. If reasoning must
+    /// come back with its item, that item is this call.
     fn bound(&self, reply: &Reply) -> Option<usize> {
         if !self.agent.profile.traits.thought_is_content || !self.agent.thoughts {
             return None;
@@ -532,7 +541,7 @@ impl Exchange {
         more.then_some(call)
     }
 
-    /// Whether the API would refuse this answer when it is sent back.
+    /// Whether the API would refuse this response when it is sent back.
     fn unfit(&self, visible: &[Value]) -> bool {
         let traits = self.agent.profile.traits;
         match visible.last() {
@@ -543,7 +552,8 @@ impl Exchange {
         }
     }
 
-    /// A truncated turn: our calls are dropped, except those before one of the agent's, which are answered.
+    /// Ends a truncated turn. Hidden calls are dropped, except for those before a call of the agent, which
+    /// get results.
     fn cut_off(&mut self, reply: &Reply, visible: Vec<Value>, stop: &str) -> Option<Outcome> {
         let theirs = |p: &Part| block(p)["type"] == "tool_use" && !is_hidden(p);
         let last = reply.parts.iter().rposition(theirs).unwrap_or_default();
@@ -587,7 +597,8 @@ impl Exchange {
         self.end(&stop)
     }
 
-    /// The last valid call fires; where all are refused, the first is answered and the others are dropped.
+    /// The last valid call takes effect. If all are refused, the first gets a result and the others are
+    /// dropped.
     fn alone(&mut self, reply: &Reply, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
         let ended = &self.word(&Stop::Natural, false);
         let may_chain = self.legs < self.max_chain;
@@ -626,7 +637,7 @@ impl Exchange {
         None
     }
 
-    /// The answer to a search, so many having been answered before it.
+    /// Result of a search, after `before` others.
     fn search(&self, before: usize) -> HiddenResult {
         match before < self.recalls {
             true => HiddenResult::from_text(FOUND[0]),

@@ -1,4 +1,4 @@
-//! Random plans of conversations: what the model, the agent and the network do.
+//! Random plans of conversations: actions of the model, the agent and the network.
 
 use baton_strict::{Arguments, CallStyle, Fault, Part, Reply, Stop};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::agent_quirks::{AgentQuirks, quirks};
 use super::drafts::DraftPlan;
 use super::wires::WireProfile;
 
-/// The conversations of one run: two with the same opening, a parent and its subagent.
+/// Number of conversations per run: two with the same opening, a parent and its subagent.
 pub const CONVERSATIONS: usize = 4;
 
 /// Carry-over prompts as a model might write them.
@@ -23,7 +23,7 @@ pub const PROMPTS: [&str; 8] = [
     "ends in brackets ]]",
 ];
 
-/// Texts as a model might say them.
+/// Plausible output of a model.
 pub const TEXTS: [&str; 7] = [
     "Let me look.",
     "\n\nleading line breaks",
@@ -40,13 +40,13 @@ pub enum Piece {
     Redacted,
     Text(usize),
     Call,
-    /// A call like others.
+    /// An ordinary call.
     Same,
     Good(usize),
     Empty,
     Broken,
     NoPrompt,
-    /// A search of what was cut, where it is offered.
+    /// A search of the removed history, if the tool is offered.
     Recall,
 }
 
@@ -74,18 +74,19 @@ pub struct LegPlan {
     pub trouble: Option<Trouble>,
 }
 
-/// An agent's reaction to an answer that broke off.
+/// An agent's reaction to an interrupted response.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Broken {
-    /// It sends the same request again.
+    /// Sends the same request again.
     Again,
-    /// It keeps what arrived, and the user's message says that there was no more.
+    /// Keeps the partial output, and the user's message states the interruption.
     Kept,
-    /// The same, with the end of what arrived in that message.
+    /// Like [`Broken::Kept`], with the end of the partial output in that message.
     Quoted,
-    /// It keeps what arrived, and sends that at the end of its request (Responses; elsewhere as [`Broken::Kept`]).
+    /// Keeps the partial output, and sends it at the end of its request (Responses; elsewhere as
+    /// [`Broken::Kept`]).
     Prefilled,
-    /// It sends the same request again, and keeps both answers.
+    /// Sends the same request again, and keeps both responses.
     Doubled,
 }
 
@@ -96,13 +97,13 @@ pub enum Step {
         legs: Vec<LegPlan>,
         stream: bool,
         says: u8,
-        /// What the agent does with a broken answer.
+        /// The agent's reaction to an interrupted response.
         broken: Broken,
         restart_when_broken: bool,
-        /// The outcome of the documents that the model is requested to write.
+        /// Outcomes of the documents that the model is asked to write.
         drafts: Vec<DraftPlan>,
     },
-    /// A user requests the undo of the last handoff, or of its undo.
+    /// The user asks to undo the last handoff, or to revert its undo.
     Undo {
         who: usize,
         stream: bool,
@@ -124,17 +125,17 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub opening: u8,
-    /// Whether the opening forbids something.
+    /// Whether the opening contains a prohibition.
     pub forbids: bool,
     pub quirks: AgentQuirks,
     /// Whether recall is on.
     pub recall: bool,
-    /// Whether answers end at a handoff.
+    /// Whether responses end at a handoff.
     pub stops: bool,
     pub steps: Vec<Step>,
-    /// Tokens from which the model is notified of its context; zero is never.
+    /// Threshold in tokens for the notice to the model; zero disables it.
     pub nudge_from: u64,
-    /// Tokens from which its session is handed over; zero is never.
+    /// Threshold in tokens for an automatic handoff; zero disables it.
     pub auto_from: u64,
 }
 
@@ -230,7 +231,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (who(), 0usize..8).prop_map(|(who, back)| Step::Fork { who, back }),
         1 => who().prop_map(|who| Step::Compact { who }),
         1 => Just(Step::Restart),
-        // In most conversations something stands in the store alone, and then it is not lost.
+        // Most conversations have something that is only in the store, and then the store is not lost.
         3 => Just(Step::Lose),
     ]
 }
@@ -267,7 +268,7 @@ pub fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Step {
-    /// The conversation that it is of.
+    /// The conversation of this step.
     fn who(&mut self) -> Option<&mut usize> {
         match self {
             Self::Turn { who, .. }
@@ -281,7 +282,7 @@ impl Step {
 }
 
 impl Plan {
-    /// The same with searches in place of calls that ask for nothing.
+    /// Replaces calls that ask for nothing by searches.
     fn search(&mut self) {
         for step in &mut self.steps {
             let Step::Turn { legs, .. } = step else {
@@ -294,7 +295,7 @@ impl Plan {
         }
     }
 
-    /// The same with calls that are all different.
+    /// Makes all calls different.
     pub fn all_different(&mut self) {
         for step in &mut self.steps {
             let Step::Turn { legs, .. } = step else {
@@ -309,11 +310,14 @@ impl Plan {
 }
 
 impl LegPlan {
-    /// The reply, with ids that no other has. What the API would not produce is left out: text next to text, thinking
-    /// after a call, a turn that ends in thinking. The same goes for an end or a block that the wire does not have, and
-    /// a tool that is not offered (`recall`). Nor does text follow a call where the provider keeps what it produced
-    /// (`stored`). After a refused call such text cannot be distinguished from text before the call, which follows
-    /// reasoning.
+    /// Creates the reply, with ids that no other reply has.
+    ///
+    /// Combinations that the API would not produce are omitted: adjacent text blocks, thinking after a call,
+    /// and a turn that ends in thinking. The same applies to ends and blocks that the wire does not have, and
+    /// to a tool that is not offered (`recall`).
+    ///
+    /// If the provider stores its output (`stored`), no text follows a call. After a refused call such text
+    /// could not be distinguished from text before the call, which follows reasoning.
     pub fn reply(
         &self,
         profile: &WireProfile,
@@ -376,7 +380,7 @@ impl LegPlan {
         self.sent(reply.stop(end), profile, streamed)
     }
 
-    /// How the reply ends, in what this wire has.
+    /// End of the reply in the terms of this wire.
     fn end_on(&self, profile: &WireProfile) -> Stop {
         let has = |stop: &Stop| (profile.word)(stop, false) != (profile.word)(&Stop::Natural, false);
         let wanted = match self.end {
@@ -407,7 +411,7 @@ impl LegPlan {
     }
 }
 
-/// How servers spell calls in a chat.
+/// Spellings of calls by chat servers.
 const STYLES: [CallStyle; 4] = [
     CallStyle::Standard,
     CallStyle::OneChunk,
@@ -415,7 +419,7 @@ const STYLES: [CallStyle; 4] = [
     CallStyle::IdFirst,
 ];
 
-/// A text with a number that no other has: where it does not part what two texts make together.
+/// Output with a unique number, unless the number would separate what two parts form together.
 fn text(t: usize, n: usize) -> String {
     match t {
         5 => format!("{n} {}", TEXTS[t]),

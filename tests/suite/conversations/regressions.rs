@@ -60,7 +60,7 @@ fn goes_well(plan: &Plan) {
     }
 }
 
-/// What the model has thought in front of a call that was dropped is not in its view, and so nothing to hand off.
+/// The model's view does not contain thinking before a dropped call, so there is nothing to hand off.
 #[test]
 fn a_lone_thought_behind_a_cut_is_no_content() {
     for stream in [true, false] {
@@ -121,7 +121,7 @@ fn pairs_are_found_after_a_conversation_with_the_same_opening_hands_over() {
     };
     let fires = turn(1, true, vec![leg(&[Piece::Good(0)], End::Natural), cut]);
     holds(vec![pair.clone(), plain(1), fires.clone(), plain(0), plain(0)]);
-    // The same by a rewind: the branch that handed over took the other one's pair off the list.
+    // The same situation by a rewind: the branch that handed over removed the other one's pair from the list.
     let alone = turn(0, true, vec![leg(&[Piece::Good(1)], End::Natural)]);
     let fork = |back| Step::Fork { who: 0, back };
     holds(vec![
@@ -151,8 +151,8 @@ fn a_hidden_call_before_text_that_was_joined_to_the_sentinel_keeps_its_place() {
     }
 }
 
-/// The handoff of one conversation takes the other one's pair off their common list, and the pair's sibling has lost
-/// its id.
+/// The handoff of one conversation removes the other one's pair from their common list, and the pair's
+/// sibling has lost its id.
 #[test]
 fn pairs_are_found_without_ids_in_conversations_with_the_same_opening() {
     let pair = turn(1, false, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
@@ -165,7 +165,7 @@ fn pairs_are_found_without_ids_in_conversations_with_the_same_opening() {
     holds_with(quirks, vec![pair, says, fires, plain(1), plain(1)]);
 }
 
-/// An agent that writes `tool_calls` in front of `content`: the calls still count as after the sentinel.
+/// An agent that writes `tool_calls` before `content`. The calls still count as after the sentinel.
 #[test]
 fn a_pair_in_the_cut_message_is_found_where_calls_precede_the_text() {
     let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
@@ -180,8 +180,8 @@ fn a_pair_in_the_cut_message_is_found_where_calls_precede_the_text() {
     }
 }
 
-/// Reasoning is bound to the call after it, and Gemini's signature is on the first call. So a call of ours before the
-/// agent's own stays where the turn was cut off, and does nothing.
+/// Reasoning is bound to the call after it, and Gemini's signature belongs to the first call. A hidden call
+/// before an agent's call therefore stays in a truncated turn, without effect.
 #[test]
 fn a_hidden_call_before_the_agents_own_stays_in_a_truncated_turn() {
     for stream in [true, false] {
@@ -193,7 +193,7 @@ fn a_hidden_call_before_the_agents_own_stays_in_a_truncated_turn() {
     }
 }
 
-/// Agents that keep an answer as one text join its items, with nothing between (goose).
+/// Agents that keep a response as one string join its items without separators (goose).
 #[test]
 fn a_mark_split_over_two_texts_is_escaped() {
     for stream in [true, false] {
@@ -206,8 +206,8 @@ fn a_mark_split_over_two_texts_is_escaped() {
     }
 }
 
-/// An error of ours in place of an answer that failed before its first byte names the handoff, as every answer to a pinned
-/// request does.
+/// An error from baton instead of a response that failed before its first byte names the handoff, like every
+/// response to a cut request.
 #[test]
 fn an_answer_that_fails_at_once_names_the_active_handoff() {
     let says = leg(&[Piece::Text(0)], End::Natural);
@@ -220,7 +220,8 @@ fn an_answer_that_fails_at_once_names_the_active_handoff() {
     holds(vec![plain(0), turn(0, true, fires), fails, plain(0)]);
 }
 
-/// The placeholder for a dropped call is a new item each time: two of one id are refused.
+/// The placeholder for a dropped call is a new item each time, because two items with the same id are
+/// refused.
 #[test]
 fn two_dropped_calls_are_two_items() {
     for stream in [true, false] {
@@ -229,7 +230,8 @@ fn two_dropped_calls_are_two_items() {
     }
 }
 
-/// Upstream's own call is named by its item's id alone: ours come one after the other, each with its result.
+/// Upstream's own call is only a reference by item id. The hidden calls follow each other, each with its
+/// result.
 #[test]
 fn two_hidden_calls_beside_one_that_is_sent_by_reference() {
     let three = [Piece::Call, Piece::Good(0), Piece::Good(1)];
@@ -241,8 +243,8 @@ fn two_hidden_calls_beside_one_that_is_sent_by_reference() {
     holds_with(quirks, vec![pair, plain(0), plain(0)]);
 }
 
-/// Two conversations that open alike make the same call, each by an id of its own: the pair next to the one is none of the
-/// other's.
+/// Two conversations with the same opening make the same call with different ids. A pair next to one call
+/// does not belong to the other conversation.
 #[test]
 fn a_pair_stays_with_its_own_call_where_another_is_alike() {
     let pair = turn(2, false, vec![leg(&[Piece::Same, Piece::Good(0)], End::Natural)]);
@@ -250,8 +252,8 @@ fn a_pair_stays_with_its_own_call_where_another_is_alike() {
     holds(vec![pair, alone, plain(1), plain(2)]);
 }
 
-/// The same by an agent that drops ids. Of the first response the handoff call is signed, so the sibling that names its place is
-/// not; the neighbour's equal call is (Gemini).
+/// An agent that drops ids. In the first response the handoff call carries the signature, so its sibling is
+/// unsigned. The equal call of the other conversation is signed (Gemini).
 #[test]
 fn a_pair_beside_an_unsigned_call_stays_out_of_a_conversation_whose_equal_call_is_signed() {
     let quirks = AgentQuirks {
@@ -265,7 +267,8 @@ fn a_pair_beside_an_unsigned_call_stays_out_of_a_conversation_whose_equal_call_i
     }
 }
 
-/// After a handoff, each part in a content of its own: the text between the sentinel and the call is the new leg's.
+/// After a handoff, with each part in a content of its own: the text between the sentinel and the call
+/// belongs to the new leg.
 #[test]
 fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
     let quirks = AgentQuirks {
@@ -279,8 +282,8 @@ fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
     }
 }
 
-/// A refused call after a handoff that is undone has another prefix then: Gemini's signature of it goes, and so does
-/// the id of an item of Responses.
+/// A refused call after a handoff that is then undone has a different prefix. Gemini's signature of the call
+/// is removed, and so is the item id on Responses.
 #[test]
 fn a_hidden_call_behind_an_undone_handoff_is_not_bound_to_its_prefix() {
     let fires = turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
@@ -295,7 +298,7 @@ fn a_hidden_call_behind_an_undone_handoff_is_not_bound_to_its_prefix() {
     holds([begins, then.to_vec()].concat());
 }
 
-/// A call that was queued in front of an undone handoff does not fire again.
+/// A call that was queued before an undone handoff does not take effect again.
 #[test]
 fn a_queued_call_in_front_of_an_undone_handoff_is_void() {
     let queued = turn(0, true, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
@@ -311,8 +314,8 @@ fn a_queued_call_in_front_of_an_undone_handoff_is_void() {
     ]);
 }
 
-/// A call that was queued after a handoff in a turn that was cut off. It does not fire after an undo of that handoff,
-/// nor when the undo was reverted.
+/// A call that was queued after a handoff in a truncated turn. It takes no effect after an undo of that
+/// handoff, nor after the undo is reverted.
 #[test]
 fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
     for (stream, twice) in [(true, true), (false, true), (true, false), (false, false)] {
@@ -334,8 +337,9 @@ fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
     }
 }
 
-/// An answer of our own that shows a sentinel is sent by its id alone: the handoff is known by that. What the user said
-/// before the model's newest answer is no open message, though that is sent by its id, too.
+/// A synthetic response with a sentinel is sent only by its id, which identifies the handoff. The user's
+/// words before the model's newest response do not count as open, although that response is sent by id as
+/// well.
 #[test]
 fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
     let steps = (0..16).map(|_| plain(0)).collect();
@@ -355,7 +359,8 @@ fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
     });
 }
 
-/// After an undone handoff the model sees all that it searched, and has no tool to search: its searches go.
+/// After an undone handoff the model sees everything that it searched, and has no search tool, so its
+/// searches are removed.
 #[test]
 fn a_search_behind_an_undone_handoff_goes_with_its_tool() {
     let fires = turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
@@ -368,8 +373,8 @@ fn a_search_behind_an_undone_handoff_goes_with_its_tool() {
     holds([begins, vec![undo(), plain(0), plain(0), undo(), plain(0)]].concat());
 }
 
-/// A context notice keeps its place, though a later handoff is undone. What is before the handoff that counts is left
-/// as it is.
+/// A context notice keeps its position although a later handoff is undone. Content before the active handoff
+/// stays unchanged.
 #[test]
 fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     let fires = || turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
@@ -388,8 +393,8 @@ fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     });
 }
 
-/// A sentinel may be a message of its own, and a call without an id is known by the messages before it. A call that was
-/// made while the handoff was undone is found when the handoff counts again.
+/// A sentinel may be a message of its own, and a call without an id is identified by the messages before it.
+/// A call made while the handoff was undone is found when the handoff is active again.
 #[test]
 fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
     let quirks = AgentQuirks {
@@ -425,7 +430,7 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
     }
 }
 
-/// The same when a later handoff is undone.
+/// The situation of the previous test, with a later handoff that is undone.
 #[test]
 fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() {
     let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
@@ -456,8 +461,8 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() 
     });
 }
 
-/// A call was refused, the model thought and handed over, and that was undone: what is left of its message is the refused call
-/// alone.
+/// A call was refused, the model thought and handed over, and that was undone. Only the refused call is left
+/// of its message.
 #[test]
 fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
     let fires = vec![
@@ -483,7 +488,8 @@ fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
     }
 }
 
-/// Where the provider stores the responses, no line tells of a draft: an error behind it is an answer of its own.
+/// If the provider stores the responses, no line announces a draft. An error after it is a response of its
+/// own.
 #[test]
 fn an_error_behind_an_automatic_handoff_is_told_as_the_agent_can_read_it() {
     for references in [false, true] {
@@ -506,7 +512,8 @@ fn an_error_behind_an_automatic_handoff_is_told_as_the_agent_can_read_it() {
     }
 }
 
-/// A pasted answer with a handoff in it is none of the user's rules, and no short text is another's.
+/// A pasted response with a handoff in it does not count as a rule of the user, and a short message is not
+/// mistaken for another.
 #[test]
 fn what_a_user_quotes_of_a_handoff_is_no_rule() {
     let says = |says: u8| Step::Turn {
@@ -530,7 +537,8 @@ fn what_a_user_quotes_of_a_handoff_is_no_rule() {
     ]);
 }
 
-/// A call that was dropped, and that text of the model's follows, is found again behind an undo: its reasoning needs it.
+/// A dropped call before more text of the model is found again after an undo, because its reasoning requires
+/// it.
 #[test]
 fn a_dropped_call_is_found_by_its_reasoning_behind_an_undo() {
     for stream in [false, true] {
@@ -544,7 +552,7 @@ fn a_dropped_call_is_found_by_its_reasoning_behind_an_undo() {
     }
 }
 
-/// A thought right in front of an undone handoff is the end of its message where the leg after the handoff said nothing.
+/// Thinking right before an undone handoff ends its message if the leg after the handoff had no output.
 #[test]
 fn a_thought_in_front_of_an_undone_handoff_ends_no_message() {
     for stream in [false, true] {
@@ -559,7 +567,7 @@ fn a_thought_in_front_of_an_undone_handoff_ends_no_message() {
     }
 }
 
-/// An answer that broke off behind a hidden call, after a line break.
+/// A response that was interrupted after a hidden call and a line break.
 #[test]
 fn a_blank_behind_a_refused_call_is_no_message() {
     let broken_off = LegPlan {

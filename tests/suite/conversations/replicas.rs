@@ -1,8 +1,10 @@
-//! The same conversations, request by request over three replicas over one Redis or Valkey server. Whatever one of
-//! them knows, the others know, and every view is the one that a single process gives. Their clocks are minutes apart,
-//! and they are stopped and started.
+//! The conversations of this module with three replicas that share one Redis or Valkey server, request by
+//! request.
 //!
-//! 10,000 of them: `BATON_CASES=2000 .ci/full replicas`.
+//! Knowledge of one replica is available to all, and every view is the same as with a single process. Their
+//! clocks differ by minutes, and they are stopped and restarted.
+//!
+//! For 10,000 of them: `BATON_CASES=2000 .ci/full replicas`.
 
 use std::sync::Arc;
 
@@ -19,13 +21,13 @@ use crate::harness::Baton;
 use crate::harness::cases::Cases;
 use crate::harness::redis::RedisServer;
 
-/// The replicas, by how far their clocks are ahead; milliseconds.
+/// Replicas, by the offset of their clocks in milliseconds.
 const CLOCKS: [i64; 3] = [0, 4 * 60_000, -4 * 60_000];
 
-/// The key of their seals, as a config may give it.
+/// Seal key, as in a configuration.
 const KEY: &str = "the-seal-key-of-all-replicas-of-a-test";
 
-/// Replicas behind a balancer that knows nothing of conversations.
+/// Replicas behind a balancer that does not recognize conversations.
 pub struct Replicas {
     url: String,
     prefix: String,
@@ -47,7 +49,7 @@ impl Replicas {
         this
     }
 
-    /// The store that all have.
+    /// Store that all replicas share.
     pub fn store(&self) -> SharedStore {
         shared(&self.url, &self.prefix)
     }
@@ -65,25 +67,25 @@ impl Replicas {
         Baton::changed(self.config.clone(), store, KEY.as_bytes(), Recorder::off(), clock)
     }
 
-    /// The replica that the next request comes to.
+    /// The replica for the next request.
     pub fn next(&mut self) -> &Baton {
         let replica = self.draw();
         &self.all[replica]
     }
 
-    /// Stops one, and starts it again with empty memory.
+    /// Restarts one replica with empty memory.
     pub fn restart_one(&mut self) {
         let replica = self.draw();
         self.all[replica] = self.started(CLOCKS[replica]);
     }
 
-    /// The store is lost: all begin anew over an empty one.
+    /// Loses the store: all replicas restart with an empty one.
     pub fn lose_store(&mut self) {
         self.prefix = Uuid::now_v7().to_string();
         self.start_all();
     }
 
-    /// In an order without a rule, the same in each run.
+    /// Picks a replica pseudo-randomly, in the same order in each run.
     fn draw(&mut self) -> usize {
         self.turns += 1;
         let mixed = self.turns.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -91,12 +93,12 @@ impl Replicas {
     }
 }
 
-/// A store in that server.
+/// Opens a store in this server.
 pub fn shared(url: &str, prefix: &str) -> SharedStore {
     shared_within(url, prefix, std::time::Duration::from_secs(20))
 }
 
-/// The same, with a limit of a call's time.
+/// Opens a store in this server, with a time limit for each call.
 pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
     let mut settings = baton_llm::state::config::StoreConfig::from(StoreKind::Redis);
     settings.address = Some(StoreAddress::parse(url).unwrap());

@@ -1,4 +1,4 @@
-//! Compares what the agent was shown with what it should have been shown.
+//! Compares the response shown to the agent with the expected one.
 
 use serde_json::{Value, json};
 
@@ -7,22 +7,23 @@ use super::oracle::Shown;
 use super::wires::Traits;
 use crate::matrix::fixture::behind_line;
 
-/// How much of an answer arrived.
+/// Progress of a response.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// How many of the expected things arrived completely.
+    /// Number of expected items that arrived completely.
     pub whole: usize,
-    /// The beginning of the next text.
+    /// Beginning of the next text.
     pub partial: String,
 }
 
-/// One thing that the agent should be shown; consecutive texts are one.
+/// An expected item. Consecutive text counts as one.
 enum Want<'a> {
     Text(Vec<(usize, &'a Shown)>),
     Item(usize, Item),
 }
 
-/// The rest of `text` after a sentinel with this prompt. Only this function of these tests knows the sentinel's form.
+/// Rest of `text` after a sentinel with this prompt. Only this function of these tests depends on the
+/// sentinel's form.
 fn behind_sentinel<'a>(text: &'a str, prompt: &str, gap: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(gap)?.strip_prefix("[[handoff-resume:")?;
     let (id, rest) = rest.split_at_checked(36)?;
@@ -43,7 +44,8 @@ fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     rest.strip_prefix("]]")?.strip_prefix(gap)
 }
 
-/// What follows the report of a handoff that a threshold began. The report ends with a note where a line was shown before it.
+/// Rest after the report of a handoff at a threshold. The report ends with a note if a progress line was
+/// shown before it.
 fn behind_told(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("baton: handed over (by a threshold), ")?;
     let (line, rest) = rest.split_once("To undo it: `::handoff undo`.")?;
@@ -54,7 +56,7 @@ fn behind_told(text: &str) -> Option<&str> {
     (!line.contains('\n')).then_some(rest)
 }
 
-/// The rest after one thing that should be shown; `None` where it is not there.
+/// Rest after an expected item, or `None` if the item is missing.
 fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
     match shown {
         Shown::Block(block) => text.strip_prefix(block["text"].as_str()?),
@@ -94,10 +96,10 @@ fn wants<'a>(shown: &'a [Shown], traits: &Traits, broken: bool) -> Vec<Want<'a>>
     out
 }
 
-/// Checks that what arrived is what should be shown, or its beginning where the answer broke off.
+/// Checks that the received items are the expected ones, or their beginning if the response was interrupted.
 pub fn matches(shown: &[Shown], came: Vec<Item>, traits: &Traits, broken: bool) -> Result<Progress, String> {
     alone(shown, &came, traits)?;
-    // A call in an answer that is not complete has no effect.
+    // A call in an incomplete response has no effect.
     let is_call = |item: &Item| matches!(item, Item::Call { .. });
     let came = came.into_iter().filter(|item| !(broken && is_call(item)));
     let mut came = plain(came.collect(), traits, true);
@@ -155,7 +157,7 @@ fn begins(piece: &Shown, text: &str) -> bool {
     }
 }
 
-/// A sentinel is in a block of its own, where the wire has blocks.
+/// Checks that a sentinel has a block of its own on wires with blocks.
 fn alone(shown: &[Shown], came: &[Item], traits: &Traits) -> Result<(), String> {
     if traits.text_first {
         return Ok(());
@@ -171,7 +173,7 @@ fn alone(shown: &[Shown], came: &[Item], traits: &Traits) -> Result<(), String> 
     Ok(())
 }
 
-/// The blocks of a broken leg that an agent keeps.
+/// Blocks of an interrupted leg that an agent keeps.
 pub fn kept(
     answer: &[Shown],
     original: &[Value],
@@ -204,10 +206,10 @@ pub fn kept(
     blocks
 }
 
-/// The beginning of `original` that was shown as `partial`, the beginning of `shown`.
+/// Beginning of `original` that was shown as `partial`, which is the beginning of `shown`.
 fn beginning(original: &str, shown: &str, partial: &str) -> Option<Value> {
     let mut ends = original.char_indices().map(|(at, c)| at + c.len_utf8());
-    // Shown, a text has a backslash now and then that the original has not.
+    // The shown text may contain backslashes that the original lacks.
     let (mut at, mut end) = (0, 0);
     let shown_chars: Vec<char> = shown.chars().collect();
     let count = partial.chars().count();

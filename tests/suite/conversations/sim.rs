@@ -1,5 +1,7 @@
-//! The same conversations over plan and response machine alone. The store is a few maps, and the provider is asked directly: no socket, no
-//! process, no file. What this cannot show is what only a whole proxy does: notices and handoffs by a threshold, and undos.
+//! The conversations of this module with only plan and response machine.
+//!
+//! The store is a set of maps, and the provider is called directly: no socket, no process, no file. This does
+//! not cover the tasks of a whole proxy: notices, handoffs at a threshold, and undos.
 
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ use uuid::Uuid;
 use super::sim_store::SimStore;
 use crate::harness::RawResponse;
 
-/// Plan, response machine and a store.
+/// Plan, response machine and store.
 pub struct Sim {
     config: Config,
     tools: OurTools,
@@ -47,7 +49,7 @@ impl RefusedModels for NoneRefused {
     }
 }
 
-/// One request while it is answered.
+/// A request that is being answered.
 struct Answering<'a> {
     plan: PlannedRequest<'a>,
     config: &'a Config,
@@ -58,12 +60,12 @@ struct Answering<'a> {
     headers: &'a [(&'a str, &'a str)],
     text: Bytes,
     tooled: bool,
-    /// Whether the present leg starts after a handoff of this answer.
+    /// Whether the current leg starts after a handoff of this response.
     fresh: bool,
     fired: Vec<HandoffId>,
 }
 
-/// What an effect led to.
+/// Result of an effect.
 enum Done {
     Event(LegEvent),
     Leg(DirectAnswer),
@@ -253,7 +255,7 @@ impl Answering<'_> {
         }
     }
 
-    /// What upstream answers to a request.
+    /// Upstream's response to a request.
     async fn sent(&self, request: &RewriteOutcome) -> DirectAnswer {
         let body = request.rope.concat().into();
         self.provider.answer(self.path, self.headers, body).await.unwrap()
@@ -382,7 +384,7 @@ impl Answering<'_> {
         whole(200, raw.to_vec())
     }
 
-    /// The agent has read the answer's end.
+    /// Records that the agent has read the end of the response.
     fn ended(&mut self, is_ours: bool, stop: StopReason) {
         if is_ours || ExchangeOutcome::of_end(stop) == ExchangeOutcome::Complete {
             self.store.forget_repeat(self.key, &self.text);
@@ -500,7 +502,7 @@ impl Answering<'_> {
         pair
     }
 
-    /// The answer to a search of what was cut.
+    /// Result of a search of the removed history.
     fn search(&self, answered: &AnsweredCall) -> HiddenResult {
         let settings = RecallIndexSettings {
             tags: self.config.handoff.preamble_tags.clone(),
@@ -515,7 +517,7 @@ impl Answering<'_> {
     }
 }
 
-/// Reads a leg as far as it goes.
+/// Reads a leg as far as possible.
 fn read(answer: &mut StreamedAnswer, leg: DirectAnswer, raw: &mut Vec<u8>) {
     let mut progress = LegProgress::Open;
     for piece in leg.pieces {
@@ -538,7 +540,7 @@ fn read(answer: &mut StreamedAnswer, leg: DirectAnswer, raw: &mut Vec<u8>) {
     }
 }
 
-/// The wire of requests to this path.
+/// Wire of a request path.
 pub fn wire_of(path: &str) -> &'static dyn Wire {
     use baton_core::record::WireId::{Anthropic, Gemini, Ollama, OpenaiChat, OpenaiResponses};
     let rows = [

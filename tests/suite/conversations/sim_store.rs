@@ -10,7 +10,7 @@ use baton_core::plan::{
 use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, RecordChange, sibling_key};
 use bytes::Bytes;
 
-/// What is stored.
+/// Stored records.
 #[derive(Default)]
 pub struct SimStore {
     handoffs: HashMap<HandoffId, Arc<Handoff>>,
@@ -18,15 +18,15 @@ pub struct SimStore {
     pairs: Vec<Arc<HiddenPair>>,
     pub responses: HashMap<String, String>,
     conversations: HashMap<String, Conversation>,
-    /// Conversations of which it is known whether they are copies.
+    /// Conversations that were checked for being copies.
     checked: HashSet<String>,
-    /// Handoffs behind which an answer broke off, by conversation and request.
+    /// Handoffs before an interruption of the response, by conversation and request.
     repeats: HashMap<(String, Bytes), HandoffId>,
     clock: u64,
 }
 
 impl SimStore {
-    /// A time that passes.
+    /// Advances the time and returns it.
     pub fn now(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -54,7 +54,7 @@ impl SimStore {
         self.pairs.push(Arc::new(pair));
     }
 
-    /// A handoff fires in the answer to this request.
+    /// Stores a handoff that takes effect in the response to this request.
     pub fn fire(&mut self, handoff: Handoff, point: Option<CutPoint>, request: &Bytes) {
         let (id, key) = (handoff.id, handoff.conversation.clone());
         let fired = RecordChange::Fired {
@@ -81,7 +81,7 @@ impl SimStore {
         self.conversations.get(key).cloned().unwrap_or_default()
     }
 
-    /// What is known of a conversation before its plan is made.
+    /// Records about a conversation before its plan.
     pub fn records(&self, key: &str) -> Records {
         let record = self.record(key);
         let listed = ListedRecords {
@@ -118,7 +118,7 @@ impl SimStore {
             .collect()
     }
 
-    /// What is next to these calls.
+    /// Pairs next to these calls.
     fn beside(&self, calls: &[String]) -> Vec<HiddenPair> {
         let is_here = |pair: &HiddenPair| {
             pair.place
@@ -129,7 +129,7 @@ impl SimStore {
         here.map(|pair| (*pair).clone()).collect()
     }
 
-    /// What is stored of a need.
+    /// Stored records for a need.
     pub fn answer(&self, need: &Need, call: &AgentCall) -> Answer {
         match need {
             Need::Handoff(id) => Answer::Handoffs(self.handoff(*id).into_iter().collect()),
@@ -177,7 +177,7 @@ impl SimStore {
         }
     }
 
-    /// Makes a write of a plan.
+    /// Performs a write of a plan.
     pub fn perform(&mut self, key: &str, effect: PlanWrite, offer: &mut ToolOffer) {
         let record = self.record(key);
         match effect {

@@ -1,10 +1,10 @@
-//! Undos at any place.
+//! Undos at any position.
 
 use super::{Checked, Met, Proxies, Run};
 
 impl Run {
-    /// A user requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
-    /// view.
+    /// A user requests an undo in the chat. baton answers, nothing is sent upstream, and the model's view
+    /// never contains any of it.
     pub async fn undo_in_the_chat(&mut self, who: usize, stream: bool) -> Checked {
         if !self.conversations[who].may_command() || matches!(self.proxies, Proxies::Pure(_)) {
             return Ok(());

@@ -1,22 +1,22 @@
-//! The model's view of a conversation, and its changes where a handoff takes effect or is undone.
+//! The model's view of a conversation, and its changes when a handoff takes effect or is undone.
 
 use serde_json::{Value, json};
 
 use super::blocks::is_thinking;
 use super::oracle::Agent;
 
-/// How a conversation opens, and what of that survives a cut.
+/// Opening of a conversation, and the part of it that survives a cut.
 #[derive(Debug, Clone, Default)]
 pub struct Opening {
-    /// All of it, as the agent sends it.
+    /// All messages, as sent by the agent.
     pub messages: Vec<Value>,
     /// Messages that are only preamble.
     pub before: Vec<Value>,
     /// Preamble blocks before the carry-over prompt.
     pub blocks: Vec<Value>,
-    /// System messages from before the model first spoke.
+    /// System messages before the model's first output.
     pub behind: Vec<Value>,
-    /// How many of `messages` count as content.
+    /// Number of `messages` that count as content.
     pub counted: usize,
 }
 
@@ -24,7 +24,7 @@ pub struct Opening {
 #[derive(Debug, Clone, Default)]
 pub struct View {
     pub opening: Opening,
-    /// The carry-over prompt it is cut at.
+    /// Carry-over prompt of the cut.
     pub cut: Option<String>,
     /// Everything after the opening or the cut.
     pub later: Vec<Value>,
@@ -34,16 +34,17 @@ pub struct View {
     pub owed: Vec<Value>,
     /// Whether it contains hidden pairs, or notices of the model's context.
     pub paired: bool,
-    /// How much there was when the model first had thoughts alone, which the agent has and the model's view has not.
+    /// Length of the view when the model first had only thoughts, which are in the agent's history but not in
+    /// the model's view.
     pub thought: Option<usize>,
-    /// Whether a handoff in it was ever undone: the texts around its sentinel are then separated by line breaks of
-    /// ours.
+    /// Whether a handoff in it was ever undone. Injected line breaks then separate the text around its
+    /// sentinel.
     pub mended: bool,
-    /// The view as it would be were it not cut, for an undo.
+    /// The view without the cut, for an undo.
     under: Option<Box<View>>,
     /// The handoff whose undo is the last change.
     undone: Option<Box<UndoneCut>>,
-    /// Which cut it is; zero is none. What the model thought under another one is not in it.
+    /// Number of the cut, or zero without one. Thinking under a different cut is not part of the view.
     at_cut: u32,
     cuts: u32,
 }
@@ -51,13 +52,13 @@ pub struct View {
 /// A handoff that was undone.
 #[derive(Debug, Clone)]
 struct UndoneCut {
-    /// The view after it, without anything later.
+    /// The view after the handoff, without anything later.
     cut: View,
-    /// How much precedes it.
+    /// Number of blocks before it.
     before: usize,
 }
 
-/// How a context notice begins. Only this function of these tests knows it.
+/// Beginning of a context notice. Only this function of these tests depends on it.
 const NUDGE: &str = "<context-notice>\n";
 
 pub fn is_nudge(block: &Value) -> bool {
@@ -76,7 +77,7 @@ impl View {
         }
     }
 
-    /// The messages that upstream must receive.
+    /// Messages that upstream must receive.
     pub fn messages(&self) -> Vec<Value> {
         let mut out = match &self.cut {
             None => self.opening.messages.clone(),
@@ -93,7 +94,7 @@ impl View {
         out
     }
 
-    /// What follows the opening or the cut: of another cut's stretch not all.
+    /// Content after the opening or the cut, without the parts that belong to a different cut.
     fn here(&self) -> Vec<Value> {
         let blocks = self
             .later
@@ -122,7 +123,7 @@ impl View {
         here
     }
 
-    /// A user message, with the results of hidden calls before it.
+    /// Adds a user message, with the results of hidden calls before it.
     pub fn user(&mut self, blocks: &[Value]) {
         let mut content = std::mem::take(&mut self.owed);
         content.extend(blocks.iter().cloned());
@@ -138,7 +139,7 @@ impl View {
         }
     }
 
-    /// The notice follows all that is there; the system's text after the user stays last.
+    /// Appends the notice to the content. System text after the user message stays last.
     pub fn tell(&mut self, text: &str) {
         let users = self.later.iter_mut().rev().find(|m| m["role"] == "user");
         let blocks = users.and_then(|m| m["content"].as_array_mut()).unwrap();
@@ -157,13 +158,13 @@ impl View {
             .any(|block| is_nudge(block) && self.is_here(block))
     }
 
-    /// The view has no thinking from under another cut, since a provider binds it to its prefix. Nor does it have the
-    /// context notices from there.
+    /// Whether a block belongs to this cut. The view has no thinking from under another cut, because a
+    /// provider binds it to its prefix. Nor does it have the context notices from there.
     fn is_here(&self, block: &Value) -> bool {
         block["cut"] == self.at_cut || !is_thinking(block) && !is_nudge(block)
     }
 
-    /// The view after a handoff. `opening`: what of the opening survives it.
+    /// Returns the view after a handoff. `opening` is the part of the opening that survives it.
     pub fn cut_at(&mut self, prompt: &str, opening: Opening) {
         let cuts = self.cuts + 1;
         let mut under = std::mem::take(self);
@@ -178,7 +179,8 @@ impl View {
         };
     }
 
-    /// Whether an undo that names no handoff changes anything: it undoes the one that counts, or reverts the last undo.
+    /// Whether an undo that names no handoff changes anything: it undoes the active handoff, or reverts the
+    /// last undo.
     pub fn may_undo(&self) -> Option<bool> {
         match (&self.undone, &self.under) {
             (Some(_), _) => Some(false),
@@ -187,8 +189,8 @@ impl View {
         }
     }
 
-    /// Undoes the handoff that counts, or reverts the last undo. `apart`: thinking is a block or an item, and needs what it was
-    /// for behind it.
+    /// Undoes the active handoff, or reverts the last undo. `apart` means that thinking is a block or an
+    /// item, and requires its target after it.
     pub fn undo(&mut self, apart: bool) {
         let cuts = self.cuts;
         if let Some(undone) = self.undone.take() {
@@ -210,7 +212,8 @@ impl View {
         (self.mended, self.cuts, self.pending) = (true, cuts, None);
     }
 
-    /// The answer that showed an undone handoff ends with no thinking where that stands apart, and thinking alone is no message.
+    /// Closes the response that showed an undone handoff. If thinking stands apart, the response must not end
+    /// in thinking, and thinking by itself is not a message.
     fn close(&mut self, next: Option<&Value>, apart: bool) {
         let thought = |message: &Value| {
             let blocks = message["content"].as_array();
@@ -231,12 +234,12 @@ impl View {
         }
     }
 
-    /// Whether all that it needs is in the transcript.
+    /// Whether the transcript contains everything that the view needs.
     pub fn stands_alone(&self) -> bool {
         (self.cut.is_some() || self.undone.is_some()) && !self.paired
     }
 
-    /// The store is lost: what preceded the cut comes back only where it is complete without it.
+    /// Loses the store. Content before the cut returns only if it is complete without the store.
     pub fn forget_dependent(&mut self) {
         if self.under.as_ref().is_some_and(|under| under.paired) {
             self.under = None;
@@ -246,8 +249,8 @@ impl View {
         }
     }
 
-    /// How much content there is, for the "nothing to hand off" rule. A model that has only thought has said nothing to an
-    /// agent that drops thinking.
+    /// Amount of content, for the "nothing to hand off" rule. For an agent that drops thinking, a model that
+    /// has only thought has no output.
     pub fn content(&self, agent: &Agent) -> usize {
         let traits = &agent.profile.traits;
         let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && traits.thoughts);
@@ -274,8 +277,8 @@ impl View {
         opening + answer.map(size).sum::<usize>()
     }
 
-    /// Where what the system said ends that survives a first cut: before the model first spoke. Of a model that has only
-    /// thought, an agent that drops thinking has no word.
+    /// System messages that survive a first cut: those before the model's first output. Thinking does not
+    /// count as output for an agent that drops it.
     pub fn first_notes(&self, agent: &Agent) -> Vec<Value> {
         let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && agent.profile.traits.thoughts);
         let said = |m: &Value| {

@@ -1,4 +1,4 @@
-//! Failures on the way of one request and its answer.
+//! Failures on the path of a request and its response.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn results_whose_calls_were_cut_go_and_the_others_stay() {
         let seen = fixture.last();
         assert_eq!(seen.messages()[2]["content"], json!([result("c2")]));
     }
-    // Only a late result: the message is removed.
+    // Only a late result remains, so the message is removed.
     fixture.script.push(Reply::text("ok"));
     let upto = message
         .content
@@ -87,7 +87,7 @@ async fn tokens_arrive_as_they_are_produced_and_errors_keep_their_status() {
         .await;
     let read = tokio::time::timeout(Duration::from_secs(5), read_until(response, "first words")).await;
     assert!(read.is_ok(), "held back");
-    // Upstream's answer reaches the agent byte for byte.
+    // Upstream's response reaches the agent byte for byte.
     let reply = fixture.ask(&history()).await;
     assert_eq!((reply.status, reply.header("retry-after")), (529, Some("7")));
     assert_eq!(reply.header("anthropic-ratelimit-x"), Some("9"));
@@ -113,7 +113,7 @@ async fn keep_alives_are_sent_and_a_dead_upstream_is_detected() {
     fixture.script.push(Reply::text("Fresh.").head_delay(pause));
     let message = fixture.turn(&history()).await;
     assert!(message.pings >= 5, "while leg 2 is awaited: {}", message.pings);
-    // Between tokens that the agent sees, no keep-alives are added.
+    // No keep-alives are added between visible tokens.
     fixture.script.push(Reply::text("Hi there.").fault(Fault::Stall {
         events: 4,
         time: Some(pause),

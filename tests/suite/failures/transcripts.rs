@@ -1,4 +1,4 @@
-//! Failures of transcripts: found again, quoted, summarised, sent again.
+//! Failures of transcripts: found again, quoted, summarized, sent again.
 
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ async fn a_sentinel_lost_in_a_summary_unpins_and_is_counted() {
     );
 }
 
-/// Two conversations with the same opening and no session id share one record: the one that never had a handoff has not
-/// lost one.
+/// Two conversations with the same opening and no session id share a record. The one that never had a handoff
+/// has not lost one.
 #[tokio::test]
 async fn another_conversation_with_the_same_opening_is_not_counted() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -143,7 +143,7 @@ async fn a_quoted_sentinel_cuts_nothing() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
     let message = fixture.turn(&history()).await;
     let sentinel = said(&message)[1].to_owned();
-    // Another conversation reads the first one's session file, and its model repeats what it read.
+    // Another conversation reads the first one's session file, and its model repeats the content.
     let quoting = Reply::text(format!("The file says:{sentinel}That is all.")).deltas(3);
     let read = json!({"type": "tool_result", "tool_use_id": "c", "content": sentinel});
     let call = json!({"type": "tool_use", "id": "c", "name": "run", "input": {"path": "x"}});
@@ -269,7 +269,7 @@ async fn a_prompt_may_contain_anything() {
             let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
             let carry = format!("u: {wanted}");
             assert_eq!(texts(fixture.last().messages()), std::slice::from_ref(&carry));
-            // Recovered from the transcript alone, whatever the prompt contains.
+            // Recovered only from the transcript, whatever the prompt contains.
             let baton = Baton::start(config(&fixture.provider.url()), memory());
             fixture.script.push(Reply::text("ok"));
             let next = then(&history(), &message, "More.");
@@ -324,7 +324,7 @@ async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
         .turn(&[&history()[..], &[assistant(&message.content)]].concat())
         .await;
     assert_eq!(texts(fixture.last().messages()), [carry()]);
-    // Quoted in a user's text it has no effect, unless the text begins with it.
+    // A quotation in a user message has no effect, unless the message begins with it.
     fixture.script.push(Reply::text("ok"));
     let quote = format!(
         "<previous_response_suffix>{}</previous_response_suffix>",

@@ -1,35 +1,35 @@
-//! An agent on one wire, and a message as it reads it. Also compiled into the soak.
+//! An agent on one wire, and a message in the agent's reading. Also compiled into the soak test.
 
 use serde_json::Value;
 
-/// How an agent uses a wire: its requests, and how it parses responses.
+/// An agent's use of a wire: its requests, and its parser of responses.
 pub trait AgentWire {
-    /// The path of a turn.
+    /// Path of a turn.
     fn path(&self) -> &'static str;
-    /// The headers that go with every request.
+    /// Headers of every request.
     fn headers(&self) -> &'static [(&'static str, &'static str)];
-    /// The body of a turn.
+    /// Body of a turn.
     fn body(&self, history: &[Value], stream: bool) -> Value;
-    /// Parses a response as strictly as the strictest SDK. `broken`: the connection was cut, so that the end may be
-    /// missing.
+    /// Parses a response as strictly as the strictest SDK. `broken` means that the connection was cut, so
+    /// that the end may be missing.
     fn parse(&self, raw: &[u8], stream: bool, broken: bool) -> Result<Message, String>;
 }
 
-/// A response as an agent parsed it.
+/// A response as parsed by an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Message {
-    /// The complete parts, in order.
+    /// Complete parts, in order.
     pub content: Vec<Value>,
-    /// Why it stopped.
+    /// Stop reason.
     pub stop: Option<String>,
-    /// The usage as an SDK reports it at the end.
+    /// Usage that an SDK reports at the end.
     pub usage: Value,
-    /// Whether its last event arrived.
+    /// Whether the last event arrived.
     pub ended: bool,
     /// An error event.
     pub error: Option<Value>,
-    /// Keep-alives.
+    /// Number of keep-alives.
     pub pings: usize,
-    /// The response's id.
+    /// Id of the response.
     pub id: String,
 }

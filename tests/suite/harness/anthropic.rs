@@ -1,10 +1,10 @@
-//! An agent on Anthropic Messages, and a parser that accepts only a correct message.
+//! An agent on Anthropic Messages, with a parser that accepts only correct messages.
 
 use serde_json::{Value, json};
 
 use super::{AgentWire, Message};
 
-/// The agent. Its requests think, stream and have two tools.
+/// The agent. Its requests enable thinking and streaming, and declare two tools.
 #[derive(Debug, Clone, Copy)]
 pub struct Anthropic;
 
@@ -50,7 +50,7 @@ impl AgentWire for Anthropic {
     }
 }
 
-/// The agent's own tools.
+/// The agent's tools.
 pub fn tools() -> Value {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     json!([
@@ -96,7 +96,7 @@ impl Ear {
             }
         }
         if name.is_none() && data.is_empty() {
-            // Nothing but comments.
+            // Only comments.
             return Ok(());
         }
         let data: Value = serde_json::from_str(&data).map_err(|e| format!("{e}: {frame}"))?;

@@ -1,8 +1,8 @@
-//! How many random cases a test tries, and which.
+//! Number and seed of a test's random cases.
 
 use std::env;
 
-/// A number of cases, and the seed that they are drawn from.
+/// A number of cases, and the seed that determines them.
 #[derive(Debug, Clone, Copy)]
 pub struct Cases {
     pub count: u32,
@@ -10,22 +10,22 @@ pub struct Cases {
 }
 
 impl Cases {
-    /// On every change: the same few.
+    /// Cases for every change, always the same few.
     pub const QUICK: Self = Self { count: 25, seed: 1 };
 
-    /// The same where a case takes no socket.
+    /// Like [`QUICK`](Self::QUICK), for cases without sockets.
     pub const PURE: Self = Self { count: 200, seed: 1 };
 
-    /// In so many everything happens that a test looks for.
+    /// Enough cases to include every event that a test looks for.
     pub const MANY: u32 = 150;
 
-    /// Long runs (`.ci/full`): `BATON_CASES` is how many. `BATON_SEED` is the seed; without it each run has another,
-    /// which it prints.
+    /// Cases for long runs (`.ci/full`). `BATON_CASES` sets their number and `BATON_SEED` the seed. By
+    /// default each run has a new seed, which it prints.
     pub fn long() -> Self {
         Self::given(Self::MANY)
     }
 
-    /// The same where a case takes no socket.
+    /// Like [`long`](Self::long), for cases without sockets.
     pub fn long_pure() -> Self {
         Self::given(5_000)
     }

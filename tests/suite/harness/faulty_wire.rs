@@ -1,5 +1,5 @@
-//! A network between a client and a server that is slow, loses what is sent, or breaks. Also compiled into the library's own
-//! tests.
+//! A network between a client and a server that is slow, loses data or breaks. Also compiled into the
+//! library's own tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 
-/// What the network does.
+/// Fault of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It passes nothing on, in either direction, until that is over.
+    /// Forwards nothing in either direction until the fault ends.
     Stalled,
-    /// It accepts what is sent, passes nothing on, and reports nothing: half-open connections.
+    /// Accepts data without forwarding it or reporting an error, as with half-open connections.
     Swallowed,
-    /// Answers come byte by byte, this far apart.
+    /// Responses arrive byte by byte, at this interval.
     Trickled(Duration),
-    /// One segment in so many is late: it was lost, and is sent again after a while, with what came after it.
+    /// One of `one_in` segments is late, as if it was lost and sent again, together with the data after it.
     Lossy { one_in: u64, late: Duration },
-    /// Connections are reset, and new ones as soon as they are made.
+    /// Resets connections, and new ones as soon as they are made.
     Reset,
-    /// Answers are torn in the middle, and their connections reset.
+    /// Truncates responses and resets their connections.
     Torn,
 }
 
-/// A network to one server, in a thread of its own: its tasks are not the runtime's under test.
+/// A network to one server, in a thread of its own, so that its tasks do not run in the runtime under test.
 pub struct FaultyWire {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    /// Dropped, it ends the thread.
+    /// Dropping the sender ends the thread.
     _open: oneshot::Sender<()>,
 }
 
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl FaultyWire {
-    /// To a server on this machine.
+    /// Connects to a server on this machine.
     pub fn to(port: u16) -> Self {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -76,31 +76,31 @@ impl FaultyWire {
         }
     }
 
-    /// Where clients find it.
+    /// Address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The URL of a Redis server at its other end.
+    /// URL of a Redis server at the other end.
     pub fn redis_url(&self) -> String {
         format!("redis://{}", self.addr)
     }
 
-    /// From now on the network does this.
+    /// Sets the fault from now on.
     pub fn fault(&self, fault: Fault) {
         self.shared.fault.send_replace(fault);
     }
 
-    /// From now on it leads to another server; connections to the one before are reset.
+    /// Switches to another server, and resets the connections to the previous one.
     pub fn lead_to(&self, port: u16) {
         self.shared.port.store(port, Ordering::SeqCst);
         self.fault(Fault::Reset);
-        // Until the tasks of the connections have seen it.
+        // Until the tasks of the connections have noticed.
         std::thread::sleep(Duration::from_millis(50));
         self.fault(Fault::None);
     }
 
-    /// From now on each answer takes so much longer.
+    /// Delays each response by this time from now on.
     pub fn delay(&self, delay: Duration) {
         let micros = u64::try_from(delay.as_micros()).unwrap();
         self.shared.delay_us.store(micros, Ordering::SeqCst);

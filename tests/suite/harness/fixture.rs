@@ -1,4 +1,5 @@
-//! The proxy in front of a scripted provider, for an agent on Anthropic Messages; and a store that fails on demand.
+//! The proxy with a scripted provider as upstream, for an agent on Anthropic Messages, and a store that fails
+//! on demand.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ use tokio::sync::oneshot;
 use super::anthropic::Anthropic;
 use super::{AgentWire, Baton, Message, RawResponse, config, memory};
 
-/// The carry-over prompt of [`handoff`].
+/// Carry-over prompt of [`handoff`].
 pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
 
 pub struct AnthropicFixture {
@@ -49,7 +50,7 @@ impl AnthropicFixture {
         }
     }
 
-    /// Sends a streamed turn; panics unless the answer is complete.
+    /// Sends a streamed turn. Panics unless the response is complete.
     pub async fn turn(&self, history: &[Value]) -> Message {
         let response = self.ask(history).await;
         assert_eq!(
@@ -96,7 +97,7 @@ pub fn history() -> Vec<Value> {
     ]
 }
 
-/// `history`, then an answer and the next user message.
+/// Extends `history` by a response and the next user message.
 pub fn then(history: &[Value], message: &Message, next: &str) -> Vec<Value> {
     [history, &[assistant(&message.content), user(next)]].concat()
 }
@@ -110,7 +111,7 @@ pub fn handoff_to(prompt: &str) -> Reply {
     Reply::text("Done with that.").call("session_handoff", json!({"prompt": prompt, "reason": "done"}))
 }
 
-/// The texts of a request's messages, in order, each with the first letter of its role.
+/// Text of a request's messages, in order, each prefixed by the first letter of its role.
 pub fn texts(messages: &[Value]) -> Vec<String> {
     let text = |m: &Value| match &m["content"] {
         Value::String(text) => text.clone(),
@@ -130,7 +131,7 @@ pub fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 
-/// The text blocks of an answer.
+/// Text blocks of a response.
 pub fn said(message: &Message) -> Vec<&str> {
     message
         .content
@@ -139,7 +140,7 @@ pub fn said(message: &Message) -> Vec<&str> {
         .collect()
 }
 
-/// A store whose reads and writes can be made to fail, or to wait.
+/// A store whose reads and writes can be made to fail or to wait.
 pub struct FlakyStore {
     pub inner: SharedStore,
     pub no_reads: AtomicBool,
@@ -148,7 +149,7 @@ pub struct FlakyStore {
     insertion_reads: AtomicUsize,
 }
 
-/// Sent when a lookup has read; received before it answers.
+/// The first channel reports that a lookup has read, the second one releases its result.
 type Held = (oneshot::Sender<()>, oneshot::Receiver<()>);
 
 impl FlakyStore {
@@ -162,12 +163,13 @@ impl FlakyStore {
         })
     }
 
-    /// The next lookup of pairs next to calls sends on `reached` when it has read, and answers after `go_on`.
+    /// Holds the next lookup of pairs next to calls: it sends on `reached` after reading, and returns after
+    /// `go_on`.
     pub fn hold_look_up(&self, reached: oneshot::Sender<()>, go_on: oneshot::Receiver<()>) {
         *self.held.lock().unwrap() = Some((reached, go_on));
     }
 
-    /// How often insertions were asked for.
+    /// Number of times that insertions were read.
     pub fn insertion_reads(&self) -> usize {
         self.insertion_reads.load(Ordering::SeqCst)
     }

@@ -1,4 +1,5 @@
-//! The real proxy in front of the strict provider, and a small agent that talks to it over a socket.
+//! The real proxy with the strict provider as upstream, and a small agent that talks to the proxy over a
+//! socket.
 
 mod agent_wire;
 pub mod anthropic;
@@ -40,10 +41,10 @@ use tokio::task::JoinHandle;
 
 pub use self::agent_wire::{AgentWire, Message};
 
-/// The key of the seals in every test.
+/// Seal key of every test.
 pub const KEY: &[u8] = b"suite-test-key";
 
-/// A response as it arrived.
+/// A response as received.
 #[derive(Debug)]
 pub struct RawResponse {
     pub status: u16,
@@ -66,19 +67,19 @@ impl RawResponse {
     }
 }
 
-/// The default config with every upstream at `url`, and delays that suit a test.
+/// The default configuration with every upstream at `url`, and delays that suit a test.
 pub fn config(url: &str) -> Config {
     let mut config = Config::default_for_tests();
     for upstream in config.upstreams.values_mut() {
         url.clone_into(&mut upstream.base_url);
     }
     config.server.drain = Duration::ZERO;
-    // Every request is spilled to a file while its response streams.
+    // Spill every request to a file while its response streams.
     config.limits.request_buffer_bytes = 0;
-    // Tests send the same request twice, and have read the first answer.
+    // Tests repeat a request although they have read the first response.
     config.limits.waits.unread = Duration::ZERO;
     config.state_dir = memory_dir();
-    // Tests of the cut are about the prompt. What else is put behind it is tested by itself.
+    // Most tests of the cut check only the prompt. The appended block has tests of its own.
     config.handoff.append_missing = CarryScope::Rules;
     config
 }
@@ -96,7 +97,7 @@ pub fn memory() -> SharedStore {
     Arc::new(SqliteStore::in_memory().unwrap())
 }
 
-/// Runs git in a directory, by a name of its own; whether it succeeded.
+/// Runs git in a directory with a fixed identity. Returns whether it succeeded.
 pub fn git(dir: &std::path::Path, args: &[&str]) -> bool {
     let done = std::process::Command::new("git")
         .current_dir(dir)
@@ -106,7 +107,8 @@ pub fn git(dir: &std::path::Path, args: &[&str]) -> bool {
     done.is_ok_and(|done| done.status.success())
 }
 
-/// A temporary directory, in memory where the system has such a thing: these tests do not test the disk.
+/// Creates a temporary directory, in memory if the system supports it, because these tests do not test the
+/// disk.
 pub fn temp() -> tempfile::TempDir {
     tempfile::tempdir_in(memory_dir()).unwrap()
 }
@@ -115,12 +117,12 @@ pub fn sqlite(dir: &Path) -> SharedStore {
     Arc::new(SqliteStore::open(dir).unwrap())
 }
 
-/// A listening proxy. It stops, with all its connections, when it is dropped.
+/// A listening proxy. Dropping it stops it with all its connections.
 pub struct Baton {
     pub addr: SocketAddr,
-    /// The drafts of its conversations.
+    /// Drafts of its conversations.
     pub drafting: Arc<DraftQueue>,
-    /// Its conversations.
+    /// Conversations of the proxy.
     pub sessions: Arc<Sessions>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     task: JoinHandle<()>,
@@ -140,7 +142,7 @@ impl Baton {
         Self::changed(config, store, key, journal, |app| app)
     }
 
-    /// With settings that are not in a config.
+    /// Starts a proxy with settings that no configuration key sets.
     pub fn changed(
         config: Config,
         store: SharedStore,
@@ -174,7 +176,7 @@ impl Baton {
         }
     }
 
-    /// The events so far; waits until there are `count`.
+    /// Waits until there are `count` events, and returns all events so far.
     pub async fn events(&self, count: usize) -> Vec<ExchangeEvent> {
         for _ in 0..300 {
             let events = self.events.lock().unwrap().clone();
@@ -202,7 +204,7 @@ impl Baton {
         read(self.open(path, headers, body).await).await
     }
 
-    /// One turn of an agent.
+    /// Sends a turn of an agent.
     pub async fn turn(&self, variant: &impl AgentWire, body: &Value) -> RawResponse {
         self.post(variant.path(), variant.headers(), body.to_string().into())
             .await
@@ -264,7 +266,7 @@ pub async fn read(response: http::Response<Incoming>) -> RawResponse {
     reply
 }
 
-/// Reads a response until it contains `mark`. Returns what was read, and the body.
+/// Reads a response until it contains `mark`. Returns the bytes read, and the body.
 pub async fn read_until(response: http::Response<Incoming>, mark: &str) -> (Vec<u8>, Incoming) {
     let mut body = response.into_body();
     let mut raw = Vec::new();

@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::anthropic::Anthropic;
 use super::{AgentWire, Message, RawResponse, post, read};
 
-/// A running `baton serve`. It is killed when it is dropped.
+/// A running `baton serve`. Dropping it kills it.
 pub struct Program {
     pub child: Child,
-    /// Where agents connect, with the scheme.
+    /// URL for agents.
     pub data: String,
-    /// Where the admin listener is, with the scheme.
+    /// URL of the admin listener.
     pub admin: String,
-    /// Kept open while the program runs, since it prints more than two lines.
+    /// Kept open while the program runs, because it prints more than two lines.
     pub said: BufReader<ChildStdout>,
 }
 
@@ -28,29 +28,29 @@ impl Program {
         Self::launch(with_config(&mut command, config, state, "error"))
     }
 
-    /// The same, with the text log on its standard error.
+    /// Starts `baton serve` with the text log on its standard error.
     pub fn start_logging(config: &Path, state: &Path) -> Self {
         Self::start_logging_to(config, state, Stdio::piped())
     }
 
-    /// The same, with the text log going there.
+    /// Starts `baton serve` with the text log sent to `log`.
     pub fn start_logging_to(config: &Path, state: &Path, log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         Self::launch(with_config(&mut command, config, state, "info").stderr(log))
     }
 
-    /// Starts it with a limit on the size of each file, in blocks of 512 bytes (1,024 in some shells), to simulate a
-    /// full disk.
+    /// Starts the program with a limit on the size of each file, to simulate a full disk. The unit is blocks
+    /// of 512 bytes (1,024 in some shells).
     #[cfg(unix)]
     pub fn start_on_a_small_disk(config: &Path, state: &Path, blocks: u32) -> Self {
         let mut command = Command::new("sh");
-        // Without the trap, a write over the limit kills the process.
+        // Without the trap, a write beyond the limit would kill the process.
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_baton")]);
         Self::launch(with_config(&mut command, config, state, "error"))
     }
 
-    /// Starts this command, and waits until it reports where it listens.
+    /// Runs this command, and waits until it reports its addresses.
     pub fn launch(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());
@@ -76,7 +76,7 @@ impl Program {
 }
 
 impl Program {
-    /// The same, for JSON.
+    /// Sends a GET request for JSON to the admin listener.
     pub async fn admin_json(&self, path: &str) -> RawResponse {
         let request =
             http::Request::get(format!("{}{path}", self.admin)).header("accept", "application/json");
@@ -100,7 +100,8 @@ impl Drop for Program {
     }
 }
 
-/// The command `baton serve` on free ports over this state directory, without the config of this machine's user.
+/// The command `baton serve` on free ports with this state directory, ignoring the configuration of this
+/// machine's user.
 pub fn serve(state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command
@@ -113,8 +114,8 @@ pub fn serve(state: &Path) -> Command {
     command
 }
 
-/// A config file with this provider as upstream, and further lines. Carry-over prompts get no more than rules behind them, since most
-/// tests are about the prompt itself.
+/// Writes a configuration with this provider as upstream, and further lines. Only rules are appended to
+/// carry-over prompts, because most tests check the prompt itself.
 pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
     let file = dir.join("baton.toml");
     let text = format!(
@@ -126,7 +127,7 @@ pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
     file
 }
 
-/// The answer to a conversation so far, as an agent on Anthropic Messages reads it.
+/// Returns the response to a conversation, as parsed by an agent on Anthropic Messages.
 pub async fn ask(program: &Program, history: &[Value]) -> Message {
     let body = Anthropic.body(history, true).to_string().into();
     let url = format!("{}/v1/messages", program.data);

@@ -1,5 +1,5 @@
-//! How agents change a history before they send it again. None of these changes what the model said, so none may
-//! change what the model sees.
+//! Changes that agents make to a history before they send it again. None of them changes the model's words,
+//! so none may change the model's view.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 pub struct Quirks {
     /// Joins consecutive text blocks of the model.
     pub glue: bool,
-    /// Trims the end of the model's texts.
+    /// Trims the end of the model's text blocks.
     pub trim: bool,
-    /// Drops text blocks that are only white space.
+    /// Drops text blocks of only whitespace.
     pub no_blank: bool,
     /// Turns a single text block into a string.
     pub strings: bool,
@@ -20,7 +20,7 @@ pub struct Quirks {
     pub text_first: bool,
 }
 
-/// The history as an agent with these quirks sends it.
+/// The history as sent by an agent with these quirks.
 pub fn applied(quirks: Quirks, history: &[Value]) -> Vec<Value> {
     let mut out: Vec<Value> = history
         .iter()

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The programs that are tried, unless `BATON_REDIS_SERVER` names one.
+/// Programs to try, unless `BATON_REDIS_SERVER` names one.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// How long a server may take to start.
+/// Maximum time for the start of a server.
 const START: Duration = Duration::from_secs(20);
 
-/// A server on a port of its own. It is killed when this is dropped.
+/// A server on a port of its own. Dropping it kills the server.
 pub struct RedisServer {
     child: Option<Child>,
     pub port: u16,
@@ -19,7 +19,7 @@ pub struct RedisServer {
     args: Vec<String>,
 }
 
-/// The server's program.
+/// Finds the server's program.
 pub fn program() -> Option<PathBuf> {
     if let Some(program) = std::env::var_os("BATON_REDIS_SERVER") {
         return Some(program.into());
@@ -30,12 +30,12 @@ pub fn program() -> Option<PathBuf> {
 }
 
 impl RedisServer {
-    /// The same for benchmarks that have something to show without a server, too.
+    /// Starts a server if its program is installed, for benchmarks that are useful without one.
     pub fn start_if_there(args: &[&str]) -> Option<Self> {
         program().map(|_| Self::start(args))
     }
 
-    /// Starts a server with these settings in addition to those that every test has.
+    /// Starts a server with these settings in addition to those of every test.
     pub fn start(args: &[&str]) -> Self {
         let Some(program) = program() else {
             panic!("no redis-server or valkey-server on the PATH: apt-get install redis-server");
@@ -55,12 +55,12 @@ impl RedisServer {
         panic!("{} does not start", program.display());
     }
 
-    /// One that keeps every write in its file.
+    /// Starts a server that writes every change to its file.
     pub fn durable() -> Self {
         Self::start(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
-    /// A new one with a copy of this one's files: what it appends, or its snapshot.
+    /// Starts a new server with a copy of this one's files: the append-only file or the snapshot.
     pub fn restored(&self, args: &[&str]) -> Self {
         let program = program().unwrap();
         let dir = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ impl RedisServer {
         server
     }
 
-    /// Whether it is this version of the protocol, or a later one.
+    /// Whether the server has at least this version.
     pub fn is_version(&self, major: u32, minor: u32) -> bool {
         let info = self.cli(&["INFO", "server"]);
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
@@ -87,7 +87,7 @@ impl RedisServer {
         (parts.next().unwrap(), parts.next().unwrap()) >= (major, minor)
     }
 
-    /// A replica of this one.
+    /// Starts a replica of this server.
     pub fn replica(&self, args: &[&str]) -> Self {
         let port = self.port.to_string();
         let of = [
@@ -170,7 +170,7 @@ impl RedisServer {
                 .is_ok_and(|n| answer[..n].starts_with(b"+PONG") || answer[..n].starts_with(b"-NOAUTH"))
     }
 
-    /// The CPU time that it has used.
+    /// CPU time used so far.
     pub fn cpu(&self) -> Duration {
         let pid = self.child.as_ref().map_or(0, Child::id);
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -186,12 +186,12 @@ impl RedisServer {
         self.args[at + 1].parse().unwrap()
     }
 
-    /// Where it is.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Kills it, as a machine that loses its power does.
+    /// Kills the server, like a power failure.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -199,21 +199,21 @@ impl RedisServer {
         }
     }
 
-    /// Sends it a signal: stopped, it keeps its connections and answers nothing.
+    /// Sends a signal. A stopped server keeps its connections without answering.
     #[cfg(unix)]
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = self.child.as_ref().map(rustix::process::Pid::from_child);
         rustix::process::kill_process(pid.unwrap(), signal).unwrap();
     }
 
-    /// Starts it again on the same port, with what its file has.
+    /// Starts the server again on the same port with its file.
     pub fn start_again(&mut self) {
         self.kill();
         let program = program().unwrap();
         assert!(self.run(&program), "it does not start again");
     }
 
-    /// Its answer to a command, in lines.
+    /// Sends a command and returns the response in lines.
     pub fn cli(&self, args: &[&str]) -> String {
         use std::io::{BufRead, BufReader, Read, Write};
         let mut command = format!("*{}\r\n", args.len());
@@ -268,7 +268,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0))
         .unwrap()

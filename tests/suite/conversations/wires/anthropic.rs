@@ -106,7 +106,7 @@ fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     quirks::applied(quirks, &history)
 }
 
-/// Complete blocks count, and nothing else.
+/// Only complete blocks count.
 fn patched(raw: &[u8]) -> Option<Vec<u8>> {
     let message = Anthropic.parse(whole_events(raw)?.as_bytes(), true, true).ok()?;
     let mut out = String::new();

@@ -107,7 +107,7 @@ fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     out
 }
 
-/// Neighbouring texts become one; what is left of thinking without a text goes with it.
+/// Joins adjacent text parts. The rest of thinking without text is removed.
 fn glued(parts: Vec<Value>, quirks: AgentQuirks) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in parts {

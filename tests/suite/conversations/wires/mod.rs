@@ -1,5 +1,7 @@
-//! A table of wires. Requests and answers are those of `matrix::variants`; added here are how a transcript is parsed, and
-//! how the wire's agents change theirs.
+//! A table of wires.
+//!
+//! Requests and responses come from `matrix::variants`. The table adds parsers of transcripts, and the
+//! changes by each wire's agents.
 
 mod anthropic;
 mod chat;
@@ -20,34 +22,34 @@ pub use self::gemini::GEMINI;
 pub use self::ollama::OLLAMA;
 pub use self::responses::RESPONSES;
 
-/// One wire.
+/// A wire.
 #[derive(Clone, Copy)]
 pub struct WireProfile {
     pub variant: Variant,
-    /// A user message of these texts.
+    /// A user message with these text parts.
     pub user: fn(&[String]) -> Value,
-    /// A system message between others, where the wire has them.
+    /// A system message between others, on wires that have them.
     pub system: Option<fn(&str) -> Value>,
-    /// A transcript, item by item.
+    /// Converts a transcript to items.
     pub read: fn(&[Value]) -> Vec<Item>,
-    /// The history as an agent with these quirks sends it.
+    /// The history as sent by an agent with these quirks.
     pub alter: fn(AgentQuirks, &[Value]) -> Vec<Value>,
-    /// What arrived of a broken stream, completed as an agent does that keeps it.
+    /// Completes the partial output of an interrupted stream, like an agent that keeps it.
     pub patched: fn(&[u8]) -> Option<Vec<u8>>,
-    /// The part of that which an agent can send back: complete, and without unanswered calls.
+    /// The part of that output that an agent can send back: complete, and without unanswered calls.
     pub partial: fn(&[Value]) -> Vec<Value>,
-    /// How many events there are before those that end a stream.
+    /// Number of events before those that end a stream.
     pub events: fn(&Reply) -> usize,
-    /// The stop reason of a reply.
+    /// Stop reason of a reply.
     pub word: fn(&Stop, bool) -> &'static str,
-    /// The stop reason after a sentinel whose next leg failed for good.
+    /// Stop reason after a sentinel whose next leg failed for good.
     pub lost: &'static str,
-    /// The field of a request that holds its transcript.
+    /// Field of a request that holds its transcript.
     pub transcript: &'static str,
     pub traits: Traits,
 }
 
-/// What the oracle must know of a wire.
+/// Properties of a wire that the oracle needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// Thinking is a part of its own, and agents send it back.
@@ -60,26 +62,26 @@ pub struct Traits {
     pub raw_arguments: bool,
     /// A message with only thinking is not valid.
     pub thought_is_content: bool,
-    /// Agents never join separate texts.
+    /// Agents never join separate text parts.
     pub apart: bool,
-    /// The length of a transcript is counted in parts, not in messages.
+    /// The length of a transcript is a number of parts instead of messages.
     pub counts_parts: bool,
-    /// The blank lines around a sentinel.
+    /// Blank lines around a sentinel.
     pub gap: &'static str,
     /// Agents that drop ids are tested.
     pub drops_ids: bool,
     /// The dropped ids are those of calls: calls that differ only in their ids are then the same.
     pub drops_call_ids: bool,
-    /// Agents that trim texts trim joined ones alone: elsewhere each piece of a stream is a part.
+    /// Agents that trim text trim only joined text. On other wires each piece of a stream is a part.
     pub trims_joined: bool,
     /// Blocks that only this wire has: hidden thinking, server tools.
     pub blocks: bool,
-    /// A preamble is in the same string as the first user text.
+    /// A preamble and the first user text are in the same string.
     pub one_string: bool,
 }
 
 impl Traits {
-    /// The defaults: a wire differs from them in a few.
+    /// Default traits. A wire overrides a few.
     pub const DEFAULT: Self = Self {
         thoughts: false,
         text_first: false,
@@ -100,7 +102,7 @@ impl Traits {
 /// Every wire.
 pub const PROFILES: [WireProfile; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// How many pieces a text is streamed in.
+/// Number of pieces in which text is streamed.
 fn pieces(reply: &Reply, text: &str) -> usize {
     text.chars().count().div_ceil(reply.delivery.delta.max(1))
 }
@@ -118,14 +120,14 @@ fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The last position after a complete event.
+/// Text up to the last complete event.
 fn whole_events(raw: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(raw).replace("\r\n", "\n");
     let end = text.rfind("\n\n")? + 2;
     Some(text[..end].to_owned())
 }
 
-/// The data of each event.
+/// Data of each event.
 fn data(events: &str) -> Vec<Value> {
     let lines = events.lines().filter_map(|l| l.strip_prefix("data: "));
     lines.filter_map(|l| serde_json::from_str(l).ok()).collect()

@@ -90,7 +90,7 @@ fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
         if item["type"] == "reasoning" {
             continue;
         }
-        // An id without its reasoning is refused.
+        // The API refuses an id without its reasoning.
         if quirks.no_ids || quirks.no_thoughts {
             item.as_object_mut().unwrap().remove("id");
         }
@@ -109,7 +109,7 @@ fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     out
 }
 
-/// Complete items count, and nothing else.
+/// Only complete items count.
 fn patched(raw: &[u8]) -> Option<Vec<u8>> {
     let text = whole_events(raw)?;
     let events = data(&text);
