@@ -137,7 +137,7 @@ impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Exit::OK.silent(),
-            _ => Exit::IO.failure(format!("cannot write: {error}")),
+            _ => Exit::IO.failure(format!("failed to write the output: {error}")),
         }
     }
 }

@@ -358,7 +358,7 @@ pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliRes
     };
     let text = file.content.text(theirs.as_deref(), base);
     let text = text.map_err(|error| {
-        let message = format!("your own {} cannot be read: {error}", file.name);
+        let message = format!("failed to read your {}: {error}", file.name);
         Exit::CONFIG.failure(message)
     })?;
     let path = directory.join(&file.name);
@@ -373,7 +373,7 @@ pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliRes
 }
 
 fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
-    let message = format!("{file} cannot be written for the agent: {error}");
+    let message = format!("failed to write {file} for the agent: {error}");
     Exit::CANNOT_CREATE.failure(message)
 }
 
@@ -404,7 +404,7 @@ fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
         io::ErrorKind::NotFound => unfound(program),
         _ => {
             let program = visible(&program.to_string_lossy());
-            Exit::NOT_EXECUTABLE.failure(format!("{program} cannot be started: {error}"))
+            Exit::NOT_EXECUTABLE.failure(format!("failed to start {program}: {error}"))
         }
     }
 }

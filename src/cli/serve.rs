@@ -214,7 +214,7 @@ fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
     thread::scope(|scope| {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
-            let message = format!("the store cannot be opened: {error}");
+            let message = format!("failed to open the store: {error}");
             Exit::CANNOT_CREATE.with_help(
                 message,
                 "choose another directory with --state-dir or `state.dir`",
@@ -250,7 +250,7 @@ fn seals(config: &Config) -> CliResult<Seals> {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        Exit::CANNOT_CREATE.with_help(format!("the seal keys cannot be loaded: {error}"), "choose another directory with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
+        Exit::CANNOT_CREATE.with_help(format!("failed to load the seal keys: {error}"), "choose another directory with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
     })
 }
 
@@ -273,7 +273,7 @@ fn cannot_listen(
             Exit::CONFIG.with_help(error.to_string(), "fix `server.tls_cert` and `server.tls_key`")
         }
         _ => Exit::UNAVAILABLE.with_help(
-            format!("cannot listen on {address}: {error}"),
+            format!("failed to listen on {address}: {error}"),
             format!("choose another address with {flag} or `{key}`"),
         ),
     }

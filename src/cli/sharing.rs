@@ -164,7 +164,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
 fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     let failed = |error: io::Error| {
         Exit::UNAVAILABLE.with_help(
-            format!("the proxy cannot be started: {error}"),
+            format!("failed to start the proxy: {error}"),
             "start `baton serve` in another terminal, and run this again",
         )
     };
@@ -195,7 +195,7 @@ fn ended(child: &mut Child, dir: &Path) -> CliResult {
     if matches!(running::find(dir), RunState::Running(_)) {
         return Ok(());
     }
-    let message = format!("the proxy did not start: {status}{}", last_lines(dir));
+    let message = format!("failed to start the proxy: {status}{}", last_lines(dir));
     Err(Exit::UNAVAILABLE.with_help(message, format!("the full log is {}", dir.join(LOG).display())))
 }
 
@@ -241,7 +241,7 @@ fn lock_file(dir: &Path, name: &str) -> io::Result<File> {
 }
 
 fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
-    let message = format!("no file can be locked in {}: {error}", dir.display());
+    let message = format!("failed to lock a file in {}: {error}", dir.display());
     Exit::CANNOT_CREATE.with_help(
         message,
         "choose another directory with --state-dir or `state.dir`",

@@ -52,7 +52,7 @@ pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
     let written =
         fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Args::command(), directory));
     written.map_err(|error| {
-        let message = format!("{} cannot be written: {error}", directory.display());
+        let message = format!("failed to write {}: {error}", directory.display());
         Exit::CANNOT_CREATE.failure(message)
     })?;
     out.line(format_args!(

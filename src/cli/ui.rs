@@ -65,8 +65,8 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let state = read_only(config)?;
     let wanted = config.admin.listen;
     let listener = running::listen(wanted, true).await;
-    let listener =
-        listener.map_err(|error| Exit::UNAVAILABLE.failure(format!("cannot listen on {wanted}: {error}")))?;
+    let listener = listener
+        .map_err(|error| Exit::UNAVAILABLE.failure(format!("failed to listen on {wanted}: {error}")))?;
     // A listener on all addresses has none that a browser can open.
     let page = format!("http://{}", reachable(listener.local_addr()?));
     out.line(format_args!("inspector on {page}, read-only; Ctrl-C stops it"))?;

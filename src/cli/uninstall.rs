@@ -107,7 +107,7 @@ impl Removal {
             // Ignored: other files in it stay, and with them the directory.
             Self::StateDir(path) => (path, fs::remove_dir(path).or(Ok(()))),
         };
-        removed.map_err(|error| Exit::IO.failure(format!("{} cannot be removed: {error}", path.display())))
+        removed.map_err(|error| Exit::IO.failure(format!("failed to remove {}: {error}", path.display())))
     }
 
     fn is_service(&self) -> bool {

@@ -392,7 +392,7 @@ async fn a_proxy_that_does_not_start_says_why() {
     let out = scene.output("run", &["claude"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(69), String::new()));
     let said = text(&out.stderr);
-    let begins = "error: the proxy did not start: exit status: 73\n  error: the store cannot be opened";
+    let begins = "error: failed to start the proxy: exit status: 73\n  error: failed to open the store";
     assert!(said.starts_with(begins) && said.contains("serve.log"), "{said}");
     // An error in the config is reported before anything is started.
     fs::write(&scene.config, "server.lisen = '127.0.0.1:0'").unwrap();

@@ -57,7 +57,7 @@ fn port(key: &str, address: SocketAddr, state_dir: &std::path::Path) -> Finding 
         ),
         Err(error) => Finding::error(
             key,
-            format!("cannot listen on {address}: {error}"),
+            format!("failed to listen on {address}: {error}"),
             format!("choose another address with `{key}`"),
         ),
     }

@@ -230,6 +230,6 @@ fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     match std::fs::read(lookup.directory.ledger(session)) {
         Ok(text) => out.body(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
-        Err(error) => Err(Exit::IO.failure(format!("the ledger cannot be read: {error}"))),
+        Err(error) => Err(Exit::IO.failure(format!("failed to read the ledger: {error}"))),
     }
 }

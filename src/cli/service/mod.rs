@@ -95,7 +95,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
     let path = path(manager)?;
     let before = fs::read_to_string(&path).ok();
     write(&path, &text).map_err(|error| {
-        let message = format!("{} cannot be written: {error}", path.display());
+        let message = format!("failed to write {}: {error}", path.display());
         Exit::CANNOT_CREATE.failure(message)
     })?;
     if let Err(failure) = perform(manager, ServiceStep::Start) {
@@ -179,7 +179,7 @@ pub(super) fn remove(manager: &ServiceManager, path: &Path) -> CliResult {
         let _ = Out::stderr().line(format_args!("baton: {}", visible(&failure.message)));
     }
     fs::remove_file(path).map_err(|error| {
-        let message = format!("{} cannot be removed: {error}", path.display());
+        let message = format!("failed to remove {}: {error}", path.display());
         Exit::IO.failure(message)
     })?;
     perform(manager, ServiceStep::Forget)
