@@ -95,7 +95,10 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
             .into_iter()
             .find(|field| fields.0.contains_key(*field))
     {
-        return bad(field, "a prompt needs no draft: leave it out, or the prompt");
+        return bad(
+            field,
+            "a prompt needs no draft: leave out this field or the prompt",
+        );
     }
     let ask = DraftRequest {
         origin: HandoffOrigin::Api,
@@ -125,7 +128,7 @@ pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body
         .map(|value| value.to_str().unwrap_or_default());
     if repeated.is_some_and(|value| value.is_empty() || value.len() > KEY_CHARS) {
         return Err(ApiError::bad(format!(
-            "{IDEMPOTENCY_KEY} is a text of up to {KEY_CHARS} characters"
+            "{IDEMPOTENCY_KEY} must have 1 to {KEY_CHARS} characters"
         )));
     }
     let conversation = state.store.conversation(key).await?;

@@ -42,7 +42,7 @@ macro_rules! errors {
 errors! {
     AMBIGUOUS_HOST = BAD_REQUEST, "bad_host", "send one Host header, as HTTP/1.1 requires";
     NO_SUCH_LEG = BAD_REQUEST, "bad_request", "there is no such leg";
-    SIDE = BAD_REQUEST, "bad_request", "side is received or sent";
+    SIDE = BAD_REQUEST, "bad_request", "side must be received or sent";
     NO_POSITION = BAD_REQUEST, "bad_request", "i is missing";
     NO_QUERY = BAD_REQUEST, "bad_request", "q is missing";
     TOKEN = UNAUTHORIZED, "token", "present admin.token as `Authorization: Bearer …`";
@@ -56,12 +56,12 @@ errors! {
     NO_BODY = NOT_FOUND, "not_found", "the journal has no such body";
     NO_HANDOFF = NOT_FOUND, "not_found", "there is no such handoff";
     NO_DRAFT = NOT_FOUND, "not_found", "there is no such draft";
-    READ_ONLY = METHOD_NOT_ALLOWED, "method_not_allowed", "this path is only read";
+    READ_ONLY = METHOD_NOT_ALLOWED, "method_not_allowed", "this path is read-only";
     ENDED = CONFLICT, "ended", "the draft has ended";
     NOT_IN_REVIEW = CONFLICT, "not_in_review", "the draft is not in review";
-    TOO_LARGE = PAYLOAD_TOO_LARGE, "too_large", "the body is too large, or broke off";
+    TOO_LARGE = PAYLOAD_TOO_LARGE, "too_large", "the body is too large or incomplete";
     METRICS = INTERNAL_SERVER_ERROR, "metrics", "the metrics cannot be written";
-    NO_PROXY = SERVICE_UNAVAILABLE, "no_proxy", "no proxy is running: this page is read only";
+    NO_PROXY = SERVICE_UNAVAILABLE, "no_proxy", "no proxy is running, so this page is read-only";
     JOURNAL_OFF = SERVICE_UNAVAILABLE, "journal_off", "the journal is off (journal.enabled)";
 }
 

@@ -19,7 +19,7 @@ pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]
         .and_then(|kind| kind.to_str().ok());
     // Parameters such as a charset may follow.
     if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
-        return Err(ApiError::bad(format!("the body's content-type is {JSON}")));
+        return Err(ApiError::bad(format!("the body's content-type must be {JSON}")));
     }
     serde_json::from_slice(body).map_err(|why| ApiError::bad(why.to_string()))
 }

@@ -64,21 +64,21 @@ codes! {
     /// A `CONNECT` request. baton is not a forward proxy.
     METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
     /// The agent fell silent in the middle of its body, or nearly so.
-    BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body came too slowly; send the request again";
+    BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body arrived too slowly; send the request again";
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
     /// The credential or the path belongs to another vendor than the upstream.
-    OTHER_VENDOR = "other_vendor", 421, false, Agent, "the request belongs to another vendor than the upstream of its path, and nothing was sent; name it: /u/NAME in the agent's base URL";
+    OTHER_VENDOR = "other_vendor", 421, false, Agent, "the request belongs to another vendor than the upstream of its path, and nothing was sent; name the upstream with /u/NAME in the agent's base URL";
     /// A WebSocket upgrade.
     UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
     /// A panic, or a state that should be impossible.
-    INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; its log has the details";
+    INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; see its log for details";
     /// The handoff of a cut conversation cannot be read.
     STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
     /// Too many concurrent exchanges.
-    OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.max_concurrent_requests in the config";
+    OVERLOADED = "overloaded", 503, true, Us, "too many concurrent requests; try again shortly, or raise limits.max_concurrent_requests in the config";
     /// The memory budget has no room for the body.
-    BODIES_FULL = "bodies_full", 503, true, Us, "the bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
+    BODIES_FULL = "bodies_full", 503, true, Us, "the bodies of concurrent requests fill limits.bodies_bytes; try again shortly, or raise it in the config";
     /// The connection was refused, or the network is unavailable.
     UNREACHABLE = "upstream_unreachable", 502, true, Upstream, "upstream cannot be reached; check its base_url in the config and the network";
     /// The host name does not resolve.
@@ -90,11 +90,11 @@ codes! {
     /// No byte within the time limit.
     SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
     /// The connection ended before a response began.
-    CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
+    CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without a response; try again";
     /// The response header block exceeds the line or byte limit.
-    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 256 lines or limits.header_bytes; the same request would fail again, so raise the limit or find out what adds them";
+    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "upstream's response headers exceed 256 lines or limits.header_bytes; the same request would fail again, so raise the limit or find the source of the headers";
     /// The response's coding or framing is broken, and the agent has received none of it.
-    UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and check what is between this proxy and upstream";
+    UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's response cannot be read; try again, and check other proxies on the way to upstream";
 }
 
 impl Code {
@@ -140,7 +140,10 @@ impl Fault {
 
     /// Creates a fault for a connection that ended, or broke the protocol, before a body was complete.
     pub(crate) fn closed(cause: impl std::fmt::Display) -> Self {
-        Self::because(Code::CLOSED, format!("upstream broke off: {cause}"))
+        Self::because(
+            Code::CLOSED,
+            format!("upstream ended the response early: {cause}"),
+        )
     }
 
     /// Whether the rest of a body may arrive if its request is sent again.

@@ -25,8 +25,8 @@ pub(super) enum Stopped {
 impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Slow => "the agent was too slow with its request",
-            Self::Broken(_) => "the agent broke off its request",
+            Self::Slow => "the agent sent its request too slowly",
+            Self::Broken(_) => "the agent aborted its request",
         })
     }
 }

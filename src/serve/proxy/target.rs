@@ -19,7 +19,7 @@ const SEPARATORS: &[u8] = b"/\\";
 /// decode before they resolve dot segments (RFC 3986, section 5.2.4), and the URL standard takes `\` for `/`.
 pub(super) fn fault(path: &str) -> Option<&'static str> {
     if has_pair(path, *b"//") {
-        return Some("there is an empty segment, `//`, in it: is there an extra slash after the base URL?");
+        return Some("it contains an empty segment, `//`: is there an extra slash after the base URL?");
     }
     // Nearly every path returns here.
     if !has_pair(path, *b"/.") && !path.contains(['%', '\\']) {
@@ -28,10 +28,10 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
     let mut seen = path.as_bytes().to_vec();
     for _ in 0..=ROUNDS {
         if seen.contains(&b'\\') {
-            return Some("there is a backslash in it");
+            return Some("it contains a backslash");
         }
         if seen.split(|b| SEPARATORS.contains(b)).any(is_dots) {
-            return Some("there is a segment `.` or `..` in it");
+            return Some("it contains a segment `.` or `..`");
         }
         match Cow::from(percent_decode(&seen)) {
             Cow::Borrowed(_) => return None,
