@@ -40,7 +40,7 @@ pub enum RequestBody {
 }
 
 impl RequestBody {
-    /// Plain text, if it is known and in memory.
+    /// Plain text, if the body is readable and in memory.
     pub fn text(&self) -> Option<&Bytes> {
         match self {
             Self::Plain(text) | Self::Coded { text, .. } => Some(text),
@@ -56,7 +56,7 @@ impl RequestBody {
         }
     }
 
-    /// Length in bytes: of the plain text if it is known, otherwise of the encoded body.
+    /// Length in bytes: of the plain text, or of the encoded body if it cannot be decoded.
     pub fn len(&self) -> usize {
         match self {
             Self::Plain(text) | Self::Coded { text, .. } | Self::Opaque(text) => text.len(),

@@ -48,7 +48,7 @@ const DECLARATIONS: [Declaration; 4] = [
 ///
 /// A header that the agent sent takes precedence. A path without a valid declaration stays unchanged.
 pub(super) fn take_from_path(parts: &mut Parts) {
-    // Each kind is taken once: the agent's own path may begin with the same prefix.
+    // Takes each kind once: the agent's own path may begin with the same prefix.
     let mut left: Vec<&Declaration> = DECLARATIONS.iter().collect();
     while let Some(at) = left.iter().position(|one| one.take(parts).is_some()) {
         left.remove(at);

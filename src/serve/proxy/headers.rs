@@ -97,7 +97,7 @@ pub fn is_of_subagent(headers: &HeaderMap) -> bool {
 /// Circumstances of a request that change its headers on the way upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
-    /// baton reads the response, so upstream is asked not to compress it.
+    /// baton reads the response, so upstream should not compress it.
     pub read: bool,
     /// The body is sent as plain text, whatever the agent's `content-encoding` was.
     pub plain: bool,

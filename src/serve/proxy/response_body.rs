@@ -105,7 +105,7 @@ impl ResponseBody {
         shown: BodyCapture,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        // An empty body is never polled, so its end is known from the start.
+        // An empty body is never polled, so it has ended from the start.
         let ended = self.is_end_stream();
         let guard = ExchangeGuard {
             shown,

@@ -268,7 +268,7 @@ pub fn find(
 
 /// Maps path and query to the server of the agent's account, if the request names one.
 ///
-/// Paths of other vendors have no account, and a key whose vendor is known is not an account's token.
+/// Paths of other vendors have no account, and a key with a recognised vendor is not an account's token.
 fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
     let moved = ACCOUNTS.iter().find_map(|account| {
         let rest = target.strip_prefix(account.from)?;
