@@ -82,6 +82,7 @@ pub fn fill(
     contents: &[u8],
     access: FileAccess,
 ) -> io::Result<NamedTempFile> {
+    // Set when the file is created, so that it is never readable by others.
     named.permissions(std::os::unix::fs::PermissionsExt::from_mode(access.mode()));
     let mut file = named.tempfile_in(dir)?;
     reached("opened");

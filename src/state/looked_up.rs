@@ -31,6 +31,7 @@ impl JournalReader {
             limit: NEWEST,
             ..ExchangeFilter::default()
         };
+        // The newest request that contains the handoff decides.
         for row in self.list(&filter)? {
             let body = self.body(&row.id, BodySide::Received)?.map(Bytes::from);
             let wire = row.wire.as_deref().and_then(WireId::named).map(wire::wire);

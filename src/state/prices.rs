@@ -47,6 +47,7 @@ impl Prices {
             model,
             host,
             at_ms,
+            // Only the response tells the service tier.
             service: None,
         };
         let rates = self.rates(&query);

@@ -112,6 +112,7 @@ impl Config {
     ) -> draft::DraftIndexSettings {
         draft::DraftIndexSettings {
             tags: self.handoff.preamble_tags.clone(),
+            // In lower case, like the text that they are compared with.
             markers: small(&self.draft.markers),
             verdicts: self.documents.verdict_paths.clone(),
             assumptions: small(&self.documents.assumption_words),

@@ -115,6 +115,7 @@ impl<'a> LineIndex<'a> {
 
     pub(super) fn at(&self, offset: usize) -> KeyOrigin {
         let mut offset = offset.min(self.text.len());
+        // The parser's offset may be inside of a character.
         while !self.text.is_char_boundary(offset) {
             offset -= 1;
         }

@@ -82,6 +82,7 @@ fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Proble
 pub(super) fn read_value(text: &str, origin: &KeyOrigin) -> Result<LocatedValue, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let mut given = given(value, &LineIndex::new("", text));
+    // Users know the variable, not a position within its value.
     relocate(&mut given, origin);
     Ok(given)
 }

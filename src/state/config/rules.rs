@@ -162,6 +162,7 @@ impl RuleChecker<'_> {
                     self.report(ProblemKind::Missing, &path, message, format!("set its `{name}`"));
                 }
             }
+            // Compared only with earlier entries, so that each duplicate is reported once.
             let earlier = &clients[..index];
             if !client.name.is_empty() && earlier.iter().any(|other| other.name == client.name) {
                 let message = format!("there is another client {:?}", client.name);
@@ -202,6 +203,7 @@ impl RuleChecker<'_> {
         }
         if !config.admin.listen.ip().is_loopback()
             && config.admin.token.is_none()
+            // An invalid token was reported already.
             && !self.origins.contains_key("admin.token")
         {
             self.report(

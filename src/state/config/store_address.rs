@@ -81,6 +81,7 @@ impl StoreAddress {
         let (_, scheme, tls) = known.ok_or(
             "the scheme is not one of redis, rediss, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster",
         )?;
+        // The crate accepts options in a query, which could contradict the config.
         if rest.contains(['?', '#']) {
             return Err("nothing follows the path");
         }
@@ -89,6 +90,7 @@ impl StoreAddress {
         let (login, hosts) = place.split_at(place.rfind('@').map_or(0, |at| at + 1));
         let db = match scheme {
             Scheme::Single => path,
+            // Their path is not a database number.
             Scheme::Sentinel | Scheme::Cluster => "",
         };
         let mut servers = Vec::new();

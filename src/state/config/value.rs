@@ -67,6 +67,7 @@ impl LocatedValue {
     pub(super) fn flag(&self) -> ValueResult<bool> {
         match &self.raw {
             Raw::Flag(flag) => Ok(*flag),
+            // From a variable or a flag, where values have no type.
             Raw::Word(word) if word == "true" => Ok(true),
             Raw::Word(word) if word == "false" => Ok(false),
             other => value_error(
@@ -302,6 +303,7 @@ pub(super) fn collect<'a, T>(
         match checked {
             Ok(value) => values.push(value),
             Err(more) => complaints.extend(more.into_iter().map(|complaint| ValueError {
+                // The position of the item instead of the whole list.
                 at: Some(origin.clone()),
                 ..complaint
             })),

@@ -33,6 +33,7 @@ pub fn directory(state_dir: &Path, run: &str) -> Option<PathBuf> {
     let file = disk::open_regular(&file_of(state_dir, run), fs::OpenOptions::new().read(true)).ok()?;
     let mut path = Vec::new();
     file.take(MAX_PATH_BYTES).read_to_end(&mut path).ok()?;
+    // A relative path would depend on the proxy's working directory.
     Some(PathBuf::from(OsString::from_vec(path))).filter(|path| path.is_absolute())
 }
 

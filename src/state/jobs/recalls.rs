@@ -52,6 +52,7 @@ impl CallAnswerer for Recaller {
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         match call.tool {
             RECALL_NAME => recall(&self.settings, call),
+            // Unreachable: the table has no other tool that is answered with text, as a test checks.
             _ => (HiddenResult::NOT_WHOLE, AnswerOutcome::BadArguments),
         }
     }

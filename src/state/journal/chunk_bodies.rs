@@ -59,6 +59,7 @@ impl ChunkStore {
                 seen,
                 |_| None,
             )?;
+            // The chunks of a region are adjacent, so there is no gap.
             last = self.node(conn, last, chunk, "")?;
         }
         Ok(last)

@@ -98,6 +98,7 @@ pub(super) fn tail(text: &[u8]) -> Vec<Span> {
 /// the complete ones.
 fn large(text: &[u8], at: usize) -> Vec<Span> {
     let mut values = Vec::new();
+    // An error ends the walk, and the values found so far are used.
     let _ = json::object(text, at, |_, at| {
         let end = json::value_end(text, at)?;
         values.push(Span::new(at, end));

@@ -138,6 +138,7 @@ fn shown(text: &[u8], entry: &EnvelopePart<'_>) -> Vec<ShownPart> {
         .map(|described| ShownPart::text("text", described.get().into_owned()))
         .into_iter()
         .collect();
+    // Without a description the whole tool is shown, so that nothing is missing.
     let rest = tool.schema().filter(|_| described.is_some()).unwrap_or(tool.span);
     parts.push(ShownPart::json("tools", rest.of(text)));
     parts

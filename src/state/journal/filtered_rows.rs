@@ -61,6 +61,7 @@ impl JournalReader {
             let more = rows.len() == BATCH;
             range.before = rows.last().map(|row| row.id.clone());
             for row in rows {
+                // Rows are sorted by id, and so by time: no later row can match.
                 if row.at_ms < oldest {
                     return Ok(found);
                 }

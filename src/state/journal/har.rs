@@ -126,6 +126,7 @@ impl HarEntry<'_> {
         };
         let kind = self.back_headers.iter().find(|(name, _)| name == "content-type");
         let kind = kind.map_or("application/json", |(_, value)| value.as_str());
+        // HAR requires members such as `cookies` and `queryString` even if they are empty.
         json!({
             "startedDateTime": date::rfc3339_millis(self.at_ms),
             "time": self.time,

@@ -133,6 +133,7 @@ pub(super) fn legs(conn: &Connection, seq: i64) -> rusqlite::Result<Vec<LegDetai
                 stop: row.get(7)?,
                 usage: json(row, 8)?,
                 truncated: row.get(9)?,
+                // Read only for the detail view.
                 headers: Vec::new(),
             },
             bytes: row.get(10)?,

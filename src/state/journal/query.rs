@@ -166,6 +166,7 @@ impl JournalReader {
     pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
         let sql = format!("SELECT {COLUMNS} WHERE e.ended > ?1 ORDER BY e.ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
+        // Column 10 is `ended`.
         let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, stored_row(row)?)))?;
         rows.map(|row| {
             let (ended, row) = row?;
@@ -259,6 +260,7 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn ids(&self, beginning: &str) -> Result<Vec<String>, JournalError> {
+        // Not `LIKE`, because a user's input may contain its wildcards.
         let mut ask = self.conn.prepare_cached(
             "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2",
         )?;

@@ -159,6 +159,7 @@ impl NoteQueue {
             self.load.wake_writer();
             return false;
         }
+        // Not atomic with the check above, so concurrent callers may exceed the bound by a few notes.
         let notes = self.load.notes.fetch_add(1, Relaxed);
         let bytes = self.load.bytes.fetch_add(weight, Relaxed) + weight;
         let bodies = self.load.bodies.fetch_add(body, Relaxed) + body;

@@ -28,6 +28,7 @@ pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut 
         .iter()
         .find(|why| matches!(why, ChangeReason::AskAgain | ChangeReason::Draft));
     if let Some(why) = own_request {
+        // Everything after the last message that stays is baton's own request.
         let stays =
             |fate: &MessageFate| fate.0 != MessageState::New || fate.1 == Some(ChangeReason::Preamble);
         let last = fates.iter().rposition(stays).max(carry_over);

@@ -128,6 +128,7 @@ pub(super) fn with_legs(
     let StoredRow {
         seq, body, mut row, ..
     } = stored;
+    // Head and tail: everything except the messages.
     for node in [body[0], body[2]] {
         let size = match sizes.get(&node) {
             Some(size) => *size,
@@ -152,6 +153,7 @@ pub(super) fn with_legs(
         row.event.sent_bytes = bytes;
         row.event.tokens = tokens;
     }
+    // Counted in the event, because rows of legs may be missing.
     row.legs = row.event.sent_bytes.len();
     row.tokens_sum = Usage::sum(row.event.tokens.iter().flatten().copied());
     Ok(row)

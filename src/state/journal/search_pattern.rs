@@ -36,10 +36,12 @@ impl SearchPattern {
             .case_insensitive(true)
             .build()
             .ok()?;
+        // JSON may escape any other character.
         let plain = wanted.split(|c: char| !c.is_ascii_alphanumeric());
         let longest = plain
             .max_by_key(|word| word.len())
             .filter(|word| !word.is_empty());
+        // ASCII without Unicode rules, so it can search bytes that are not valid UTF-8.
         let word = longest.and_then(|word| bytes::Regex::new(&format!("(?i-u){word}")).ok());
         Some(Self { text, word })
     }

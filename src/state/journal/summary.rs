@@ -254,6 +254,7 @@ fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
             .find(|tag| tag.starts_with('<') && text.starts_with(tag.as_str()));
         let Some(tag) = tag else { return text };
         let close = format!("</{}", &tag[1..]);
+        // Without its end the block may be the user's text.
         let Some(at) = text.find(&close) else { return text };
         text = text[at + close.len()..].trim_start();
     }

@@ -56,6 +56,7 @@ impl KeptVerdict {
 pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
     let reckoned = sessions(entries).filter_map(|session| {
         let is_shadow = session.calls.iter().any(|call| call.handoff);
+        // Without recorded moments the last rule would never cut.
         let rules = if is_shadow { &RULES[..] } else { &RULES[..3] };
         reckon(session, prices, rules)
     });
@@ -68,6 +69,7 @@ pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
 /// Reconstructs the conversations as they would have been without baton.
 fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
     let mut all: BTreeMap<&str, RecordedSession> = BTreeMap::new();
+    // Tokens of a subscription have no price to compare.
     for entry in entries.iter().filter(|entry| !entry.subscription) {
         let (Some(key), Some(counts)) = (&entry.conversation, entry.without_tokens) else {
             continue;

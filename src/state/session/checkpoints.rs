@@ -165,6 +165,7 @@ impl Checkpoints {
             read_ms = base.read_ms;
             self.all.retain(|c| !Arc::ptr_eq(c, base));
         }
+        // A checkpoint at the same call is replaced.
         self.all.retain(|c| c.cut != unknown.cut || c.call != call);
         if self.all.len() == KEPT {
             self.all.remove(0);

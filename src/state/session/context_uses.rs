@@ -80,6 +80,7 @@ impl ContextUses {
         let goes_on =
             |known: &&KnownThread| known.turns <= last && known.last == (request.digest)(known.turns - 1);
         let repeats = |known: &KnownThread| known.turns == request.turns && known.last == digest;
+        // The most recently used branch is the likely one.
         if let Some(known) = self.all.iter().rev().find(|known| repeats(known)) {
             return (known.id, false);
         }

@@ -53,6 +53,7 @@ impl Sessions {
             }
             ids.to_vec()
         };
+        // Read without the lock, which other requests of the conversation need meanwhile.
         let found = self.store.placed(live.principal(), Lookup::Ids(&ids)).await?;
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
         let mut state = live.state();

@@ -185,12 +185,14 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
     let text = format!("{}\n", hex(&key));
     let mut named = tempfile::Builder::new();
     let file = disk::fill(named.prefix(FILE), dir, text.as_bytes(), FileAccess::Owner)?;
+    // An existing key stays: another process may have generated it meanwhile.
     disk::name_new(file, path)?;
     disk::sync_dir(dir)
 }
 
 /// Returns the keys, and a lock on them. No other process changes the keys while the file is open.
 fn locked(dir: &Path) -> StoreResult<(fs::File, StoredKeys)> {
+    // Creates the directory of the lock file.
     load_or_make(dir)?;
     let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
     let file = file.and_then(|file| file.lock().map(|()| file));

@@ -68,6 +68,7 @@ impl Seals {
         if let Some(dir) = &self.dir {
             let stamps = stamps(dir);
             if stamps != known.stamps {
+                // Set even if reading fails, so that a damaged file is logged once and not at every call.
                 known.stamps = stamps;
                 read_again(dir, &mut known.keys);
             }

@@ -80,6 +80,7 @@ impl ExchangeEvent {
 
     /// Logs the exchange with all its fields.
     pub fn log(&self) {
+        // Checked before any value is computed, like the macro does.
         let interest = CALLSITE.interest();
         if interest.is_never() || !get_default(|current| current.enabled(&METADATA)) {
             return;

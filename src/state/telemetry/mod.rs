@@ -139,6 +139,7 @@ impl ExchangeEvent {
     pub fn count_leg(&mut self, leg: &LegReport) {
         let Self { facts, ends, .. } = self;
         let legs = facts.sent_bytes.len().max(1);
+        // Earlier legs without a report stay `None`.
         facts.tokens.resize(legs, None);
         facts.tokens[legs - 1] = Some(leg.usage);
         facts.served.resize(legs, None);

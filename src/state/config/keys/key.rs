@@ -104,6 +104,7 @@ impl<C, T: Clone + PartialEq> ConfigKey<C> for FieldKey<C, T> {
     }
 
     fn read(&self, config: &mut C, value: &LocatedValue, env: &Environment) -> ValueResult<()> {
+        // On an error the value of the earlier layer stays, and the caller reports the problem.
         *(self.field)(config) = (self.read)(value, env)?;
         Ok(())
     }

@@ -51,6 +51,7 @@ pub fn of_session(whereabouts: &Whereabouts, root: Option<&Path>) -> Option<Path
 }
 
 fn is_below(dir: &Path, root: &Path) -> bool {
+    // Both are resolved, so that a symbolic link cannot lead out of the root.
     let [dir, root] = [dir, root].map(std::fs::canonicalize);
     dir.is_ok_and(|dir| root.is_ok_and(|root| dir.starts_with(root)))
 }

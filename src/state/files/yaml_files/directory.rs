@@ -152,6 +152,7 @@ fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
+        // An entry that disappeared meanwhile is skipped.
         if let Ok(kind) = entry.file_type() {
             all.push((name, kind));
         }

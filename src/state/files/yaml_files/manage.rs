@@ -90,6 +90,7 @@ impl HandoffDirectory {
                 no_links(&dir)?;
                 for name in newest::sort(&dir, files_in(&dir)?) {
                     let named = newest::age(&dir, &name);
+                    // Names of manual files have no seconds, and count from the beginning of their minute.
                     let at = named.minute + i64::from(named.second.unwrap_or_default());
                     let path = dir.join(name);
                     // The session's directory comes before its archive, so the first file seen is the newest

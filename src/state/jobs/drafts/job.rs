@@ -76,6 +76,7 @@ impl DraftJob {
     }
 
     fn finish(&mut self, state: DraftState, why: Option<String>, made: DraftResult) {
+        // Otherwise dropping the job would cancel the draft.
         self.over = true;
         self.drafting.finish(self.id, state, why, made);
     }

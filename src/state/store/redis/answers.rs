@@ -156,6 +156,7 @@ pub(super) fn record(
         RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
         RecordKind::Document => StoredRecord::Document(Box::new(DocumentRecord {
             principal: owner,
+            // An unknown status, from a later version, must not count as active.
             status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
             ..from_json(&record)?
         })),

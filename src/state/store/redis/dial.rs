@@ -70,6 +70,7 @@ impl Dialer {
 
     async fn connect_to_any(&self) -> Result<PrimaryConnection, String> {
         let mut last = String::new();
+        // The first server that responds: any node of a cluster redirects to the right one.
         for (host, port) in &self.address.servers {
             match self.line(host, *port).await {
                 Ok(line) => return Ok(line),

@@ -40,6 +40,7 @@ impl RedisStore {
             status: HandoffStatus::named(&status).unwrap_or(document.status),
             ..document.clone()
         };
+        // Compared with the written status, because the script may have superseded the document.
         Ok(stored.is_none_or(|stored| *stored != written))
     }
 

@@ -350,6 +350,7 @@ impl Store for RedisStore {
                 };
                 let mut copy = RedisRecord::from_record(record, over)?;
                 if let StoredRecord::Handoff(handoff) = record {
+                    // Unlike an ordinary write, a copy sets the archive flag of an existing handoff.
                     copy = copy.archived(handoff.archived);
                 }
                 match self.write("write records", vec![copy], Durable::Yes).await? {

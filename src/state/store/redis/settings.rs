@@ -100,6 +100,7 @@ impl ServerState {
                 "store.durability is \"fsync\", and its appendonly is no: set `appendonly yes` and `appendfsync always`"
                     .to_owned(),
             ),
+            // The server replies only after its own flush.
             ServerDurability::Fsync if self.fsync.as_deref() == Some("always") => Ok(WriteWait::No),
             ServerDurability::Fsync if self.fsync.as_deref() == Some("no") => Err(
                 "store.durability is \"fsync\", and its appendfsync is no: set `appendfsync always`".to_owned(),

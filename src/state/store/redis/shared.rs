@@ -202,6 +202,7 @@ impl RedisStore {
         let key = format!("{}{}", self.prefix, kind.times);
         let now = now_ms();
         for id in ids {
+            // `XX` does not revive a swept record, and `GT` never sets an earlier time.
             pipe.cmd("ZADD").arg(&key).arg("XX").arg("GT").arg(now).arg(id);
         }
         let writer = Arc::clone(self.writer());

@@ -51,6 +51,7 @@ pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::R
             StoredRecord::Document(document) => changed -= u64::from(!document_rows::import(conn, document)?),
             StoredRecord::Handoff(handoff) => {
                 rows::put(conn, record)?;
+                // `put` keeps the archive flag of an existing handoff, so it is set separately.
                 rows::archive(conn, &handoff.principal, handoff.id, handoff.archived)?;
             }
             _ => rows::put(conn, record)?,

@@ -101,6 +101,7 @@ fn supersede(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<V
 
 pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Result<Vec<DocumentRecord>> {
     let columns = match filter.without_documents {
+        // The number of columns stays the same for `read`.
         true => DOCUMENT.replace("document", "''"),
         false => DOCUMENT.to_owned(),
     };
@@ -149,6 +150,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
         repository: row.get(2)?,
         branch: row.get(3)?,
         topic: row.get(4)?,
+        // An unknown status, from a later version, must not count as active.
         status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
         created_ms: uint(row.get(6)?),
         directory: row.get(7)?,

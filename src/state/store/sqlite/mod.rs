@@ -106,6 +106,7 @@ impl SqliteStore {
     }
 
     fn start(writer: Connection, file: PathBuf, flush: Flush) -> StoreResult<Self> {
+        // A separate connection, so that reads do not wait for the writer's flushes.
         let reader = schema::open_reader(&file)?;
         let explained = |err| schema::explain(&file, &err);
         let siblings = PlaceSet::new(PlacedKind::Pair, &reader).map_err(explained)?;
@@ -314,6 +315,7 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> StoreResult<()> {
+        // Unlike a constant expression, this query reads the file.
         let ask = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
         self.reader.call("ask the store", ask).await
     }

@@ -174,6 +174,7 @@ pub(super) fn handoff(
 }
 
 pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::Result<Vec<Handoff>> {
+    // Only a cut needs the head, which may be as large as the prompt.
     let listed = WHOLE_HANDOFF.trim_end_matches(", head, recall");
     // A separate statement for a range of ids, so that SQLite uses the primary key.
     let ids = filter.ids.map_or("1", |_| "id BETWEEN ?3 AND ?4");
@@ -250,6 +251,7 @@ pub(super) fn placed(
             places
                 .iter()
                 .try_for_each(|place| collect(&mut statement, place))?;
+            // Several anchors return their records in any order.
             PlacedRecord::sort_oldest_first(&mut found, |found| &found.record);
         }
     }
@@ -358,6 +360,7 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
     gone += conn.execute(response_ids, [int(retention.response_ids)])?;
     if let Some(before_ms) = retention.handoffs {
         // Keeps handoffs that a conversation is at, or may be cut at. Its record names them.
+        // Ids are blobs in the column, but strings with dashes in the JSON.
         let sql = "DELETE FROM handoffs WHERE created_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)
             AND lower(hex(id)) NOT IN (SELECT replace(record ->> '$.active', '-', '') FROM conversations
                 WHERE record ->> '$.active' IS NOT NULL)
@@ -379,6 +382,7 @@ pub(super) fn read_whole_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
 
 fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     let wire: String = row.get(3)?;
+    // An error instead of a default: requests built for a wrong wire would be invalid.
     let unknown = || rusqlite::Error::FromSqlConversionFailure(3, Type::Text, "unknown wire".into());
     let origin: String = row.get(11)?;
     let unknown_origin =

@@ -172,6 +172,7 @@ pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
         Ok(_) => {}
     }
     let conn = connect(file)?;
+    // Commands may write as well, for example to archive.
     conn.execute_batch(SOUND).map_err(|err| explain(file, &err))?;
     let has_tables = has_tables(&conn).map_err(|error| unopened(file, error))?;
     Ok(has_tables.then_some(conn))

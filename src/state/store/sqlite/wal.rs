@@ -34,6 +34,7 @@ pub(super) fn rewrite(log: &mut (impl Read + Write + Seek)) -> io::Result<u64> {
         return Ok(0);
     };
     log.rewind()?;
+    // The page with the header may have been lost like any other.
     log.write_all(&header)?;
     let mut frame = vec![0; FRAME + chain.page];
     let mut frames = 0;

@@ -66,6 +66,7 @@ impl DbWorker {
                 match first {
                     Ok(first) => {
                         let mut batch = vec![first];
+                        // Takes only queued jobs, without waiting: under load batches grow by themselves.
                         batch.extend(jobs.try_iter().take(BATCH - 1));
                         writer.commit(batch);
                     }

@@ -118,6 +118,7 @@ impl SqliteWriter {
             if lost.is_none()
                 && let Err(err) = in_savepoint(conn, job.as_mut())
             {
+                // On some errors, such as a full disk, SQLite rolls back the whole transaction.
                 let fault = if conn.is_autocommit() { &mut lost } else { &mut own };
                 *fault = Some(err);
             }

@@ -137,6 +137,7 @@ pub(crate) static FACTS: &[Fact] = &[
     fact("baton.outcome", |f| f.outcome.name().into())
         .counted_by("outcome", "baton_exchanges", "Exchanges by how they ended",
             |f| tally(ExchangeOutcome::ENDS, &[f.outcome], ExchangeOutcome::name))
+        // A note for the normal case would only fill the line.
         .noted(|f| when(f.outcome != ExchangeOutcome::Complete, || f.outcome.name())),
     fact("baton.streamed", |f| f.streamed.into()),
     fact("baton.tooled", |f| f.tooled.into()),
@@ -217,6 +218,7 @@ pub(crate) static FACTS: &[Fact] = &[
         .counted("baton_pinned_requests", "Requests cut at a handoff")
         .noted(|f| f.pinned.iter().map(|id| format!("pinned {}", brief(id))).collect()),
     fact("baton.untooled", |f| f.untooled.map(ToolOmission::name).into())
+        // Side calls list no tools and are frequent, so this reason gets no note.
         .noted(|f| f.untooled.iter().filter(|why| **why != ToolOmission::NoClientTools)
             .map(|why| format!("no tool: {}", why.name())).collect())
         .with_lead_sentence(|f| f.untooled.iter()

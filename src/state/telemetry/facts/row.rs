@@ -108,6 +108,7 @@ impl FactValue<'_> {
             Self::Unknown => 0,
             Self::Flag(flag) => (*flag).into(),
             Self::Count(count) => *count,
+            // Counters are whole numbers, so the fraction is dropped.
             Self::Number(number) => *number as u64,
             Self::Text(_) => 1,
         }
