@@ -201,7 +201,8 @@ impl ConfigContent {
     /// Renders the content for the proxy at `base`. A copy merges `theirs`, the user's file, into its
     /// defaults.
     ///
-    /// # Errors The user's file is not a JSON object.
+    /// # Errors
+    /// The user's file is not a JSON object.
     pub(super) fn text(&self, theirs: Option<&str>, base: &str) -> Result<String, serde_json::Error> {
         match self {
             Self::Text { text } => Ok(text.clone()),

@@ -162,7 +162,8 @@ pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
 
 /// Checks whether the proxy with this admin listener is ready.
 ///
-/// # Errors The explanation of the proxy itself, or the reason why it cannot be reached.
+/// # Errors
+/// The explanation of the proxy itself, or the reason why it cannot be reached.
 pub(super) fn check_ready(admin: &str) -> Result<(), String> {
     let ask = || -> io::Result<String> {
         let stream = requested(admin.trim_start_matches("http://"), "/readyz", "")?;
