@@ -1,8 +1,8 @@
 //! Runs a program on the terminal, with its exit code and with signals as if it had been started directly.
 //!
 //! The program stays in this process's group. Signals from the terminal (Ctrl-C, Ctrl-Z, a new size, a hangup) go to
-//! the whole group, so the program gets them anyway. Signals that another process sends to this process alone are
-//! passed on. The origin of a signal distinguishes the two. When the program stops, this process stops too, so that the
+//! the whole group, so the program gets them anyway. Signals that another process sends only to this process are
+//! passed on. The origin of a signal distinguishes the two. When the program stops, this process stops as well, so that the
 //! shell takes the terminal back; when this process is continued, it continues the program.
 
 use std::io;

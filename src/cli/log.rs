@@ -18,7 +18,7 @@ use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilte
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::text::date::{self, PeriodStart};
 
-/// Poll interval of `--follow`, which users feel as immediate and batteries do not.
+/// Poll interval of `--follow`, short enough for users and long enough for batteries.
 const LOOK: Duration = Duration::from_millis(400);
 
 /// Maximum rows read in one poll.

@@ -51,7 +51,7 @@ pub(super) struct SavingsArgs {
     /// prefix of it
     #[arg(long, value_name = "KEY")]
     conversation: Option<String>,
-    /// Group exchanges
+    /// Group exchanges by this
     #[arg(long, value_name = "GROUP", default_value = "day", value_parser = named(BillGroup::ALL, BillGroup::name))]
     by: BillGroup,
     /// Use this price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]

@@ -1,4 +1,4 @@
-//! `baton serve`: opens the state and the listeners, prints their addresses, and shuts down gracefully.
+//! The `baton serve` command: opens the state and the listeners, prints their addresses, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;

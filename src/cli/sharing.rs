@@ -1,11 +1,15 @@
-//! A proxy that several `baton run`s share: the first starts it, and it stops when the last has ended.
+//! A proxy that several `baton run`s share. The first run starts it, and it stops after the last one.
 //!
-//! Three lock files in the state directory; the kernel releases a lock when its process ends, however that happens.
-//! `serving.lock` is locked by the proxy (`running`). `agents.lock` is locked shared by each `baton run` while its
-//! agent runs. A proxy that was started by a run waits to lock it exclusively, which succeeds when no run holds it any
-//! more; it then keeps the lock and stops. So a run that holds the shared lock can rely on the proxy, and a run that
-//! comes while the proxy stops waits, and then starts a new one. `starting.lock` is locked while a run looks for a
-//! proxy and starts it, so that runs which begin together start one.
+//! Three lock files in the state directory coordinate them. The kernel releases a lock when its process ends,
+//! for whatever reason.
+//!
+//! * `serving.lock` is held by the proxy (see `running`).
+//! * `agents.lock` is held shared by each `baton run` while its agent runs. A proxy that a run has started
+//!   waits to lock it exclusively, which succeeds once no run holds it. The proxy then keeps the lock and
+//!   stops. So a run that holds the shared lock can rely on the proxy. A run that arrives while the proxy
+//!   stops waits, and then starts a new one.
+//! * `starting.lock` is held while a run looks for a proxy and starts it, so that runs that begin together
+//!   start only one.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -63,7 +63,7 @@ pub(super) struct ShowWhat {
     /// Print the agent's request
     #[arg(long)]
     received: bool,
-    /// Print the request sent upstream, which the model saw
+    /// Print the request sent upstream, as the model saw it
     #[arg(long)]
     sent: bool,
     /// Print the response to the agent, or with --leg the upstream's

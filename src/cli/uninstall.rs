@@ -65,7 +65,7 @@ pub(super) struct UninstallArgs {
     /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// List the files to be removed, and remove nothing
+    /// List what would be removed, and remove nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
 }

@@ -237,10 +237,10 @@ pub(super) struct CreateArgs {
     pub(super) session: String,
     #[command(flatten)]
     pub(super) directory: DirectoryArgs,
-    /// Record the accomplishment
+    /// Record what was accomplished
     #[arg(long, value_name = "TEXT")]
     pub(super) goal: Option<String>,
-    /// Record the first step of the next session
+    /// Record what the next session should do first
     #[arg(long, value_name = "TEXT")]
     pub(super) now: Option<String>,
     /// Record the command that verifies the work
@@ -399,7 +399,7 @@ pub(super) struct DeleteArgs {
     /// Delete only archived files
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) archived: bool,
-    /// List the files to be deleted, and delete nothing
+    /// List what would be deleted, and delete nothing
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) dry_run: bool,
 }
