@@ -78,6 +78,7 @@ fn mark_at(text: &[u8], stem: usize) -> Option<RawMarker> {
     let rest = text.get(stem + STEM.len()..)?;
     let word = WORDS.iter().position(|word| rest.starts_with(word))?;
     let colon = stem + STEM.len() + WORDS[word].len();
+    // Escaped text only looks like a marker.
     if text.get(colon) == Some(&b'\\') {
         return broken_at(text, start, colon);
     }

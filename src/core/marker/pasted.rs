@@ -81,6 +81,7 @@ fn after_line(text: &[u8], from: usize, end: usize) -> usize {
         memchr::memmem::find(line, b"]]").map(|i| at + i + 2)
     });
     let line = || raw_line_for_people(text, from, end);
+    // A whole block if it is closed, otherwise the line for users.
     gap::after(text, closed.or_else(line).unwrap_or(from), end)
 }
 

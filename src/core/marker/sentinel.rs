@@ -129,6 +129,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMarker], i: usize) -> Option<
                 close.end,
             )
         }
+        // Without a closing line, only the line for users certainly belongs to the sentinel.
         _ => (
             None,
             raw_line_for_people(text, open.end, inside.end).unwrap_or(open.end),

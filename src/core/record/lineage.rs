@@ -43,6 +43,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
             siblings,
             children: next.len(),
         });
+        // A chain keeps its depth; only the branches of a fork are indented.
         let deeper = usize::from(next.len() > 1);
         open.extend(next.iter().map(|child| (*child, depth + deeper, next.len())));
     }

@@ -91,7 +91,7 @@ pub enum ResponseEffect {
     /// Write a hidden call without siblings and its result, and return the elements that make the model
     /// continue. Reported as `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
-    /// Write where the response with the agent's id comes from upstream. Reported as `Written` or
+    /// Store the upstream origin of the agent's response id. Reported as `Written` or
     /// `NotWritten`.
     WriteId {
         /// Response id that the agent received.

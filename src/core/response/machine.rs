@@ -188,6 +188,7 @@ impl ResponseMachine {
             Verdict::End(Ending::WithoutCall) => self.without_calls(ResponseEnd::WithoutCall),
             Verdict::End(_) => self.without_calls(ResponseEnd::Own),
             Verdict::Fire { prompt, reason } => {
+                // A chained handoff continues the previous one of the same response.
                 let parent = self.leg.after.or(self.active);
                 let new = NewHandoff::of_model(prompt, reason, parent);
                 self.perform(ResponseState::WritingHandoff, ResponseEffect::WriteHandoff(new));
@@ -230,6 +231,7 @@ impl ResponseMachine {
     /// Some agents treat such a stream as complete, so the connection is aborted. A stream that baton did not
     /// change ends exactly like upstream's.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
+        // The agent has received the error event, so nothing can be retried.
         let ended_in_error = report.stop == StopReason::Error && shown;
         if ended_in_error || !withheld && !self.later && !self.emitted {
             self.without_end(report, Action::EndAsItIs);

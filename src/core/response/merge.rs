@@ -77,6 +77,7 @@ impl StreamMerge {
             }
             // After a hidden call or in a later leg, unread frames would make the message invalid.
             Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
+            // Nothing was changed so far, so the rest of the leg may pass unread.
             Err(OversizeFrame(buffered)) => {
                 self.blind = true;
                 out.push(buffered);
@@ -247,6 +248,7 @@ impl StreamMerge {
         self.feed(begun.frames.clone(), &mut first);
         match begun.is_shown {
             true => out.append(&mut first),
+            // The opening is not shown, so the array has not begun.
             false => self.array = ArrayWriter::default(),
         }
     }
@@ -270,6 +272,7 @@ impl StreamMerge {
         let mut made = Vec::new();
         self.machine.close(ending, &mut made);
         self.show(made, out);
+        // Bytes that passed unread already contain the end.
         if self.machine.framing() == Framing::JsonArray && !self.blind {
             self.array.end(out);
         }

@@ -175,6 +175,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
         Some((call, CallFate::Ask)) => Some((call, None)),
         // If no leg is left for a handoff, a handoff call is not answered.
         Some((call, CallFate::Answer(_))) if !may_chain && call.name() == TOOL_NAME => None,
+        // Limited, because a model may repeat the same mistake.
         Some((call, CallFate::Answer(answer))) if now.refused < limits::ASK_AGAIN => {
             Some((call, Some(answer)))
         }

@@ -23,6 +23,7 @@ impl Phrases {
         let found = self
             .0
             .iter()
+            // Overlapping, because a match inside a longer word may hide one that is a whole word.
             .flat_map(|phrases| phrases.find_overlapping_iter(text));
         found
             .into_iter()

@@ -45,6 +45,7 @@ fn split(line: &str) -> Vec<&str> {
         let end = at + mark.len();
         // Chinese and Japanese have no space between sentences.
         let is_end = mark.len() > 1 || line[end..].starts_with(' ');
+        // Initials and list numbers do not end a sentence.
         if is_end && at > start + 2 && end < line.len() {
             out.push(&line[start..end]);
             start = end;

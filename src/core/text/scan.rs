@@ -30,6 +30,7 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
             (lanes.simd_eq(b'"').to_bitmask(), lanes.simd_eq(b'\\').to_bitmask())
         });
         let first = quotes.trailing_zeros();
+        // The first quote precedes any backslash, so it is not escaped.
         if quotes != 0 && slashes.trailing_zeros() > first {
             return Some(from + first as usize + 1);
         }

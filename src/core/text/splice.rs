@@ -66,6 +66,7 @@ impl Rope {
 
     /// Appends bytes of the body.
     pub fn keep(&mut self, span: Span) {
+        // Adjacent bytes extend the last slice, so that the rope stays short.
         if self.kept.end == span.start {
             self.kept.end = span.end.max(span.start);
         } else if !span.is_empty() {

@@ -90,6 +90,7 @@ pub fn unique_part(sibling: &str) -> Option<&str> {
     }
     let fingerprint = Fingerprint::read(sibling);
     let place = sibling_key(sibling);
+    // Equal positions occur in many conversations, so only the rest can be unique.
     let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());
     (fingerprint.signature.is_some() || is_random(&fingerprint.id)).then_some(rest.unwrap_or(place))
 }

@@ -13,6 +13,7 @@ use crate::text::{Span, json, lossy};
 pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
     let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {
+        // Clamped, because an agent may have dropped parts since.
         let at = parts[part.saturating_sub(distance - 1)].span.start;
         Edit::insert(at, format!("{raw},"))
     } else {

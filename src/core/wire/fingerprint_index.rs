@@ -45,6 +45,7 @@ impl<T> FingerprintIndex<T> {
     /// Returns the best match for a fingerprint; among equal matches, the first one.
     pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
         let found = self.surely(wanted).or_else(|| {
+            // Without a certain match, an equal call at the same position will do.
             let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
             here.filter(|&n| wanted.may_be(&self.all[n].0))
         });

@@ -231,6 +231,7 @@ impl<'a> FingerprintedCalls<'a> {
     pub(super) fn find(&self, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let (mut index, mut from_end) = (None, None);
         let found = siblings.iter().map(|sibling| {
+            // A name that `settled` has created.
             if let Some(distance) = sibling.strip_prefix(FROM_END) {
                 let distance: usize = distance.parse().ok()?;
                 let from_end = from_end.get_or_insert_with(|| self.visible().collect::<Vec<_>>());

@@ -142,6 +142,7 @@ impl Elements {
                             StringState::Escape
                         };
                     }
+                    // The string continues in the next read.
                     None => break,
                 },
                 StringState::Escape => self.text = StringState::Inside,

@@ -137,6 +137,7 @@ impl LegState {
         self.report.stop = StopReason::Error;
         // The first leg's errors belong to the agent, which has its own rules for retries.
         let again = self.leg > 0 && !shown;
+        // The driver stops reading a leg that it will retry.
         self.report.ended |= again;
         self.report.again |= again;
         if again {

@@ -306,6 +306,7 @@ fn block(text: &[u8], at: usize, parts: &mut Vec<TurnPart>) -> WalkResult {
     })?;
     found.span = Span::new(at, end);
     found.kind = block_kind(kind.map_or(b"", |kind| kind.of(text)), found.text);
+    // The meaning of `id`, `name` and `content` depends on the type, which may come last.
     (found.id, found.name, found.value) = match found.kind {
         TurnPartKind::Call => (own, tool, input),
         TurnPartKind::Result => (answered, None, content),

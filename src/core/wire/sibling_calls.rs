@@ -41,6 +41,7 @@ impl<'a, T: Copy> WantedIds<'a, T> {
     pub(super) fn new(ids: impl Iterator<Item = &'a str>) -> Self {
         let ids = ids.filter(|id| !id.is_empty());
         let found: HashMap<&[u8], Option<T>> = ids.map(|id| (id.as_bytes(), None)).collect();
+        // With its quotes, an id does not match inside a longer one.
         let finder = |id: &&[u8]| memmem::Finder::new(&[b"\"", *id, b"\""].concat()).into_owned();
         let few = found.keys().filter(|_| found.len() <= FEW);
         Self {

@@ -58,6 +58,7 @@ pub(super) fn body(
             |_| UnreadReason::OtherShape,
         ));
     }
+    // A bit per key; every wire has fewer than 32 of them.
     let mut seen = 0u32;
     let mut repeated = false;
     let end = json::object(text, start, |key, at| {

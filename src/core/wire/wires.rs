@@ -80,6 +80,7 @@ impl View {
     pub fn put_text(&self, turn: usize, text: &str) -> Vec<TurnChange> {
         let inside = match self.turns[turn].role {
             Role::User => self.wire().text_inside(&self.content(turn), text),
+            // A tool message contains only a result, so the text follows as a user message.
             Role::Tool => None,
             _ => return Vec::new(),
         };

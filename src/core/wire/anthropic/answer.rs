@@ -162,6 +162,7 @@ impl Dialect for AnthropicDialect {
             r#"{{"type":"message_delta","delta":{{"stop_reason":{reason},"stop_sequence":null}},"usage":{usage}}}"#
         );
         state.out.push(sse::named("message_delta", &delta));
+        // Upstream's own frame is reused if it arrived.
         let made = || sse::named("message_stop", r#"{"type":"message_stop"}"#);
         let done = state.held[HeldKind::Done as usize]
             .take()
@@ -218,6 +219,7 @@ impl AnthropicDialect {
         if state.leg == 0 {
             self.next += prefilled.len();
             state.pass(frame.raw);
+            // Text needs the message that this frame has just started.
             if let Some(text) = state.opening.take() {
                 self.say(state, &text);
             }
@@ -353,6 +355,7 @@ impl AnthropicDialect {
         }
         if state.leg > 0 {
             let usage_now = AnthropicUsage::merged(&self.usage.all()).unwrap_or_default();
+            // Missing members are inserted before the closing brace.
             let close = data.iter().rposition(|&b| b == b'}').unwrap_or(data.len());
             match event.usage {
                 Some(span) => edits.push(Edit::replace(span, usage_now)),
@@ -418,6 +421,7 @@ fn stop(reason: Option<&str>) -> StopReason {
         Some("tool_use") => StopReason::Calls,
         Some("pause_turn" | "compaction") => StopReason::Paused,
         Some("refusal") => StopReason::Refused,
+        // Includes unknown reasons, so that no handoff follows from them.
         Some(_) => StopReason::Truncated,
         None => StopReason::Open,
     }

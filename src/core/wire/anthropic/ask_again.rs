@@ -117,6 +117,7 @@ impl EchoBlock {
     fn finished(self) -> Option<String> {
         let mut members = self.members?;
         if !self.input.trim().is_empty() {
+            // Truncated arguments do not parse, and the API accepts only objects.
             let input = serde_json::from_str(&self.input).unwrap_or_else(|_| json!({}));
             members.insert("input".to_owned(), input);
         }

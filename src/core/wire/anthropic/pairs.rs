@@ -83,6 +83,7 @@ impl ResultsAt {
                 at: list.start + 1,
                 empty: parts.is_empty(),
             },
+            // A string has no place for results.
             _ => Self::Alone { turn },
         }
     }

@@ -127,6 +127,7 @@ impl Dialect for GeminiDialect {
             None if state.leg == 0 && chunk.pieces(data).is_empty() && state.report.hidden.is_empty() => {
                 Vec::new()
             }
+            // All parts are hidden, or baton has already sent them as a chunk of their own.
             None => vec![chunk.with_parts(data, NO_PARTS)],
         };
         if state.leg > 0 {

@@ -98,6 +98,7 @@ impl GeminiChunk {
             Some("STOP") => StopReason::Done,
             Some("MAX_TOKENS") => StopReason::Truncated,
             Some("CONTINUATION") => StopReason::Paused,
+            // Safety reasons, and unknown ones.
             Some(_) => StopReason::Refused,
             None if blocked.is_some() => StopReason::Refused,
             None => StopReason::Open,
@@ -116,6 +117,7 @@ impl GeminiChunk {
         let is_same = self
             .get(data, key)
             .is_some_and(|span| span.of(data) == value.as_bytes());
+        // Without an edit the frame stays unchanged.
         (!is_same).then(|| view::set_member(data, self.root, key, value))
     }
 

@@ -133,6 +133,7 @@ fn turns(text: &[u8], contents: Span) -> Vec<Turn> {
     let turn = |span| {
         let role = json::get(text, span, "role").map(|r| r.of(text));
         let role = match role {
+            // A content without a role is the user's.
             None | Some(b"\"user\"" | b"\"\"" | b"null") => Role::User,
             Some(b"\"model\"") => Role::Assistant,
             Some(b"\"function\"" | b"\"tool\"") => Role::Tool,

@@ -47,6 +47,7 @@ impl ProviderUsage for GeminiUsage {
     fn usage(&self) -> Usage {
         let [prompt, tool_use, candidates, thoughts] = self.four.map(Option::unwrap_or_default);
         Usage {
+            // The prompt count includes cached tokens.
             input: (prompt + tool_use).saturating_sub(self.cached),
             cache_read: self.cached,
             cache_write: 0,

@@ -107,6 +107,7 @@ fn hidden(data: &[u8], call: &TurnPart, tool: &'static str, after: usize, limit:
         .value
         .map_or("{}".to_owned(), |arguments| arguments.text(data));
     let mut hidden = HiddenCall::whole(id, tool, after, &arguments, limit);
+    // Only an object can be returned unchanged.
     hidden.raw = (!hidden.oversize && arguments.starts_with('{')).then(|| call.span.text(data));
     hidden
 }
@@ -121,6 +122,7 @@ impl Dialect for OllamaDialect {
             return state.pass_error(self.spoke, raw);
         }
         self.learn(data, &line);
+        // The lines from baton repeat the identity that this line has stated.
         if let Some(text) = state.opening.take() {
             self.say(state, &text);
         }

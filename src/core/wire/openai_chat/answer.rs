@@ -136,6 +136,7 @@ impl Dialect for ChatDialect {
     }
 
     fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) {
+        // The agent did not request this frame.
         if held.kind == HeldKind::Usage && self.hides_usage(state) {
             return;
         }
@@ -224,6 +225,7 @@ impl ChatDialect {
 
     fn choice(&mut self, state: &mut LegState, frame: Frame<'_>, chunk: &ChatChunk, choice: &ChunkChoice) {
         if let Some(text) = state.opening.take() {
+            // Clients expect the role in the first chunk.
             let begins = self.own(r#"{"role":"assistant","content":""}"#, "null");
             state.out.push(begins);
             self.role_shown = true;
@@ -264,6 +266,7 @@ impl ChatDialect {
             state.out.push(frame.edited(edits));
         }
         self.release(state);
+        // The content was emitted or hidden, so the held frame keeps only the end.
         let rest = delta.filter(|_| shape.left || shape.taken);
         let rest = rest.map(|d| Edit::replace(d, "{}")).into_iter().collect();
         state.keep(HeldFrame::new(HeldKind::End, &frame.edited(rest)));
@@ -311,6 +314,7 @@ impl ChatDialect {
             gone.extend(goes.then_some(key));
         }
         shape.taken = !gone.is_empty();
+        // If every member is removed, the delta becomes empty.
         let kept = view::members_without(&members, |key| gone.contains(&key));
         shape
             .edits

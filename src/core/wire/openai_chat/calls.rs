@@ -156,7 +156,9 @@ impl LegCalls {
     /// Finds or creates the slot of an element's call.
     fn slot(&mut self, element: &CallElement) -> usize {
         let found = match element.index {
+            // Several calls may share an index; the last one is current.
             Some(i) => self.slots.iter().rposition(|s| s.index == Some(i)),
+            // Without index and id, the element continues the last call.
             None if element.id.is_empty() => self.slots.len().checked_sub(1),
             None => self.slots.iter().rposition(|s| s.id == element.id),
         };

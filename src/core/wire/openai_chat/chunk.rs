@@ -44,6 +44,7 @@ impl ChatChunk {
             match key.of(data) {
                 b"id" => chunk.named = value.len() > 2 && data[at] == b'"',
                 b"choices" => choices = value,
+                // Servers may send `null` in all chunks except the last.
                 b"usage" if data[at] == b'{' => chunk.usage = Some(value),
                 b"error" => chunk.error = !matches!(value.of(data), b"null" | b"false" | b"\"\"" | b"{}"),
                 _ => {}
@@ -92,6 +93,7 @@ pub(super) fn stop(reason: Option<&str>) -> StopReason {
         Some("content_filter") => StopReason::Refused,
         Some("error") => StopReason::Error,
         Some("") | None => StopReason::Open,
+        // `length`, and unknown reasons, so that no handoff follows from them.
         Some(_) => StopReason::Truncated,
     }
 }

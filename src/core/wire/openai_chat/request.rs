@@ -79,6 +79,7 @@ pub(super) fn companions(view: &View) -> Vec<Edit> {
         return stream.map(add).into_iter().collect();
     };
     vec![match json::get(text, options, "include_usage") {
+        // `null`, or an invalid value.
         _ if text[options.start] != b'{' => Edit::replace(options, include_usage),
         Some(no) => Edit::replace(no, "true"),
         None => first_member(text, options, "include_usage", "true"),
@@ -90,6 +91,7 @@ fn role(literal: &[u8]) -> Role {
         b"\"user\"" => Role::User,
         b"\"assistant\"" => Role::Assistant,
         b"\"system\"" | b"\"developer\"" => Role::System,
+        // `function` is the deprecated form of a tool message.
         b"\"tool\"" | b"\"function\"" => Role::Tool,
         _ => Role::Other,
     }
@@ -110,6 +112,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
             facts.structured |= json::get_string(text, value, "type").is_some_and(|t| t != "text")
         }
         b"n" => facts.many = json::number(value.of(text)).is_some_and(|n| n > 1),
+        // Audio output cannot contain a sentinel.
         b"modalities" => {
             facts.server_side |= json::elements(text, value)
                 .iter()

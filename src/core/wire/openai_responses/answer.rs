@@ -255,6 +255,7 @@ impl ResponsesDialect {
             self.leg.slots.push((index, OutputSlot::Hidden(call)));
             return None;
         }
+        // Injected messages state a phase if the model's messages do.
         self.phase |= json::get(data, item, "phase").is_some_and(|phase| data[phase.start] == b'"');
         if let Some(id) = response_object::call_id(data, item) {
             state.report.call(id);
@@ -338,6 +339,7 @@ impl ResponsesDialect {
                 edits
             }
             b"response.content_part.added" => {
+                // A part that starts again replaces its earlier text.
                 self.leg.texts.forget(key);
                 let text = event.part.and_then(|p| response_object::part_text(data, p));
                 self.leg.texts.follow(key, data, text)

@@ -22,6 +22,7 @@ impl AskAgain for OpenaiResponses {
             }
             LegOutput::Stream(frames) => streamed(frames),
         };
+        // A call whose item never finished cannot be returned.
         if !pairs.iter().all(|p| items.iter().any(|i| answers(i, p))) {
             return None;
         }

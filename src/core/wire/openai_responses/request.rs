@@ -204,6 +204,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
         b"text" => {
             let format = json::get(text, value, "format");
             let kind = format.and_then(|f| json::get_string(text, f, "type"));
+            // `json_schema` and `json_object`.
             facts.structured = kind.is_some_and(|k| k.starts_with("json"));
         }
         b"previous_response_id" => {

@@ -31,6 +31,7 @@ impl Turns for OpenaiResponses {
                     None => TurnPart::new(part.span, TurnPartKind::Other),
                 };
             }),
+            // An item other than a message is one part, which a rewrite keeps or removes as a whole.
             kind => TurnContent::from_part(TurnPart::new(whole, kind).with_id(item.call_id)),
         }
     }

@@ -20,6 +20,7 @@ impl ResponsesDialect {
         for (_, slot) in &mut self.leg.slots {
             if let OutputSlot::Hidden(call) = slot {
                 let limit = state.watch.buffered_bytes;
+                // A call that was still streaming is completed from the response object, if that contains it.
                 let finished = response_object::finished(data, response, call, limit);
                 state
                     .report
@@ -37,6 +38,7 @@ impl ResponsesDialect {
         let report = &mut state.report;
         report.again = report.stop == StopReason::Error && state.leg > 0 && report.parts == 0;
         report.quota = quota_error(data).filter(|_| report.again);
+        // A failed response object is not a basis for a successful end.
         if report.stop != StopReason::Error {
             self.object = event.response.map(|r| r.text(data));
         }
@@ -156,6 +158,7 @@ impl ResponsesDialect {
 
     /// Emits an end created from the latest response object.
     pub(super) fn completed(&mut self, state: &mut LegState, next_input: u64) {
+        // No response object arrived, so one is made up.
         if self.object.is_none() {
             let object = own_message::made_up(state.opening.as_deref().unwrap_or_default());
             self.identity
