@@ -6,7 +6,7 @@
 //! ```
 //! The hot path uses only `Recorder`, `Recording` and `BodyCapture`. None of them blocks: beyond a bound the
 //! copy is dropped. A request body is stored as a chain of chunks, one for each message, and bodies with
-//! equal beginnings share them. Credentials are removed before anything is written. A failing journal never
+//! equal beginnings share those nodes. Credentials are removed before anything is written. A failing journal never
 //! stops the proxy.
 
 mod answer_summary;
