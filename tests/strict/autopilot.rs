@@ -5,9 +5,9 @@
 //! offer, the next task follows a handoff; otherwise it stays in the same context. `mixed` calls the handoff
 //! next to the last step's tool. `refuse` first makes a handoff with an empty prompt.
 //!
-//! Steps are counted by the tool results after the directive in the transcript. Any agent that runs tools can
-//! therefore drive the model, and a transcript that was cut at the wrong position visibly changes its
-//! replies. If the last message asks for a document with the headings of a handoff, the model writes one.
+//! The number of tool results after the directive in the transcript is the current step. Any agent that runs
+//! tools can therefore drive the model, and a transcript that was cut at the wrong position visibly changes
+//! its replies. If the last message asks for a document with the headings of a handoff, the model writes one.
 
 use serde_json::{Map, Value, json};
 

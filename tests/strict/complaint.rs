@@ -4,31 +4,31 @@ use std::fmt;
 
 use super::api::Wire;
 
-/// The rules that requests are checked against. Those marked *own* are stricter than the real APIs.
+/// Rules that requests are checked against. Those marked *own* are stricter than the real APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
     /// The body is JSON.
     Json,
-    /// No object of the body has a key twice (*own*: real parsers keep the last one silently).
+    /// No object of the body has a key twice (*own*: real parsers silently keep the last one).
     RepeatedKey,
-    /// A required field or header is there and has the right type.
+    /// Required fields and headers are present and have the right type.
     Required,
     /// The transcript is not empty.
     NoMessages,
     /// The first message is the user's (Anthropic).
     FirstRole,
-    /// Every role is one that the API knows.
+    /// The API knows every role.
     Role,
     /// No message has empty content.
     EmptyContent,
     /// No text block is empty or only whitespace (Anthropic).
     BlankText,
-    /// Every block, part, item or tool has a type that the API knows in that place.
+    /// Every block, part, item or tool has a type that the API knows in its position.
     BlockType,
-    /// Every tool call is answered at once.
+    /// Every tool call is answered in the next message.
     Unanswered,
-    /// Every tool result answers a call of the message before.
+    /// Every tool result answers a call of the previous message.
     OrphanResult,
     /// Tool results come before anything else in their message (Anthropic).
     ResultOrder,
@@ -36,7 +36,7 @@ pub enum Rule {
     RepeatedResult,
     /// Call ids are unique.
     RepeatedCall,
-    /// At most four `cache_control` marks (Anthropic).
+    /// There are at most four `cache_control` breakpoints (Anthropic).
     CacheMarks,
     /// An assistant turn does not end in thinking (Anthropic).
     EndsInThinking,
@@ -46,37 +46,38 @@ pub enum Rule {
     RepeatedTool,
     /// The number of tools is within the API's limit.
     TooManyTools,
-    /// Calls in the history name tools that the request offers (*own*).
+    /// Calls in the history use tools that the request offers (*own*).
     UnknownTool,
-    /// No forced tool choice while thinking, and none for models that never take one (Anthropic).
+    /// There is no forced tool choice while thinking, and none at all for models that never accept one
+    /// (Anthropic).
     ForcedChoice,
-    /// The API has this version, and the version has everything that the request holds (Anthropic).
+    /// The API version exists, and supports everything in the request (Anthropic).
     Version,
     /// A tool choice comes with tools.
     ChoiceWithoutTools,
-    /// The room for output is larger than the room for thinking (Anthropic).
+    /// The output limit exceeds the thinking budget (Anthropic).
     ThinkingRoom,
-    /// Thinking blocks follow the prefix that they were produced after (Anthropic).
+    /// Thinking blocks follow their original prefix (Anthropic).
     Binding,
-    /// Signed or encrypted thinking was produced by this provider (Anthropic, Responses, Gemini). Ignore this rule to
-    /// send recorded histories.
+    /// Signed or encrypted thinking comes from this provider (Anthropic, Responses, Gemini). Ignore this rule
+    /// to send recorded histories.
     ForeignThinking,
-    /// Reasoning follows the prefix that it was produced after: system, tools, earlier items (Responses, Gemini).
-    /// The real APIs drop other reasoning silently, so the request is still answered.
+    /// Reasoning follows its original prefix: system, tools, earlier items (Responses, Gemini). The real APIs
+    /// silently drop other reasoning, so the request is still answered.
     ReasoningPrefix,
-    /// The prefix of a reply is before it when it comes back (*own*, and only where it is requested: real APIs take
-    /// another prefix, and read it without their cache).
+    /// A returned reply follows its original prefix (*own*, and only on request: real APIs accept a different
+    /// prefix, and read it without their cache).
     Prefix,
-    /// No command in the chat and no note of a proxy in between is in the transcript (*own*).
+    /// The transcript contains no chat command and no note of a proxy (*own*).
     ProxyText,
-    /// A summary that the provider signed is the first block, the only one of its kind, and as it was returned
+    /// A summary signed by the provider is the first block, the only one of its kind, and unchanged
     /// (Anthropic).
     CompactionPlace,
-    /// A reasoning item is followed by the item that was produced after it (Responses).
+    /// A reasoning item is followed by its original successor (Responses).
     LoneReasoning,
-    /// An item that was produced after reasoning comes back with it (Responses).
+    /// An item that was produced after reasoning is returned together with it (Responses).
     MissingReasoning,
-    /// Item ids are short, have the prefix of their type, and hold no odd characters (Responses).
+    /// Item ids are short, have the prefix of their type, and contain no unusual characters (Responses).
     ItemId,
     /// No item id occurs twice (Responses).
     RepeatedItem,
@@ -88,9 +89,10 @@ pub enum Rule {
     Conflict,
     /// `include` lists only values that the API knows (Responses).
     Include,
-    /// The token and the account of a sign-in are there (ChatGPT's server).
+    /// The token and the account of a sign-in are present (ChatGPT's server).
     SignIn,
-    /// No parameter is there that the server refuses, and those with one possible value have it (ChatGPT's server).
+    /// No parameter is one that the server refuses, and parameters with only one valid value have it
+    /// (ChatGPT's server).
     Parameter,
     /// The schema of a tool with `strict` lists all its properties as required, and allows no others (Responses).
     StrictSchema,
@@ -147,10 +149,10 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Collects the violations of one request.
+/// Violations of one request.
 pub(crate) struct Findings<'a> {
     ignored: &'a [Rule],
-    /// Rule and message, in the order found; the first one becomes the error the client gets.
+    /// Rule and message, in the order found. The first one becomes the client's error.
     pub(crate) list: Vec<(Rule, String)>,
 }
 

@@ -1,21 +1,21 @@
-//! Open connections and aborted requests, counted by guards that are dropped with what they count.
+//! Open connections and aborted requests, counted by guards that live as long as the counted thing.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long [`Counts::wait`] waits: far longer than a loopback needs, and short enough for a test.
+/// Maximum time that [`Counts::wait`] waits: far longer than a loopback needs, and short enough for a test.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CounterValues {
-    /// Connections that are open now.
+    /// Number of open connections.
     pub(crate) open: usize,
-    /// Requests that the client left before their reply was written to its end.
+    /// Number of requests that the client left before their reply was completely written.
     pub(crate) aborted: usize,
 }
 
-/// The counters of one provider.
+/// Counters of one provider.
 #[derive(Default)]
 pub(crate) struct Counts(watch::Sender<CounterValues>);
 
@@ -38,7 +38,7 @@ impl Counts {
         }
     }
 
-    /// Waits until `ready` holds; false after 5 seconds.
+    /// Waits until `ready` holds. Returns false after 5 seconds.
     pub(crate) async fn wait(&self, ready: impl FnMut(&CounterValues) -> bool) -> bool {
         let mut numbers = self.0.subscribe();
         let waited = tokio::time::timeout(MAX_WAIT, numbers.wait_for(ready)).await;
@@ -46,14 +46,14 @@ impl Counts {
     }
 }
 
-/// A request whose reply is not yet written to its end.
+/// A request whose reply is not completely written yet.
 pub(crate) struct InFlight {
     counts: watch::Sender<CounterValues>,
     done: bool,
 }
 
 impl InFlight {
-    /// The reply ended as planned.
+    /// Records that the reply ended as planned.
     pub(crate) fn finish(&mut self) {
         self.done = true;
     }

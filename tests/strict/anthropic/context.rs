@@ -120,7 +120,7 @@ fn check_summaries(body: &Value, findings: &mut Findings<'_>) {
     }
 }
 
-/// Creates the block with which this provider answers a request for a summary. Later requests begin with it.
+/// Creates this provider's response to a request for a summary. Later requests begin with the block.
 pub fn signed_summary(content: &str, tool_changes: Value) -> Value {
     let mut block = json!({"type": "compaction", "content": content, "tool_changes": tool_changes});
     block["signature"] = json!(summary_signature(&block));

@@ -55,7 +55,8 @@ impl TurnPrefix {
         prefix
     }
 
-    /// Prefix of the model's next turn. If the model already has the last turn, the prefix ends before that turn.
+    /// Prefix of the next turn of the model. If the last turn already belongs to the model, the prefix ends
+    /// before that turn.
     pub(super) fn of_next_turn(body: &Value) -> Self {
         let mut prefix = TurnPrefix::new(body);
         let mut turns = merged(body);

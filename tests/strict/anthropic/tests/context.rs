@@ -1,10 +1,10 @@
-//! What manages a context: betas, summaries, threads, changes of tools.
+//! Context management: betas, summaries, threads, and changes of tools.
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// The request with these betas.
+/// Adds these betas to a request.
 fn with_betas(body: Value, betas: &'static str) -> Received {
     let mut received = received(body);
     received
@@ -72,7 +72,7 @@ fn a_signed_summary_stands_first_alone_and_unchanged() {
     assert_eq!(of(json!([message(&changed), user])), [Rule::CompactionPlace]);
     let twice = json!([message(&summed), user, message(&summed), user]);
     assert_eq!(of(twice), [Rule::CompactionPlace, Rule::CompactionPlace]);
-    // A summary that the API made by itself is where it was made.
+    // A summary that the API created by itself stays in its original position.
     let own = json!({"type": "compaction", "content": "So far."});
     assert_eq!(of(json!([user, message(&own), user])), []);
 }

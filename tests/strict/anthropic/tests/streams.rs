@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::reply::Stop;
 
-/// The events of a stream: names, and data without what differs from run to run.
+/// Events of a stream: names, and data without the parts that vary between runs.
 fn events(body: Value, reply: &Reply) -> Vec<(String, Value)> {
     let usage = Usage {
         input: 3,

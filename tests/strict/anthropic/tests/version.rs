@@ -1,4 +1,4 @@
-//! What the versions of the API refuse.
+//! Requests that a version of the API refuses.
 
 use http::HeaderValue;
 use pretty_assertions::assert_eq;
@@ -19,7 +19,7 @@ fn cited(source: &str) -> Value {
     json!({"type": "text", "text": source, "citations": [citation]})
 }
 
-/// Requests that the first version accepts, and the second one refuses.
+/// Requests that the first version accepts and the second one refuses.
 fn refused_by_the_second() -> Vec<Value> {
     let ask = || request(json!([{"role": "user", "content": "Fix it."}]));
     let with = |member: &str, value: Value| {
