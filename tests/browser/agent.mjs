@@ -1,4 +1,4 @@
-// A small agent on the Anthropic wire: sends its whole history with each request, as agents do.
+// A small agent on the Anthropic wire that sends its whole history with each request, as agents do.
 
 const TOOL = { name: "read_file", description: "Read lines of a file", input_schema: { type: "object", properties: { path: { type: "string" }, lines: { type: "integer" } }, required: ["path", "lines"] } };
 
@@ -14,7 +14,7 @@ export class Agent {
     return this;
   }
 
-  /** One request; the calls of its reply are answered. Whether there is more to do. */
+  /** Sends one request and answers the calls of its reply. Returns whether there is more to do. */
   async ask() {
     const body = { model: "claude-sonnet-5-5", max_tokens: 4096, system: "You work step by step.", tools: [TOOL], messages: this.history };
     const headers = { "content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "sk-never-shown", "x-session-id": this.session };

@@ -1,4 +1,4 @@
-// How two lists of messages are aligned side by side: without a browser.
+// Alignment of two lists of messages, without a browser.
 
 import assert from "node:assert/strict";
 import test from "node:test";

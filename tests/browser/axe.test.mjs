@@ -1,4 +1,4 @@
-// Rules of accessibility (axe-core's, all of them) on every view, light and dark, from a telephone to a desk.
+// All accessibility rules of axe-core on every view, light and dark, from a phone to a desktop.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -50,12 +50,12 @@ for (const colorScheme of ["light", "dark"]) {
       mock.stories = examples();
       const found = [];
       try {
-        // Run from outside of the page's policy, as an extension of the browser does.
+        // Runs outside the page's policy, like an extension of the browser.
         const page = await open(browser, mock.url, { viewport: { width, height: 860 }, colorScheme, bypassCSP: true });
         await live(page);
         await page.evaluate(AXE);
         for (const [at, [name, hash, act]] of VIEWS.entries()) {
-          // Between a telephone and a desk what is read stays the same: the views that are laid out otherwise will do.
+          // Between a phone and a desktop only the layout differs, so views without an action are enough.
           if (width > 390 && width < 1440 && act) continue;
           await page.evaluate(([hash, at]) => (location.hash = hash || `#${"/".repeat(at % 2)}`), [hash, at]);
           await page.waitForTimeout(50);

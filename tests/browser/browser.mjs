@@ -1,4 +1,4 @@
-// Debian's chromium, without a window, with requests to the page alone.
+// Debian's chromium without a window, with requests only to the page.
 
 import { existsSync, mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ export async function launch() {
   return chromium.launch({ executablePath, args: FLAGS });
 }
 
-/** A page that fails its test when a script throws, or when the policy stops something. */
+/** Opens a page that fails its test if a script throws, or if the policy blocks something. */
 export async function open(browser, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
@@ -28,12 +28,12 @@ export async function open(browser, url, options = {}) {
   return page;
 }
 
-/** The view has come. */
+/** Waits until the view is shown. */
 export function ready(page) {
   return page.waitForSelector("main[aria-busy=false] .view");
 }
 
-/** The page hears events. */
+/** Waits until the page receives events. */
 export function live(page) {
   return page.waitForSelector("#live.live");
 }

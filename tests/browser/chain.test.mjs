@@ -1,4 +1,4 @@
-// What each handoff of a conversation kept and dropped: without a browser.
+// Sizes that each handoff of a conversation kept and dropped, without a browser.
 
 import assert from "node:assert/strict";
 import test from "node:test";

@@ -1,4 +1,4 @@
-// The page on the running program: BATON_ADMIN, with agents at BATON_URL and a scripted model as upstream.
+// The page of the running program at BATON_ADMIN, with agents at BATON_URL and a scripted model as upstream.
 
 import assert from "node:assert/strict";
 import test, { after, before } from "node:test";
@@ -13,7 +13,7 @@ let page;
 before(async () => (browser = await launch()));
 after(() => browser?.close());
 
-/** The journal is written after the stream: what has ended may not be there yet. The first ended exchange like this. */
+/** Waits for the first ended exchange that matches. The journal is written after the stream, so it may come late. */
 async function written(what, like) {
   for (let left = 100; left > 0; left -= 1) {
     const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=200`)).json();
@@ -26,13 +26,13 @@ async function written(what, like) {
 
 const ended = (id) => written(`exchange ${id}`, (row) => row.id === id);
 
-/** Shows an exchange. The view before it stays until it has come, so what is there is no sign of it. */
+/** Opens an exchange. The previous view stays until the new one is ready, so a matching element is not enough. */
 async function visit(id) {
   await page.goto(`${ADMIN}/#/e/${id}`);
   await page.waitForFunction((id) => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell"), id);
 }
 
-/** Shows one of several requests of an exchange, by its number from 0. */
+/** Opens one of several requests of an exchange, by its number from 0. */
 async function pick(leg) {
   await page.getByRole("tab", { name: "Request" }).click();
   const fold = page.locator(".legs");
@@ -114,7 +114,7 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   await shot(page, "running-asked-again");
 });
 
-/** Opens an exchange from the list, and returns the milliseconds until its messages are there. */
+/** Opens an exchange from the list, and returns the milliseconds until its messages are shown. */
 async function opened(id) {
   await page.goto(`${ADMIN}/`);
   await page.reload();
@@ -138,8 +138,8 @@ test("a real exchange of more than 4 MB opens in less than a second", { skip: !A
   await ended(small.exchange);
   const received = await (await fetch(`${ADMIN}/api/exchanges/${agent.exchange}/received`)).text();
   assert.ok(received.length > 4_000_000, `${received.length} bytes`);
-  // The fastest of up to five, since other work on the machine slows some of them down. Where it slows down all of them, it
-  // does so with a small exchange, too: a tenth of a second on a machine that has nothing else to do.
+  // The fastest of up to five, because other work on the machine slows some of them down. If it slows down all of them, it
+  // slows down a small exchange as well, which takes a tenth of a second on an idle machine.
   const times = [];
   const least = [];
   const bound = () => Math.max(1000, 10 * Math.min(...least));

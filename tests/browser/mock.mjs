@@ -1,5 +1,5 @@
-// The page, with canned answers of the API. From a running program where its address is given, so that its own headers
-// are tested; else from the source tree, for whoever works on the page: `node mock.mjs [empty] [PORT]`.
+// The page with canned API responses. Served by a running program if its address is given, so that its headers are tested,
+// and otherwise from the source tree, for work on the page: `node mock.mjs [empty] [PORT]`.
 
 import { readFileSync } from "node:fs";
 import http from "node:http";
@@ -16,17 +16,17 @@ export class Mock {
   token = null;
   down = false;
   asked = [];
-  /** What was sent with a body: method, path, and the body. */
+  /** Requests that changed something: method, path, and body. */
   said = [];
-  /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
+  /** Drafts by id, as `{ draft, document }`. The first one belongs to its conversation. */
   drafts = new Map();
   prefix = "::";
-  /** The parts of every answer under way. */
+  /** Parts of every response in progress. */
   live = [];
   limits = { window_tokens: 200_000, nudge_tokens: 120_000 };
-  /** Exchanges of no conversation. */
+  /** Exchanges without a conversation. */
   strays = [];
-  /** Members of the status that are not computed from the stories. */
+  /** Fields of the status that are not computed from the stories. */
   status = {};
 
   constructor({ admin = process.env.BATON_ADMIN } = {}) {
@@ -51,14 +51,14 @@ export class Mock {
     for (const listener of this.listeners) listener.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   }
 
-  /** Breaks every line, as a proxy that is started anew does. */
+  /** Closes every event stream, like a proxy that restarts. */
   hangUp() {
     for (const listener of this.listeners) listener.destroy();
     this.listeners.clear();
   }
 
   async answer(request, response) {
-    // The proxy is gone: nobody answers. The page itself is there already.
+    // The proxy is down, but the page has already been loaded.
     if (this.down && request.url.startsWith("/api/")) return response.destroy();
     const url = new URL(request.url, "http://mock");
     if (!url.pathname.startsWith("/api/")) return this.page(url, response);
@@ -135,7 +135,7 @@ export class Mock {
     return [...this.stories.flatMap((story) => story.rows), ...this.strays].sort((a, b) => b.at_ms - a.at_ms);
   }
 
-  /** Of the filter language only `error`; `toll:` is the word that the server does not know. */
+  /** Supports only `error` of the filter language. `toll:` is a field that the server rejects. */
   filtered(query) {
     const filter = query.get("filter") ?? "";
     const at = filter.indexOf("toll:");
@@ -145,10 +145,10 @@ export class Mock {
     return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };
   }
 
-  /** What carrying costs in every conversation. */
+  /** Cost of repeated results in every conversation. */
   carried = { input_cost: 4.9, carried_cost: 1.72, sent_bytes: 617_000, carried_bytes: 216_000, tools: [{ tool: "read_file", argument: null, results: 12, bytes: 63_000, again: 38, again_bytes: 206_000, again_cost: 1.64 }], results: [{ tool: "read_file", argument: "src/store/mod.rs", results: 3, bytes: 18_000, again: 12, again_bytes: 70_000, again_cost: 0.56 }] };
 
-  /** What models leave out of their prompts. */
+  /** Items that models leave out of their prompts. */
   omissions = {};
 
   /** Whether there are prices. */
@@ -190,7 +190,7 @@ export class Mock {
     return JSON.stringify({ messages: more === "received" ? received : sent[leg] }, null, 1);
   }
 
-  /** All texts of agents and answers, each once. */
+  /** Searches all texts of agents and responses, each once. */
   search(wanted) {
     const hits = [];
     const hit = (story, row, place, text) => {
@@ -217,7 +217,7 @@ function json(response, status, value) {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
-/** Some conversations to look at. */
+/** Example conversations. */
 export function examples() {
   const now = Date.now();
   const minutes = (n) => now - n * 60_000;

@@ -1,4 +1,4 @@
-// The page in a browser, with canned answers of the API.
+// The page in a browser, with canned API responses.
 
 import assert from "node:assert/strict";
 import test, { after, afterEach, before, beforeEach } from "node:test";
@@ -132,7 +132,7 @@ test("conversations that begin alike are named by what tells them apart", async 
   const plan = "Work through docs/plan.md: tasks one after the other.";
   mock.stories = [title(1, `${plan} Next: task 1: survey`), title(2, `${plan} Next: task 2: put a trait`), title(3, "Mend it"), title(4, "Mend it"), title(5, plan)];
   await go();
-  // The text is whole, and its first part alone is shortened: what tells it apart is seen.
+  // The text is complete, and only its first part is shortened, so that the distinguishing part is visible.
   const parts = (n) => page.locator("#list .talk-title").nth(n).locator(".ends > span");
   assert.deepEqual(await page.locator("#list .talk-title").allTextContents(), [`${plan} Next: task 1: survey`, `${plan} Next: task 2: put a trait`, "Mend it", "Mend it", plan]);
   assert.deepEqual([await parts(0).last().textContent(), await parts(1).last().textContent()], ["1: survey", "2: put a trait"]);
@@ -194,7 +194,7 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* so far about [\d.]+.k tokens not sent to the model/);
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
-  // The stretch after a handoff is named once, where it begins; each row says what the model did.
+  // A cut is named only in its first row, and each row shows the model's actions.
   assert.deepEqual((await page.locator(".exchange .tags").allTextContents()).flatMap((it) => it.match(/cut at \d/) ?? []), ["cut at 3", "cut at 2", "cut at 1"]);
   assert.match(await text(".exchange"), /32[\s\S]*(read_file|edit_file|run) (src|cargo)/);
   assert.equal(await page.locator(".chain .step").count(), 3);
@@ -401,7 +401,7 @@ test("each row of a receipt opens what it speaks of, and the list says what mode
   assert.deepEqual(await page.locator(".omissions li").allInnerTexts(), ["claude-opus-5-5: 2 in 5 handoffs", "gpt-6.1-sol: 21 in 10 handoffs"]);
 });
 
-/** A document as the API has it: one check that failed, and two claims that nothing proves. */
+/** A document in the form of the API: one failed check, and two unproven claims. */
 const seen = (changes = {}) => ({
   status: "active",
   folder: "/home/ada/.local/state/baton/handoffs/x",
@@ -506,7 +506,7 @@ test("a line that breaks is taken up again, and what was missed is asked for", a
   await live(page);
 });
 
-/** A node's own mark: whether it is still the same one. */
+/** Counts nodes that are still the marked ones. */
 const same = (selector) => page.evaluate((wanted) => [...document.querySelectorAll(wanted)].filter((node) => node.wasThere).length, selector);
 
 test("live, rows and chart are patched: tip, selection, focus and place stay", async () => {
@@ -541,7 +541,7 @@ test("live, rows and chart are patched: tip, selection, focus and place stay", a
   assert.equal(await page.evaluate(() => String(getSelection())), selected);
   assert.ok(await page.evaluate((wanted) => document.activeElement === document.querySelector(`${wanted} a`), row(40)), "the focus");
   assert.ok(Math.abs((await at()) - before) < 3, `the row moved from ${before} to ${await at()}`);
-  // The tip still shows the request that is pointed at.
+  // The tip still shows the request under the pointer.
   await page.evaluate(() => scrollTo(0, 0));
   const box = await page.locator(".chart svg").boundingBox();
   await page.mouse.move(box.x + box.width * 0.4, box.y + 100);
@@ -696,7 +696,7 @@ test("a hit in an answer is marked, whatever the answer is made of", async () =>
     const mark = await open(body).catch(() => assert.fail(`${kind}: no mark`));
     assert.ok(await mark.evaluate((node) => !node.closest("details")), `${kind} is read`);
   }
-  // A match that is in none of the parts is marked in the body itself, which is then open.
+  // A match outside all parts is marked in the raw body, which is then open.
   for (const body of ["<html>quick brown</html>", sse({ type: "response.output_text.delta", output_index: 0, delta: "Yes." }, { type: "response.other", note: "quick brown" })]) {
     assert.ok(await (await open(body)).isVisible());
   }
@@ -712,7 +712,7 @@ test("the system prompt and the tools are the diff's first rows", async () => {
   await own.locator(".head").click();
   await own.locator("pre").first().waitFor();
   assert.match(await own.innerText(), /Call this when a task is finished[\s\S]*"type": "object"/);
-  // A kept preamble is labelled, next to the prompt in the same message.
+  // A kept preamble in the prompt's message has a label.
   await page.waitForSelector(".cell.new[data-at*=messages] pre");
   assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allTextContents(), ["carry-over prompt", "preamble"]);
   assert.match(await text(".cell.new .preamble summary"), /^Preamble before the prompt: 1 part, \d+ B$/);
@@ -806,7 +806,7 @@ test("the keyboard goes everywhere", async () => {
   await page.waitForSelector(".timeline");
   assert.equal(new URL(page.url()).hash, talk());
   await ready(page);
-  // What was opened has the focus; the list is a key away, and back.
+  // The opened view has the focus. One key moves to the list, another one back.
   const inside = (selector) => page.waitForFunction((wanted) => document.activeElement.closest(wanted), selector);
   await key("j", "j");
   await inside(".exchange, .handoff-row, .chart");
@@ -830,7 +830,7 @@ test("the keyboard goes everywhere", async () => {
   await key("]");
   await page.waitForFunction((url) => location.href === url, here);
   await ready(page);
-  // Keys that come faster than views count from where the page is going.
+  // Keys that come faster than views count from the next address.
   await page.evaluate(() => ["[", "[", "]"].forEach((key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }))));
   await page.waitForFunction((url) => location.href === url, before);
   await ready(page);
@@ -874,7 +874,7 @@ test("an exchange of more than 4 MB opens in less than a second", async () => {
   console.log(`an exchange of ${(size / 1e6).toFixed(1)} MB, ${story.messages.get(story.id).received.length} messages: open in ${Math.round(took)} ms`);
   assert.ok(took < 1000, `${took} ms`);
   assert.ok((await page.locator(".cell").count()) < 400);
-  // The megabyte message is laid out piece by piece.
+  // A message of a megabyte is laid out in pieces.
   const long = await page.evaluate(async () => {
     const fold = [...document.querySelectorAll(".fold-button")].find((button) => /left out/.test(button.textContent));
     fold.click();

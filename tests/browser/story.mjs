@@ -1,5 +1,5 @@
-// A conversation as the API has it: an agent's ever longer history, a cut after every task. Made up, but of one
-// piece: sizes, states and bodies agree with one another.
+// A conversation in the form of the API: an agent's growing history with a cut after every task. Invented, but
+// consistent: sizes, states and bodies agree with each other.
 
 const PREAMBLE = "<system-reminder>\n# CLAUDE.md\nlinkshort is a URL shortener in Rust.\n- `cargo test` must pass before a task counts as done.\n</system-reminder>";
 const WISH = "Work through docs/plan.md: tasks one after the other, without asking me in between. Next: task 1: survey the storage layer.";

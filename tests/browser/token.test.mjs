@@ -1,4 +1,4 @@
-// The page of a listener that requires a token, which a browser presents as a password.
+// The page of a listener that requires a token. A browser presents it as a password.
 
 import assert from "node:assert/strict";
 import test, { after, before } from "node:test";

@@ -1,4 +1,4 @@
-// The page's layout and its figures, with canned answers of the API.
+// Layout and figures of the page, with canned API responses.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -158,7 +158,7 @@ test("side calls are folded, unless they failed", async () => {
   assert.deepEqual(await rows(), [8, 7, 5, 4, 3, 1]);
   await page.getByRole("button", { name: "Show 2 side calls" }).click();
   assert.deepEqual(await rows(), [8, 7, 6, 5, 4, 3, 2, 1]);
-  // What was opened stays so on the way back.
+  // The side calls are still shown after going back.
   await page.locator(`[data-row="${story.rows[1].id}"] a`).click();
   await page.waitForSelector(".diff");
   await ready(page);
@@ -166,7 +166,7 @@ test("side calls are folded, unless they failed", async () => {
   await page.waitForSelector(".timeline");
   await page.getByRole("button", { name: "Hide 2 side calls" }).click();
   assert.equal((await rows()).length, 6);
-  // A conversation without tools has no loop that its calls could stand beside.
+  // A conversation without tools has no loop, so it has no side calls.
   for (const row of story.rows) Object.assign(row, { tooled: false, pinned: null, untooled: "no_client_tools", route: "POST /v1/messages" });
   await page.reload();
   await page.waitForSelector(".exchange");
