@@ -144,6 +144,7 @@ pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body
         .request(key, &conversation.principal, wanted, repeated);
     let draft = requested.map_err(|busy| ApiError::already_drafting(busy.id))?;
     let shown = json!({"draft": value(&draft)});
+    // Accepted only: the draft is written with the agent's next request.
     Ok(respond(StatusCode::ACCEPTED, JSON, shown.to_string()))
 }
 
@@ -223,6 +224,7 @@ async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<St
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
     }
+    // Only a draft that has become a handoff has a document.
     let Some(handoff) = draft.handoff.filter(|_| draft.state == DraftState::Done) else {
         return Ok(None);
     };

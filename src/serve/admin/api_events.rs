@@ -26,6 +26,7 @@ const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
 pub(super) fn answer(state: &AdminState, closing: watch::Receiver<bool>) -> Result<AnyResponse, ApiError> {
+    // Without a proxy there is nothing to report.
     if state.data_listener.is_none() {
         return Err(ApiError::NO_PROXY);
     }
@@ -85,6 +86,7 @@ async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
         LiveEvent::Draft { run } => ("draft", json!({"run": run}).to_string()),
         LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
         LiveEvent::Ended { id } => {
+            // The event has only the id. SQLite blocks, so the row is read on another thread.
             let row = tokio::task::spawn_blocking(move || JournalReader::open(&dir).ok()??.row(&id).ok()?);
             ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
         }

@@ -76,6 +76,7 @@ pub(super) async fn all(
     let documents = documents::by_handoff(&state.store, true).await?;
     let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
     Ok(made
+        // More may be left than the limit, because not every pending draft is among the records.
         .take(if limit == 0 { usize::MAX } else { limit })
         .map(|handoff| short(handoff, &documents))
         .collect())

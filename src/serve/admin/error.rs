@@ -118,6 +118,7 @@ impl ApiError {
         error.insert("message".to_owned(), self.message.into());
         let mut response = respond(self.status, JSON, format!("{}\n", json!({ "error": error })));
         let headers = response.headers_mut();
+        // Required by RFC 9110, section 15.5.6.
         if self.status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         }

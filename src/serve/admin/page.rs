@@ -100,6 +100,7 @@ pub(super) fn serve(path: &str) -> Option<Response<Full<Bytes>>> {
     }
     let (hash, name) = path.strip_prefix("/assets/")?.split_once('/')?;
     let (_, kind, content) = ASSETS.iter().find(|(asset, ..)| *asset == name)?;
+    // Files of another build do not fit this page.
     (hash == *HASH).then(|| file(kind, FOR_GOOD, content))
 }
 

@@ -188,6 +188,7 @@ impl Readiness {
         match tokio::time::timeout(self.time, &mut requested).await {
             Ok(answer) => answer.ok(),
             Err(_) => {
+                // Kept, so that the next call waits for this check instead of starting another.
                 *waiting = Some(requested);
                 None
             }

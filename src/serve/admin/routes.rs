@@ -29,6 +29,7 @@ pub(super) async fn answer(
     closing: watch::Receiver<bool>,
     request: Request<Incoming>,
 ) -> AnyResponse {
+    // The body is read only by requests that change something.
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts, ());
     let answer = found(state, bound, closing, &request, body).await;
