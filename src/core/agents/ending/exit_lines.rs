@@ -62,7 +62,7 @@ const NON_ZERO: &str = "returned non-zero exit status ";
 /// A line that states an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitLine {
-    /// The exit code; `None` if it belongs to another command, which is then known to have failed.
+    /// The exit code; `None` if it belongs to another command, so that it only proves a failure.
     pub(super) code: Option<i32>,
     /// Whether the line comes before the output.
     pub(super) is_first: bool,
@@ -138,7 +138,7 @@ fn worded(line: &str) -> Option<i32> {
         is_exit |= word.starts_with("exit") || word.starts_with("return") || word == "rc";
         named |= CODE.contains(&word);
         carries |= matches!(word, "command" | "process" | "failed");
-        // Any other word makes it a sentence about something else, such as "2 tests failed".
+        // Any other word makes it a sentence about something else, such as "expected exit code 1".
         if !(CODE.contains(&word) || BEFORE.contains(&word) || word == "exit" || word == "return") {
             return None;
         }
