@@ -1,8 +1,8 @@
-// OpenCode calls `event` with what happens in a session. A hook's input for baton is the folder and the messages.
+// OpenCode calls `event` with the events of a session. The hook's input for baton is the directory and the messages.
 import { spawnSync } from "node:child_process";
 
 export const BatonHandoffs = async ({ directory }) => {
-  // The messages of each session, in order: what is known of each, and its parts.
+  // The messages of each session, in order: metadata and parts.
   const sessions = new Map();
   const message = (sessionID, id) => {
     if (!sessions.has(sessionID)) sessions.set(sessionID, new Map());
