@@ -33,6 +33,7 @@ fn is_port(text: &str) -> bool {
 /// themselves (RFC 6761, section 6.3).
 pub fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
+        // `::ffff:127.0.0.1` is a loopback address as well.
         Ok(ip) => ip.to_canonical().is_loopback(),
         Err(_) => {
             let host = normal(host);
@@ -46,6 +47,7 @@ pub fn is_loopback(host: &str) -> bool {
 /// Browsers send this header even with requests that carry no `Origin`.
 pub fn other_site(headers: &HeaderMap) -> Option<&str> {
     let site = headers.get("sec-fetch-site")?.to_str().ok()?;
+    // Pages on another port of this machine are `same-site`, and are not trusted either.
     matches!(site, "cross-site" | "same-site").then_some(site)
 }
 

@@ -85,6 +85,7 @@ impl RuleChecker<'_> {
             let directories = directories::ProjectDirs::from("", "", "baton")?;
             Some(
                 directories
+                    // Only Linux has a separate directory for state.
                     .state_dir()
                     .unwrap_or(directories.data_local_dir())
                     .to_owned(),

@@ -136,6 +136,7 @@ impl LocatedValue {
     pub(super) fn pays_or<T>(&self, read: impl FnOnce(&Self) -> ValueResult<T>) -> ValueResult<Option<T>> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text == "break-even" => Ok(None),
+            // Without this branch a misspelled word would be reported as an invalid number.
             Raw::Word(text) | Raw::Text(text) if closest_name(text, ["break-even"]).is_some() => value_error(
                 format!("{text:?} is not known here"),
                 "did you mean \"break-even\"? (or a number, without quotes)",
@@ -159,6 +160,7 @@ impl LocatedValue {
     /// Returns the digits of a number, without the underscores that TOML allows.
     fn number(&self, help: &str) -> ValueResult<String> {
         match &self.raw {
+            // A word from a variable may be anything, so the caller's parser decides.
             Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
             other => value_error(format!("expected a number, found {}", other.kind()), help),
         }
@@ -207,6 +209,7 @@ impl LocatedValue {
     /// Reads the prefix of the store's keys.
     pub(super) fn key_prefix(&self) -> ValueResult<String> {
         let prefix = self.text()?;
+        // Not braces, because those around the prefix determine the slot in a cluster.
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match prefix.chars().all(plain) {
             true => Ok(prefix),
@@ -239,6 +242,7 @@ impl LocatedValue {
         let items = self.list("texts", "write ['one', 'two']")?;
         collect(items.iter().map(|item| {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
+                // Such a pattern would redact between all characters.
                 Ok(pattern) if pattern.is_match("") => value_error(
                     format!("{text:?} matches the empty text, so everywhere"),
                     "write an expression that asks for at least one character",

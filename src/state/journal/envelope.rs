@@ -55,6 +55,7 @@ fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
 pub(super) fn rows(text: &[u8]) -> Vec<MessageSummary> {
     let row = |(i, entry): (usize, &EnvelopePart<'_>)| MessageSummary {
         i,
+        // Chunks of the envelope do not coincide with its rows.
         chunk: 0,
         role: entry.role().to_owned(),
         kind: match entry {
@@ -97,6 +98,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec
         let name = entry.name();
         let is_ours = is_ours(&name);
         match places.get(&(entry.role(), name)) {
+            // Each part of the agent's request is matched once. A second tool of the same name is new.
             Some(&i) if !std::mem::replace(&mut met[i], true) => {
                 if before[i].span().of(received) != entry.span().of(sent) {
                     row.state = MessageState::Changed;
@@ -211,6 +213,7 @@ fn described(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
     let is_in = |text, name: &str| memchr::memmem::find(text, name.as_bytes()).is_some();
     let mut added = NAMES.to_vec();
     added.retain(|name| is_in(new.of(sent), name) && !is_in(old.of(received), name));
+    // Names describe the change only if nothing else was added or removed.
     if !added.is_empty() && after == before + added.len() {
         return format!("{} added ({before} → {after})", added.join(" and "));
     }

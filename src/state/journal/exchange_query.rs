@@ -116,6 +116,7 @@ impl JournalReader {
         let their_envelope;
         (their_envelope, sent.envelope) =
             envelope::compare(&self.envelope(asked)?, &self.envelope(leg.body)?);
+        // The agent's own list shows its states toward the first leg.
         if first {
             mark(&mut received.messages, &theirs);
             received.envelope = their_envelope;

@@ -85,6 +85,7 @@ impl RowFilter {
     /// Whether the filter matches failed exchanges only.
     pub(super) fn is_of_failures(&self) -> bool {
         let mut terms = self.0.iter();
+        // A negated term lets other exchanges match.
         terms.any(|term| !term.negated && matches!(term.test, FilterTest::Flag(flag) if flag.name == "error"))
     }
 

@@ -80,6 +80,7 @@ impl LiveBodies {
     pub(super) fn ended(&self, id: &str) {
         let mut bodies = locked(&self.bodies);
         bodies.remove(id);
+        // The count is set under the lock, so it never differs from the map for long.
         self.watching.store(bodies.len(), Relaxed);
     }
 

@@ -68,6 +68,7 @@ impl JournalReader {
                 let mut legs = legs(&self.conn, stored.seq)?.into_iter();
                 legs.find(|leg| leg.n == n).map(|leg| leg.body)
             }
+            // Responses are single chunks without messages.
             BodySide::Response(_) | BodySide::Shown => None,
         })
     }

@@ -342,6 +342,7 @@ impl JournalReader {
         let mut ask = self.conn.prepare_cached(&sql)?;
         let mut rows = ask.query([node])?;
         while let Some(row) = rows.next()? {
+            // The deepest node is the first one of the text, hence the descending order.
             let gap: String = row.get(0)?;
             out.extend_from_slice(gap.as_bytes());
             out.extend_from_slice(&unpack(row.get(1)?, row.get(2)?, row.get(3)?));

@@ -93,6 +93,7 @@ pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Itera
     if count == 0 {
         return 0;
     }
+    // A request larger than the window would have been refused, so the excess could not have been sent.
     let sendable =
         tokens(received).min(window.map_or(i64::MAX, |window| i64::try_from(window).unwrap_or(i64::MAX)));
     sendable.saturating_sub(tokens(sent))

@@ -93,6 +93,7 @@ impl JournalReader {
             }
         }
         self.search_headers(&wanted, limit, &mut hits)?;
+        // At the limit there may be further headers that match.
         let complete = hits.all.len() < limit;
         Ok(hits.found(complete))
     }

@@ -97,6 +97,7 @@ impl LiveState {
     pub(super) fn note_shown(&mut self, handoffs: &[HandoffId]) {
         let listed = |id: &HandoffId| handoffs.contains(id);
         let noted = self.record.repeats.iter().any(|note| listed(&note.handoff));
+        // Most responses concern no listed handoff, and nothing needs to be written for them.
         if noted || self.record.left_out.iter().any(listed) {
             self.change_in_background(RecordChange::Shown(handoffs.to_vec()));
             self.drop_unlisted();
@@ -357,6 +358,7 @@ impl LiveConversation {
     pub(super) fn restore_unwritten(&self, mut update: Update, waiting: usize) {
         update.changes.truncate(waiting);
         let mut state = self.state();
+        // Changes made during the failed write come after those that it contained.
         for change in std::mem::take(&mut state.unwritten) {
             update.changes.push(change);
         }
@@ -411,6 +413,7 @@ impl LiveConversation {
     }
 
     pub(super) fn mark_used(&self, tick: u64) {
+        // The tick only orders conversations for eviction, so no other memory depends on it.
         self.used.store(tick, Ordering::Relaxed);
     }
 

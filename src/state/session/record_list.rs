@@ -45,10 +45,12 @@ impl<T: Placed> RecordList<T> {
 
     /// Adds records that were written, or that were read from another conversation.
     pub(super) fn add(&mut self, new: Vec<Arc<T>>, now_ms: u64) {
+        // Not read yet: the first read will include the new records.
         let Some(all) = &mut self.all else { return };
         if all.is_empty() {
             self.read_ms = now_ms;
         }
+        // A record that is written again replaces its earlier version.
         all.retain(|old| new.iter().all(|new| new.columns().id != old.columns().id));
         all.extend(new);
     }

@@ -97,6 +97,7 @@ impl Sessions {
         point: CutPoint,
         now_ms: u64,
     ) -> StoreResult<()> {
+        // Only the id is listed here. The record itself stays with the other conversation.
         let change = RecordChange::LeftOut(point.handoff);
         let new = NewRecords::LeftOut(vec![Arc::new(point)]);
         self.write(live, NO_RECORDS, change, new, now_ms).await.map(drop)

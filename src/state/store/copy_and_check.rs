@@ -62,6 +62,7 @@ pub struct StoreCheck {
 pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
     let mut copied = CopyReport::default();
     for pass in 0..PASSES {
+        // Each pass counts from zero, and the last one is reported.
         copied = CopyReport::default();
         let mut changed = 0;
         for kind in RecordKind::ALL {
@@ -74,6 +75,7 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
                     amount.records += 1;
                     amount.bytes += record.size();
                 }
+                // Asked of the target, so that the report shows what the target really has.
                 there += to.has(&page.records).await?;
                 copied.unreadable.extend(page.unreadable);
                 next = page.next;

@@ -74,6 +74,7 @@ impl HandoffEvent {
             before_bytes: bytes.before,
             after_bytes: bytes.after,
             missing_items: missing_items(handoff),
+            // Set by the caller, which has the transcript to count them in.
             relookups: None,
         }
     }

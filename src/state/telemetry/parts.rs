@@ -36,6 +36,7 @@ impl DraftEvent {
         let (method, outcome) = match made {
             Ok(AcceptedDraft { method: None, .. }) => (Self::GIVEN, "complete"),
             Err(end @ (DraftEnd::NothingYet | DraftEnd::Internal)) if drafted => (Self::NONE, end.outcome()),
+            // Anything else was an attempt, which has its own event.
             _ => return None,
         };
         Some(Self {

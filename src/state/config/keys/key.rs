@@ -110,6 +110,7 @@ impl<C, T: Clone + PartialEq> ConfigKey<C> for FieldKey<C, T> {
     }
 
     fn keep(&self, running: &mut C, new: &mut C) -> bool {
+        // The running value stays in effect until a restart, so the new config must show it.
         let (running, new) = ((self.field)(running), (self.field)(new));
         let differs = running != new;
         new.clone_from(running);

@@ -181,6 +181,7 @@ impl DirectoryLock {
         let mut options = disk::private_file();
         let file = disk::open_regular(&path, options.create(true).truncate(false));
         let file = file.map_err(FileError::at(&path))?;
+        // The system releases the lock if this process dies.
         match disk::lock_within(&file, LIMIT, PAUSE) {
             Ok(true) => Ok(Self { _file: file }),
             Ok(false) => Err(FileError::Busy(dir.to_owned())),
@@ -210,6 +211,7 @@ pub(super) fn no_links(path: &Path) -> Result<(), FileError> {
                 return Err(FileError::Refused(so_far, "a symbolic link"));
             }
             Ok(_) => {}
+            // Nothing exists below a missing component, so no link can.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(FileError::Io(so_far, error)),
         }
@@ -219,6 +221,7 @@ pub(super) fn no_links(path: &Path) -> Result<(), FileError> {
 
 /// Returns the path as absolute, without `.` components.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, FileError> {
+    // Does not resolve links, unlike `canonicalize`: `no_links` must see them.
     std::path::absolute(path).map_err(FileError::at(path))
 }
 

@@ -104,6 +104,7 @@ impl HandoffDirectory {
                     listing.found = Some(found);
                     break;
                 }
+                // A file that cannot be read must not hide the one before it.
                 Err(error) => listing.warnings.push(error),
             }
         }
@@ -208,6 +209,7 @@ impl HandoffDirectory {
     /// Resolves the path that a user gives: a path, or `SESSION/NAME.yaml` in this directory.
     pub fn named(&self, name: &Path) -> PathBuf {
         let inside = self.dir().join(name);
+        // A file that exists under the path as given takes precedence.
         if !is_regular(name) && is_regular(&inside) {
             return inside;
         }
@@ -229,6 +231,7 @@ fn goal_of(path: &Path) -> Option<((Time, Option<Time>), GoalAndNow)> {
 fn created(created_at: &str, path: &Path) -> Time {
     Time::parse(created_at)
         .or_else(|| newest::written(path))
+        // A file without any time counts as the oldest.
         .unwrap_or(Time::of_seconds(0))
 }
 

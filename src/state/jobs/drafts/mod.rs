@@ -241,6 +241,7 @@ impl DraftQueue {
             }
             // The writer ends the draft itself, once it has stopped its request.
             DraftState::Writing => {
+                // Fails only if the writer is gone, and then the draft has ended.
                 let _ = entry.cancel.send(true);
                 Ok(())
             }
@@ -281,6 +282,7 @@ impl DraftQueue {
     /// Returns an error if there is no such draft, or if it does not await approval.
     pub fn reject(&self, id: Uuid) -> Result<DraftRecord, CancelRefusal> {
         let rejected = self.decide(id, |draft| draft.state = DraftState::Rejected)?;
+        // Only this frees the conversation for another draft.
         self.end(&mut self.lock(), id, DraftState::Rejected, None);
         Ok(rejected)
     }

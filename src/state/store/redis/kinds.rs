@@ -172,6 +172,7 @@ impl RedisRecord {
         // Set only for a new record, because writing a handoff again must not unarchive it.
         record.first = vec![(ARCHIVED, u8::from(handoff.archived).to_string())];
         record.indexes = vec![
+            // Equal scores sort the index by id, so that it can be searched by prefix.
             (HANDOFF_IDS.to_owned(), 0),
             (of_conversation(&handoff.conversation), made_ms),
         ];
@@ -243,6 +244,7 @@ impl RedisRecord {
             let all = all.into_iter();
             all.map(|(index, score)| (index, score.to_string())).collect()
         };
+        // In the order in which `write.lua` reads them.
         let lists: [Vec<(String, String)>; 4] = [
             named(self.fields),
             named(self.first),
@@ -289,6 +291,7 @@ fn short(parts: &[&str]) -> String {
         hash.update(part.as_bytes());
     }
     let mut bytes = [0; 16];
+    // Half of the digest: 128 bits exclude collisions, and keys stay short.
     for (byte, of) in bytes.iter_mut().zip(hash.finalize()) {
         *byte = of;
     }

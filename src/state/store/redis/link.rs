@@ -151,6 +151,7 @@ impl Link {
                 let mut pipe = Pipeline::new();
                 pipe.add_command(call.command(&line.digests, &self.shared.dial.slot));
                 if *durable == Durable::Yes {
+                    // An unsuitable server refuses durable writes only, so reads still work.
                     let wait = line
                         .wait
                         .as_ref()
@@ -177,6 +178,7 @@ impl Link {
             return Err(fault);
         }
         if let Some(wait) = waited {
+            // The wait was the last command, so its answer is the last value.
             durable(wait, values.pop())?;
         }
         Ok(values)

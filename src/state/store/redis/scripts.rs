@@ -60,6 +60,7 @@ impl ScriptCall {
     pub(super) fn command(&self, digests: &[String], slot: &str) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let digest = digests.get(self.script as usize);
+        // One key is declared, the store's slot. All other arguments are values to Redis.
         command.arg(digest.map_or("", String::as_str)).arg(1).arg(slot);
         for arg in &self.args {
             command.arg(arg.as_slice());

@@ -67,6 +67,7 @@ impl CostMetrics {
 
     fn series(&self, event: &ExchangeEvent, model: &str) -> Arc<ServedSeries> {
         let is_it = |series: &&Arc<ServedSeries>| {
+            // Not a label, but the upstream selects the prices, so each one has its own series.
             series.wire == event.wire && series.upstream == event.upstream && series.model == model
         };
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -94,6 +95,7 @@ impl CostMetrics {
         // Only models with their own label are kept: an agent may send any number of other names.
         if shown == model {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            // Two threads may add the same series, which does no harm: both have the same counters.
             known.push(Arc::clone(&series));
         }
         series
@@ -107,6 +109,7 @@ impl CostMetrics {
             let Some(usage) = usage else { continue };
             let served = event.served.get(leg).and_then(Option::as_ref);
             let answered = served.map(|served| served.model.as_str());
+            // Upstream may answer with another model than the requested one, and bills that one.
             let model = answered
                 .filter(|model| !model.is_empty())
                 .or(event.model.as_deref());
@@ -120,6 +123,7 @@ impl CostMetrics {
                 service: served.and_then(|served| served.service.as_deref()),
                 ..PriceQuery::default()
             };
+            // A subscription is not billed by tokens.
             let prices = series.prices.as_ref().filter(|_| !event.subscription);
             let Some(rates) = prices.and_then(|prices| prices.rates(&query)) else {
                 series.unpriced.inc();

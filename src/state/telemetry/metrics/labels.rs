@@ -70,6 +70,7 @@ pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 
 /// Returns the label of a wire.
 pub(super) fn label(wire: Option<WireId>) -> &'static str {
+    // A relayed request has no wire.
     wire.map_or("none", WireId::name)
 }
 

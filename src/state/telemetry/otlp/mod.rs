@@ -96,6 +96,7 @@ impl Traces {
         };
         let flushed = timeout(limit, async {
             let (done, sent) = oneshot::channel();
+            // Both fail only if the task has ended, and then there is nothing left to send.
             let _ = queue.work.send(Work::Flush(done)).await;
             let _ = sent.await;
         });
@@ -137,6 +138,7 @@ async fn run(mut queue: mpsc::Receiver<Work>, mut sender: Sender) {
             if exchanges == BATCH {
                 break;
             }
+            // `None` when the batch's time is over, or when every handle was dropped.
             next = timeout_at(due, queue.recv()).await.ok().flatten();
         }
         if exchanges > 0 {

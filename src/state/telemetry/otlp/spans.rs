@@ -75,6 +75,7 @@ fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
 /// Returns the span of a leg, which ends when the next one begins.
 fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
     let starts = &event.leg_starts;
+    // The last leg ends with the exchange.
     let end = starts.get(index + 1).copied().unwrap_or(event.total());
     let name = match event.model.as_deref() {
         Some(model) => format!("chat {}", shortened(model)),
@@ -103,7 +104,9 @@ fn span(
     attributes: Vec<KeyValue>,
 ) -> SpanData {
     SpanData {
+        // Always sampled: every exchange is exported.
         span_context: SpanContext::new(ids.trace, id, TraceFlags::SAMPLED, false, TraceState::NONE),
+        // An invalid id means no parent. Spans of legs override it.
         parent_span_id: SpanId::INVALID,
         parent_span_is_remote: false,
         span_kind: SpanKind::Internal,
@@ -136,6 +139,7 @@ impl Attributes {
         match value.into() {
             FactValue::Unknown => {}
             FactValue::Flag(flag) => self.put(name, flag),
+            // OpenTelemetry has no unsigned integers.
             FactValue::Count(count) => self.put(name, i64::try_from(count).unwrap_or(i64::MAX)),
             FactValue::Number(number) => self.put(name, number),
             FactValue::Text(text) => self.put(name, shortened(&text).to_owned()),
@@ -182,6 +186,7 @@ impl Attributes {
         self.fact("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
         self.fact("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);
         self.fact("gen_ai.usage.output_tokens", tokens.output);
+        // Many providers do not report reasoning tokens, and a zero would claim that there were none.
         if tokens.reasoning > 0 {
             self.fact("gen_ai.usage.reasoning.output_tokens", tokens.reasoning);
         }
