@@ -419,7 +419,7 @@ const STYLES: [CallStyle; 4] = [
     CallStyle::IdFirst,
 ];
 
-/// Output with a unique number, unless the number would break a marker that two parts form together.
+/// Output with a unique number, in a position that does not break a marker formed by two parts.
 fn text(t: usize, n: usize) -> String {
     match t {
         5 => format!("{n} {}", TEXTS[t]),
