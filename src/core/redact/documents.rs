@@ -14,6 +14,7 @@ const SPELLED_OUT: &[u8] = br"\u00";
 /// Redacts a piece of JSON, or anything with JSON in it.
 pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let hidden = memchr::memmem::find(text, SPELLED_OUT).is_some();
+    // In these cases a string may contain a secret without containing a keyword.
     let all = hidden || !redactor.custom.is_empty() || redactor.known.is_some();
     if !all && !scan::any(text) {
         return Cow::Borrowed(text);
@@ -159,6 +160,7 @@ impl MemberTracker {
                     self.named = None;
                     self.clear();
                 }
+                // Each string in a list under a secret name is a value of that name.
                 b'[' => (self.listed, self.opens) = (self.hint.is_some(), false),
                 b',' if self.listed => {}
                 b',' | b']' => self.clear(),
@@ -173,6 +175,7 @@ impl MemberTracker {
         if std::mem::take(&mut self.is_name) && (hidden || scan::any(inner)) {
             self.named = names::member(&json::unescape(inner)).map(ValueHint::Name);
         }
+        // A hint applies to a single value, or to all values of a list.
         let hint = if self.listed { self.hint } else { self.hint.take() };
         self.opens = false;
         let value = std::mem::take(&mut self.is_value).then_some(self.named).flatten();

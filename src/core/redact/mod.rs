@@ -92,6 +92,7 @@ impl Redactor {
     #[must_use]
     pub fn knowing<'a>(mut self, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let long = secrets.into_iter().filter(|s| s.len() >= SHORTEST_KNOWN);
+        // A key may occur unchanged, escaped in JSON, or percent-encoded.
         let spelled = long.flat_map(|secret| {
             let quoted = json::quote(secret);
             let escaped = quoted[1..quoted.len() - 1].to_owned();

@@ -39,6 +39,7 @@ pub(super) fn is_plain_header(name: &str) -> bool {
 
 /// Classifies the name of a JSON member.
 pub(super) fn member(name: &str) -> Option<SecretName> {
+    // A name in the style of a header, such as `x-NAME-key`, mostly carries a credential.
     let header_key = name.len() > 4 && name.to_ascii_lowercase().ends_with("-key");
     match secret_name(name) {
         Some(SecretName::Token) if name.to_ascii_lowercase().starts_with("authorization") => {
@@ -52,6 +53,7 @@ pub(super) fn member(name: &str) -> Option<SecretName> {
 /// Classifies a name in code, environments, files and documents.
 pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     let mut words = words(name);
+    // Qualifiers and numbers at the end do not change the kind of a name.
     while words.len() > 1
         && words.last().is_some_and(|word| {
             WORDS.qualifiers.contains(&word.as_str()) || word.bytes().all(|b| b.is_ascii_digit())
@@ -120,6 +122,7 @@ fn words(name: &str) -> Vec<String> {
         }
         let before = i.checked_sub(1).map(|i| letters[i]);
         let after = letters.get(i + 1);
+        // A capital begins a word after a lower-case letter or a digit, or before a lower-case letter.
         let starts = c.is_ascii_uppercase()
             && (before.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
                 || before.is_some_and(|b| b.is_ascii_uppercase())

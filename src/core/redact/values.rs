@@ -22,7 +22,9 @@ pub(super) fn entropy(value: &[u8]) -> f32 {
 /// Whether a value is a template to be filled in, or already redacted.
 pub(super) fn is_template(value: &[u8]) -> bool {
     let first = value.first().copied().unwrap_or(b'$');
+    // A run of one character, such as `xxxx` or `****`.
     let same = value.iter().all(|b| *b == first);
+    // `$NAME`, `${NAME}` and `$(command)`.
     let variable = first == b'$'
         && value
             .get(1)
@@ -133,6 +135,7 @@ pub(super) fn is_token(value: &[u8]) -> bool {
     let letters = has(value, u8::is_ascii_alphabetic);
     let mixed = has(value, u8::is_ascii_lowercase) && has(value, u8::is_ascii_uppercase);
     let bits = entropy(value);
+    // A short random value cannot have much entropy, so the threshold grows with the length.
     match value.len() {
         _ if !letters => false,
         8..=11 => digits && bits >= 2.5,
@@ -155,6 +158,7 @@ pub(super) fn is_secret(value: &[u8], name: SecretName, spelled: ValueForm) -> b
     if value.is_empty() || is_template(value) {
         return false;
     }
+    // A call, an index, a block, a generic type, a macro, or an optional.
     let code = !spelled.quoted && matches!(spelled.next, Some(b'(' | b'[' | b'{' | b'<' | b'!' | b'?'));
     if code
         || value.starts_with(b"&")

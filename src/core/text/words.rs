@@ -42,6 +42,7 @@ pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
                 at += 1;
                 continue;
             }
+            // Decoding a character is slow, so it happens only for non-ASCII bytes.
             let wide = text[at..].chars().next().filter(|c| c.is_alphanumeric());
             let Some(c) = wide else { break };
             at += c.len_utf8();

@@ -41,6 +41,7 @@ impl Framing {
 /// Payload of a frame of unknown framing: an event's data, a line, or an array element.
 pub fn payload(frame: &[u8]) -> Cow<'_, [u8]> {
     let data = sse::data(frame);
+    // Without a `data` line, it is not a server-sent event.
     if data.is_empty() {
         Cow::Borrowed(element(frame))
     } else {

@@ -221,6 +221,7 @@ impl LegReport {
     ///
     /// `emitted` tells whether anything was shown before this leg.
     pub fn is_unsendable(&self, emitted: bool) -> bool {
+        // If the agent has calls of its own, those end the message.
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
         dropped && (self.unfit || (self.parts == 0 && !emitted))
     }

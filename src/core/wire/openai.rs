@@ -53,6 +53,7 @@ pub(super) struct OpenaiUsage {
 
 impl ProviderUsage for OpenaiUsage {
     fn take(&mut self, data: &[u8], usage: Span) {
+        // Streams send running totals, so each object replaces the previous one.
         *self = Self {
             raw: Bytes::copy_from_slice(usage.of(data)),
             ..Self::default()
@@ -107,6 +108,7 @@ impl ProviderUsage for OpenaiUsage {
         for (key, value) in json::members(text, json::root(text)) {
             match key.of(text) {
                 b"completion_tokens" | b"output_tokens" => set(value, output),
+                // The total includes the input of the last leg, so only the output is adjusted.
                 b"total_tokens" => set(value, last.total + output.saturating_sub(last.output)),
                 b"completion_tokens_details" | b"output_tokens_details" => {
                     if let Some(value) = json::get(text, value, "reasoning_tokens") {

@@ -70,6 +70,7 @@ pub struct View {
 impl View {
     /// Bytes outside the conversation: system prompt, tools and parameters.
     pub fn fixed_bytes(&self) -> usize {
+        // System messages inside the transcript belong to the fixed part.
         let spoken = self.turns.iter().filter(|turn| turn.role != Role::System);
         let spoken: usize = spoken.map(|turn| turn.span.len()).sum();
         self.body.len().saturating_sub(spoken)
@@ -147,6 +148,7 @@ impl View {
     /// Whether this string occurs as a value outside the transcript, or in a turn that may change the
     /// available tools.
     pub fn has_beside_transcript(&self, value: &str) -> bool {
+        // With its quotes, the value does not match inside a longer string.
         let quoted = json::quote(value);
         let holds = |span: Span| memmem::find(self.text(span), quoted.as_bytes()).is_some();
         holds(Span::new(0, self.list.start))
@@ -168,6 +170,7 @@ impl View {
     /// Whether this string occurs as a value in a turn that may change the available tools.
     fn has_in_changes(&self, value: &str) -> bool {
         let mut changes = self.turns.iter().filter(|turn| !turn.role.is_spoken()).peekable();
+        // Most requests have no such turn.
         if changes.peek().is_none() {
             return false;
         }
@@ -249,6 +252,7 @@ impl ToolList {
         let [before, name, description, after] = shape.around;
         let mut text = String::new();
         for (n, tool) in ours.iter().enumerate() {
+            // The agent's list may be empty.
             let comma = if self.count + n > 0 { "," } else { "" };
             let schema = match shape.openapi {
                 true => &tool.openapi_schema,

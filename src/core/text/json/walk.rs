@@ -50,6 +50,7 @@ fn container_end(text: &[u8], at: usize) -> WalkResult {
 }
 
 fn scalar_end(text: &[u8], at: usize) -> usize {
+    // Numbers and literals are not validated.
     let len = text[at..]
         .iter()
         .take_while(|b| !matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t'));
@@ -146,12 +147,14 @@ pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
 /// If a key is repeated, the last one counts. All are `None` if there is no object.
 pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
     let mut found = [None; N];
+    // All or nothing: a malformed object yields no values.
     pick_into(text, object_at.start, keys, &mut found).map_or([None; N], |_| found)
 }
 
 /// Values of these keys in an object that may be truncated, as far as they precede the truncation.
 pub fn pick_begun<const N: usize>(text: &[u8], keys: [&str; N]) -> [Option<Span>; N] {
     let mut found = [None; N];
+    // A truncation ends the walk with an error, but the values before it are complete.
     let _ = pick_into(text, blank(text, 0), keys, &mut found);
     found
 }
@@ -263,6 +266,7 @@ const MAX_COUNT: u64 = 1_000_000_000_000;
 
 /// Parses an unsigned number and clamps it to a trillion, because upstream data is not trusted.
 pub fn number(raw: &[u8]) -> Option<u64> {
+    // A fraction or an exponent ends the digits.
     let digits = raw.iter().take_while(|b| b.is_ascii_digit()).count();
     let number: u64 = std::str::from_utf8(raw.get(..digits)?).ok()?.parse().ok()?;
     Some(number.min(MAX_COUNT))

@@ -146,6 +146,7 @@ impl MessageWithResults {
     fn changes(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<TurnChange>> {
         let (part, after) = self.position(view, at, pair.place.offset())?;
         let here = self.all[part];
+        // Nothing can be inserted next to a single part that is not in a list.
         if !self.listed[here.turn - self.turns.start] {
             return None;
         }

@@ -72,6 +72,7 @@ impl PartMembers {
             TurnPartKind::Call => {}
             TurnPartKind::Result => self.part.failed = Some(false),
             _ => {
+                // A thought is text with a flag, so the flag decides first.
                 let (kind, value) = match (is_thought, said, data) {
                     (true, ..) => (TurnPartKind::Thinking, said),
                     (false, Some(_), _) => (TurnPartKind::Text, None),
@@ -147,6 +148,7 @@ fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson>
             b"thought" => is_thought = json::is_true(value.of(text)),
             _ if is(key, "thoughtSignature") => signature = literal.or(signature),
             _ if is(key, "inlineData") || is(key, "fileData") => data = Some(value),
+            // Malformed, but a call must not be mistaken for text.
             _ if is_call => (piece.part.kind, piece.call) = (TurnPartKind::Call, Some(value)),
             _ if is_result => piece.part.kind = TurnPartKind::Result,
             _ => {}

@@ -60,6 +60,7 @@ pub(super) fn whole(
 /// Serializes a hidden call with a signature.
 fn signed(call: &HiddenCall, signature: &str) -> String {
     let call = Gemini.hidden_call(call);
+    // The signature becomes the last member of the part.
     let open = call.strip_suffix('}').unwrap_or(&call);
     format!(r#"{open},"thoughtSignature":"{signature}"}}"#)
 }

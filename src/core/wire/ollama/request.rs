@@ -18,6 +18,7 @@ const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "opti
 impl Requests for Ollama {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let facts = RequestFacts {
+            // Ollama streams by default.
             stream: true,
             ..RequestFacts::for_operation(operation)
         };

@@ -201,6 +201,7 @@ impl Neighbours {
             }
             all.push((first, n));
         }
+        // Backward, so that the end of each run reaches its first turn.
         for n in (1..all.len()).rev() {
             if all[n].0 < n {
                 all[n - 1].1 = all[n].1;

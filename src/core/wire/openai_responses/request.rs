@@ -171,6 +171,7 @@ fn read_item(text: &[u8], at: usize, found: &mut BodyWalk) -> json::WalkResult {
             found.additional = Some(tools);
         }
     }
+    // Codex' list of tools comes before the conversation itself.
     found.led |= role.is_spoken();
     found.view.turns.push(Turn::new(Span::new(at, end), role));
     Ok(end)
@@ -187,6 +188,7 @@ fn role_of(kind: &[u8], role: &[u8]) -> Role {
         b"additional_tools" | b"configuration_update" => Role::Tools,
         b"reasoning" | b"program" | b"mcp_list_tools" | b"mcp_approval_request" => Role::Assistant,
         b"mcp_approval_response" => Role::Tool,
+        // Includes calls of types that the API may add later.
         kind if kind.ends_with(b"_call") => Role::Assistant,
         kind if kind.ends_with(b"_output") => Role::Tool,
         _ => Role::Other,
