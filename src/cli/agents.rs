@@ -117,6 +117,7 @@ pub(super) fn known() -> &'static [AgentSetup] {
 
 /// Finds the agent with a name, or the one for a path whose file has that name.
 pub(super) fn find(program: &str) -> Option<&'static AgentSetup> {
+    // Finds `claude.exe` and `./node_modules/.bin/claude` as well.
     let name = Path::new(program).file_stem()?.to_str()?.to_ascii_lowercase();
     known()
         .iter()
@@ -207,6 +208,7 @@ impl ConfigContent {
         match self {
             Self::Text { text } => Ok(text.clone()),
             Self::Copy { default, set, .. } => {
+                // The user's values replace the defaults, and baton's replace both.
                 let mut copy: Value = serde_json::from_str(default)?;
                 let theirs: Map<String, Value> = serde_json::from_str(theirs.unwrap_or("{}"))?;
                 lay_over(&mut copy, theirs.into());

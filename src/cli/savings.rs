@@ -91,6 +91,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
             false => "set journal.enabled to true in the config: without the journal nothing is counted",
         };
         let dir = config.state_dir.display();
+        // To standard error, because scripts read the report from standard output.
         Out::stderr().lines([
             format!("no answered exchanges{matching} in {dir}"),
             format!("  help: {help}"),
@@ -177,6 +178,7 @@ impl ReportLines<'_> {
 
     fn totals(&self) -> Vec<String> {
         let (report, total) = (self.report, &self.report.total);
+        // A loss on short requests is expected, so it is explained instead of given as a share.
         let certainty = match self.is_short && total.saved <= 0.0 {
             true => format!("too short to save anything; baton cost {}", cents(-total.saved)),
             false => certainty(total),
@@ -335,6 +337,7 @@ fn tokens(counts: &TokenCounts) -> String {
 /// Formats dollars with two decimals, such as `$12.40`, or with four below ten cents.
 pub(super) fn dollars(amount: f64) -> String {
     match amount.abs() {
+        // Smaller amounts would round to $0.0000.
         0.000_05..0.1 => format!("${amount:.4}"),
         0.1.. => format!("${amount:.2}"),
         _ => "$0.00".to_owned(),

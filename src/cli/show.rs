@@ -300,6 +300,7 @@ fn merged<'a>(
                 _ => out.push(DiffLine::gone(message, "cut")),
             }
         }
+        // A kept message is on both sides and is shown once.
         if ours.is_some_and(|ours| ours.state == MessageState::Kept) {
             theirs.next();
         }

@@ -56,6 +56,7 @@ pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
     let of = move |given: String| all.into_iter().find(|one| name(*one) == given);
+    // The error never occurs, because clap only passes possible values on.
     PossibleValuesParser::new(all.map(name)).try_map(move |given| of(given).ok_or("unknown"))
 }
 

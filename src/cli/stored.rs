@@ -23,6 +23,7 @@ pub(super) fn bare_id(given: &str) -> String {
         .trim()
         .trim_start_matches("[[handoff-resume:")
         .trim_end_matches("]]");
+    // Ids are in lower case, but users may retype them.
     bare.to_lowercase()
 }
 
@@ -73,6 +74,7 @@ pub(super) async fn wanted(store: &SharedStore, id: &str) -> CliResult<Handoff> 
     let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
     let found = find(&handoffs, id)?;
     let whole = store.handoff(&found.principal, found.id).await?;
+    // Removed since the list was read, so the listed record is all that is left.
     Ok(whole.unwrap_or_else(|| found.clone()))
 }
 

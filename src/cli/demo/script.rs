@@ -90,6 +90,7 @@ pub(super) fn answer(request: &Value, number: usize) -> Vec<Value> {
         .filter_map(|(at, message)| Some((at, task_of(message)?)))
         .next();
     let (at, task) = prompt.unwrap_or_default();
+    // Tasks count from 1.
     let Some(now) = task.checked_sub(1).and_then(|task| SCRIPT.tasks.get(task)) else {
         return vec![text(&format!("There is no task {task}."))];
     };

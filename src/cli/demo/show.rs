@@ -60,6 +60,7 @@ fn chart(story: &DemoRun, columns: usize) -> Vec<String> {
             lines.push(match leg {
                 0 => format!("{:5}  {received:>11}  {sent:>11}    {bar}", turn.turn),
                 _ => {
+                    // A later leg follows a handoff.
                     handoffs += 1;
                     format!(
                         "{FIRED}{:>18}{FIRED:#}  {sent:>11}    {bar}",
@@ -106,6 +107,7 @@ fn summary(story: &DemoRun) -> Vec<String> {
             format!(
                 "{:>9}  {percent} %, about {} tokens of input",
                 format!("{minus}{}", size(totals.unsent_bytes.unsigned_abs())),
+                // Rounded, because it is an estimate.
                 grouped(totals.unsent_tokens.unsigned_abs() / 1000 * 1000)
             ),
         ),
@@ -155,6 +157,7 @@ fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
     let (first, last) = OUTLINE_ENDS;
     let parts = &outline.parts;
     let sentinel = parts.iter().rposition(is_sentinel);
+    // The sentinel is always shown, because it marks the cut.
     let shown = |at: usize| at < first || at + last >= parts.len() || Some(at) == sentinel;
     let all: Vec<_> = parts.iter().enumerate().collect();
     let runs = all.chunk_by(|(one, _), (next, _)| !shown(*one) && !shown(*next));

@@ -114,6 +114,7 @@ pub(super) async fn play() -> CliResult<DemoRun> {
     while !done {
         let received;
         (received, done) = agent.ask().await?;
+        // Only the requests since the previous turn.
         let sent = provider.received(story.totals.legs);
         let prompts = story.handoffs.len();
         story.handoffs = handoffs(&store).await?;
@@ -214,6 +215,7 @@ impl Agent {
         let body = Bytes::from(script::request(&self.history).to_string());
         let request = Request::post(format!("http://{}/v1/messages", self.address))
             .header("content-type", "application/json")
+            // Names the session, so that its requests belong to one conversation.
             .header("x-session-id", "demo")
             .header("anthropic-version", "2023-06-01")
             .header("x-api-key", "sk-demo")

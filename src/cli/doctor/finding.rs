@@ -74,6 +74,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let help = self.help.as_deref().unwrap_or_default();
         let (severity, _) = self.severity.shown();
+        // On one line, for `serve`, which prints a single warning.
         write!(f, "{severity}: {}: {}; {help}", self.subject, self.message)
     }
 }

@@ -134,6 +134,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
         ..Flags::default()
     };
     let file = args.state.config.as_ref();
+    // The exit code distinguishes an invalid config from other problems.
     let (state, findings, exit) = match load(file, &flags) {
         Ok(config) => {
             let installation = Installation::new(config, !args.offline);

@@ -93,6 +93,7 @@ pub(super) enum ExportedPart {
 /// This is the last turn of the head that is stored with the handoff. If the handoff is unknown, or was made
 /// on another wire, it is the first user turn after the preamble.
 pub(super) fn carry_over_turn(view: &View, handoff: Option<&Handoff>, tags: &[String]) -> Option<usize> {
+    // A head consists of elements of its wire, so its length means nothing on another one.
     if let Some(handoff) = handoff.filter(|handoff| handoff.wire == view.wire) {
         let head = format!("[{}]", handoff.head);
         let all = json::whole(head.as_bytes()).ok()?;

@@ -30,6 +30,7 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         (true, _) => names.latest(session_here().as_deref())?,
         (false, name) => names.find_file(name.as_deref())?.ok(),
     };
+    // Not an error, because hooks ask for a summary in sessions without a file as well.
     let Some(found) = found else {
         if args.json {
             out.json(&json!({"path": null, "text": "", "drift": null}))?;

@@ -40,6 +40,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
         || args.from_file.is_some()
         || args.hook;
     let is_given = args.goal.is_some() && args.now.is_some();
+    // A program that reads JSON cannot answer questions.
     if args.json && !has_source && !args.auto && !is_given {
         let message = "--json asks no questions: give --goal and --now, or a source";
         return Err(Exit::USAGE.failure(message));
@@ -245,6 +246,7 @@ fn write(
 ) -> CliResult<Option<PathBuf>> {
     let Some(place) = &args.out else {
         let naming = match (args.auto, &args.description) {
+            // Hooks may run more than once a minute, so their files are named by the second.
             (true, _) => FileNaming::Automatic,
             (false, Some(description)) => FileNaming::Manual(description.clone()),
             (false, None) => FileNaming::Manual(names::description_of_goal(&file.goal)),

@@ -72,6 +72,7 @@ fn none(session: Option<&str>, names: &HandoffLookup) -> CliResult {
 fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
     let name = one.path.file_name().unwrap_or_default().to_string_lossy();
     let archive = if one.archived { ".archive/" } else { "" };
+    // Without seconds and offset.
     let date: String = one.date.chars().take("2026-11-22T18:05".len()).collect();
     let status = if one.status.is_empty() { "-" } else { &one.status };
     vec![
@@ -156,6 +157,7 @@ pub(super) fn line(session: Option<&str>, follow: bool, lookup: &HandoffLookup, 
 ///
 /// A file to restore is named by its path in the archive or by its original path.
 pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut Out) -> CliResult {
+    // An original path finds the archived file as well, but only to restore it.
     let archived = names.directory.archived(path).filter(|_| undo);
     let path = archived.as_deref().unwrap_or(path);
     exists(path, names)?;

@@ -89,6 +89,7 @@ impl HandoffLookup {
         }
         let ids = blocking(&self.config, async |store| ids(&store).await)?;
         let id = find_id(ids.into_iter(), given).map_err(|failure| match failure.exit {
+            // An unknown id may also be a misspelled session or file.
             Exit::NO_INPUT => unknown(given),
             _ => failure,
         })?;

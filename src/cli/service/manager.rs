@@ -111,6 +111,7 @@ impl ServiceManager {
         let file = self.path().map(|path| path.display().to_string());
         let file = file.unwrap_or_default();
         let filled = |word: &&str| word.replace("{uid}", &uid.to_string()).replace("{file}", &file);
+        // The table has the order of the enum.
         let commands = self.steps[step as usize].iter();
         commands
             .map(|command| command.iter().map(filled).collect())

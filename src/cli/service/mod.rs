@@ -93,6 +93,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
         return out.document(&text);
     }
     let path = path(manager)?;
+    // Kept for a rollback.
     let before = fs::read_to_string(&path).ok();
     write(&path, &text).map_err(|error| {
         let message = format!("failed to write {}: {error}", path.display());

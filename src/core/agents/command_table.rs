@@ -73,6 +73,7 @@ pub(super) struct CommandRow {
 pub(super) fn purpose(words: &[&str]) -> Option<CommandPurpose> {
     /// For each program, the purpose and the further words of its patterns, in the order of the rows.
     type Patterns = HashMap<&'static str, Vec<(CommandPurpose, Vec<&'static str>)>>;
+    // Indexed by program, because every command of every transcript is looked up.
     static BY_PROGRAM: LazyLock<Patterns> = LazyLock::new(|| {
         let mut programs = Patterns::new();
         for row in table::rows::<CommandRow>(include_str!("commands.toml")) {

@@ -136,6 +136,7 @@ pub fn after_pins(text: &str) -> &str {
 /// Returns the text before the blocks with these tags at its end.
 fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
     let mut rest = text;
+    // Several blocks may follow each other, in any order.
     'blocks: loop {
         for tag in tags {
             let inside = rest.trim_end().strip_suffix(&*format!("</{tag}>"));

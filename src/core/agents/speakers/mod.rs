@@ -87,6 +87,7 @@ impl Speakers {
     pub fn turn(&mut self, settings: &SpeakerSettings<'_>, pieces: &[TurnPiece<'_>]) -> Vec<Vec<Spoken>> {
         let is_text =
             |piece: &TurnPiece<'_>| matches!(piece, TurnPiece::Text(text) if !text.trim().is_empty());
+        // Blank blocks do not count, because they cannot hold the user's words.
         let last = pieces.iter().rposition(is_text);
         let mut rest = Rest::Open;
         let all = pieces.iter().enumerate().map(|(at, piece)| match piece {
