@@ -242,7 +242,7 @@ impl LocatedValue {
         let items = self.list("texts", "write ['one', 'two']")?;
         collect(items.iter().map(|item| {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
-                // Such a pattern would redact between all characters.
+                // Redaction with this pattern would insert its mark between all characters.
                 Ok(pattern) if pattern.is_match("") => value_error(
                     format!("{text:?} matches the empty text, so everywhere"),
                     "write an expression that asks for at least one character",

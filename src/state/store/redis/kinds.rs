@@ -244,7 +244,7 @@ impl RedisRecord {
             let all = all.into_iter();
             all.map(|(index, score)| (index, score.to_string())).collect()
         };
-        // In the order in which `write.lua` reads them.
+        // `write.lua` reads the lists in this order.
         let lists: [Vec<(String, String)>; 4] = [
             named(self.fields),
             named(self.first),

@@ -60,7 +60,7 @@ impl ScriptCall {
     pub(super) fn command(&self, digests: &[String], slot: &str) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let digest = digests.get(self.script as usize);
-        // One key is declared, the store's slot. All other arguments are values to Redis.
+        // Declares the slot as the only key. Redis treats all other arguments as values.
         command.arg(digest.map_or("", String::as_str)).arg(1).arg(slot);
         for arg in &self.args {
             command.arg(arg.as_slice());

@@ -74,7 +74,7 @@ impl CostMetrics {
         if let Some(series) = known.iter().find(is_it) {
             return Arc::clone(series);
         }
-        // Released here, because the write lock is taken below.
+        // Releases the lock, because the write lock follows below.
         drop(known);
         let wire = label(event.wire);
         let shown = self.models.label(model, event.status);
