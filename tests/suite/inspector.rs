@@ -99,7 +99,7 @@ async fn a_handoff_that_the_model_did_not_call_is_described_as_such() {
     let (row, exchange) = newest(&run.query(1).await);
     let notes = exchange.notes.join("\n");
     let wanted = format!(
-        "Handoff {} was written without a call of the model",
+        "baton stored handoff {} without a call from the model",
         row.event.fired[0]
     );
     assert!(notes.contains(&wanted), "{notes}");
@@ -147,10 +147,10 @@ fn in_the_order_of_events(row: &ExchangeRow, exchange: &ExchangeDetail) {
     let fired = &row.event.fired[0];
     let all = exchange.notes.join("\n");
     let order = [
-        format!("Leg 1: The model called session_handoff; handoff {fired}"),
+        format!("Leg 1: The model called session_handoff. baton stored handoff {fired}"),
         format!("Leg 2: The transcript was cut at handoff {fired}"),
-        "Leg 2: Upstream answered 429, and was asked again.".to_owned(),
-        "Leg 3: Upstream answered 503, and was asked again.".to_owned(),
+        "Leg 2: Upstream responded with 429, and baton sent another request.".to_owned(),
+        "Leg 3: Upstream responded with 503, and baton sent another request.".to_owned(),
         format!("Leg 4: The transcript was cut at handoff {fired}"),
     ];
     let places: Vec<_> = order.iter().map(|note| all.find(note.as_str())).collect();

@@ -184,11 +184,11 @@ async fn a_pinned_request_is_sent_once_more_without_its_thinking_and_later_ones_
     assert!(metrics.text().unwrap().lines().any(|line| line == accepted));
     let notes = agent.shown(&event).await.join("\n");
     assert!(
-        notes.contains("Leg 1: Upstream answered 400, and was asked again."),
+        notes.contains("Leg 1: Upstream responded with 400, and baton sent another request."),
         "{notes}"
     );
     assert!(
-        notes.contains("Leg 2: Thinking that upstream had refused"),
+        notes.contains("Leg 2: baton left out thinking that upstream had refused"),
         "{notes}"
     );
 
@@ -196,7 +196,7 @@ async fn a_pinned_request_is_sent_once_more_without_its_thinking_and_later_ones_
     let event = agent.event(4).await;
     assert_eq!(event.thinking_retry, None);
     let notes = agent.shown(&event).await.join("\n");
-    assert!(notes.contains("Thinking that upstream had refused"), "{notes}");
+    assert!(notes.contains("thinking that upstream had refused"), "{notes}");
     goes_on(&agent, &next, &["Three.", "Later."]).await;
 }
 

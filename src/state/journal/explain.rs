@@ -24,9 +24,9 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
     };
     let handed_over = |leg, id: &String| match is_models(leg, id) {
         true => format!(
-            "The model called {TOOL_NAME}; handoff {id} was written, its sentinel shown in place of the call."
+            "The model called {TOOL_NAME}. baton stored handoff {id}, and showed its sentinel instead of the call."
         ),
-        false => format!("Handoff {id} was written without a call of the model, and its sentinel shown."),
+        false => format!("baton stored handoff {id} without a call from the model, and showed its sentinel."),
     };
     let mut failed = false;
     for (i, leg) in exchange.legs.iter().enumerate() {
@@ -60,7 +60,10 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
         out.push(format!("A later leg was retried {times}."));
     }
     if exchange.exchange.partial {
-        out.push("Part of this exchange is missing here: it was faster than the journal could write, or the process ended.".to_owned());
+        out.push(
+            "Part of this exchange is missing: the journal could not keep up, or the process ended."
+                .to_owned(),
+        );
     }
     out
 }
@@ -84,15 +87,19 @@ fn changes<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterato
 
 /// Describes the failure of a leg.
 fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
-    let repeated = if again { ", and was asked again" } else { "" };
+    let repeated = if again {
+        ", and baton sent another request"
+    } else {
+        ""
+    };
     match leg.response.status {
-        Some(status) if status >= 400 => Some(format!("Upstream answered {status}{repeated}.")),
+        Some(status) if status >= 400 => Some(format!("Upstream responded with {status}{repeated}.")),
         // A leg of an open exchange may still get a response.
         None if !exchange.exchange.open && leg.ended_ms.is_some() => {
-            Some(format!("Upstream gave no answer{repeated}."))
+            Some(format!("Upstream did not respond{repeated}."))
         }
         Some(_) if leg.response.stop.as_deref() == Some("error") => {
-            Some(format!("Upstream broke off with an error{repeated}."))
+            Some(format!("Upstream ended the response with an error{repeated}."))
         }
         _ => None,
     }
@@ -121,13 +128,13 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> Strin
     let preamble = match kept {
         0 => String::new(),
         n => format!(
-            " The preamble was kept ({}, {}).",
+            " baton kept the preamble ({}, {}).",
             plural(n as u64, "message"),
             size(kept_bytes)
         ),
     };
     format!(
-        "The transcript was cut{at}: {gone} of {} ({}) were replaced by the carry-over prompt ({}).{preamble}",
+        "The transcript was cut{at}: the carry-over prompt ({2}) replaced {gone} of {0} ({1}).{preamble}",
         plural(all as u64, "message"),
         size(bytes),
         size(prompt),
@@ -156,42 +163,42 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> 
     match change.why {
         ChangeReason::Cut | ChangeReason::Preamble => cut(exchange, leg, change),
         ChangeReason::Pair => {
-            format!("A hidden call that the agent never saw was restored with its result ({added}).")
+            format!("baton restored a hidden call, which the agent never saw, with its result ({added}).")
         }
         ChangeReason::Note => {
             let removed = size(change.removed as u64);
-            format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
+            format!("baton left out chat commands that it had answered, and everything they undid ({removed}).")
         }
-        ChangeReason::Inserted => format!("A text of baton's own was inserted after a message ({added})."),
+        ChangeReason::Inserted => format!("baton inserted a notice after a message ({added})."),
         ChangeReason::Thinking => {
             let removed = size(change.removed as u64);
             format!(
-                "Thinking that upstream had refused, since it was made after another prefix, was left out ({removed})."
+                "baton left out thinking that upstream had refused, because it belongs to another prefix ({removed})."
             )
         }
         ChangeReason::Unescaped => {
-            "Escaped text of the model was restored as the model wrote it.".to_owned()
+            "baton restored escaped text to the model's original wording.".to_owned()
         }
         ChangeReason::Tool => format!("{} offered ({added}).", offered(leg)),
         ChangeReason::Reference => {
-            "A reference to an item of baton's, which upstream does not know, was left out.".to_owned()
+            "baton left out a reference to an item that upstream does not know, because baton created it.".to_owned()
         }
         ChangeReason::Previous => {
-            "The earlier response that the request continues was named by upstream's id.".to_owned()
+            "baton replaced the previous response's id with upstream's.".to_owned()
         }
         ChangeReason::History => {
-            "Members that have the provider hold the agent's history, or describe that history, were left out: it got another one."
+            "baton left out fields that ask the provider to store the agent's history, or that describe it, because the model sees a different history."
                 .to_owned()
         }
         ChangeReason::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
-            "The model's hidden call was answered, and the model continued.".to_owned()
+            "baton answered the model's hidden call, and the model continued.".to_owned()
         }
         ChangeReason::AskAgain => {
-            "The model got the reason why its handoff call was refused, and was asked again.".to_owned()
+            "baton refused the model's handoff call with a reason, and the model continued.".to_owned()
         }
         ChangeReason::Model => {
-            "It was sent to the model that the handoff names, without the settings of the requested one.".to_owned()
+            "baton sent the request to the model that the handoff names, without the requested model's settings.".to_owned()
         }
-        ChangeReason::Draft => format!("The model was asked for the document of a handoff ({added})."),
+        ChangeReason::Draft => format!("baton asked the model to write the document of a handoff ({added})."),
     }
 }

@@ -145,10 +145,10 @@ pub(crate) static FACTS: &[Fact] = &[
         .filtered(FilterKind::Flag, "handoff")
         .noted(|f| f.fired.last().map(|id| format!("handed off {}", brief(id))).into_iter().collect()),
     fact("baton.missing_items", |f| some(f.missing_items))
-        .noted(|f| when(f.missing_items > 0, || format!("{} carried beside the prompt", f.missing_items)))
+        .noted(|f| when(f.missing_items > 0, || format!("{} missing items", f.missing_items)))
         .told(|f| when(f.missing_items > 0, || {
-            let things = plural(f.missing_items.into(), "thing");
-            format!("The carry-over prompt lacked {things} that it should say; what fitted stands behind it.")
+            let items = plural(f.missing_items.into(), "item");
+            format!("The carry-over prompt lacked {items}. baton appended those that fit.")
         })),
     fact("baton.relookups", |f| some(f.relookups))
         .counted("baton_handoff_relookups", "Files read again and commands run again within twenty requests after a handoff, and questions to recall; counted at the next one"),
@@ -167,19 +167,19 @@ pub(crate) static FACTS: &[Fact] = &[
         .filtered(FilterKind::Flag, "recall")
         .noted(|f| when(!f.recalls.is_empty(), || format!("recalled: {}", f.recalled(","))))
         .told(|f| when(!f.recalls.is_empty(), || format!(
-            "The model called session_recall, which searched what was cut ({}); the agent saw none of it.", f.recalled(", ")))),
+            "The model called session_recall, which searched the history before the cut ({}). The agent saw none of it.", f.recalled(", ")))),
     fact("baton.lost_sentinel", |f| f.lost_sentinel.then_some(true).into())
         .counted("baton_lost_sentinel", "Requests without the sentinel of their conversation's handoff")
         .filtered(FilterKind::Flag, "lost_sentinel")
         .noted(|f| when(f.lost_sentinel, || "lost_sentinel"))
         .with_lead_sentence(|f| when(f.lost_sentinel, ||
-            "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole.")),
+            "The conversation has a handoff, but this transcript lacks its sentinel, so it was sent whole.")),
     fact("baton.lost_pairs", |f| some(f.lost_pairs))
         .counted("baton_lost_pairs", "Hidden calls that could not be restored, because their place in the transcript is missing")
         .noted(|f| when(f.lost_pairs > 0, || format!("{} hidden calls lost", f.lost_pairs))),
     fact("baton.lost_insertions", |f| some(f.lost_insertions))
         .counted("baton_lost_insertions", "Texts of baton's own that could not be restored, because their place in the transcript is missing")
-        .noted(|f| when(f.lost_insertions > 0, || format!("{} inserted texts lost", f.lost_insertions))),
+        .noted(|f| when(f.lost_insertions > 0, || format!("{} inserted notices lost", f.lost_insertions))),
     fact("baton.dropped_thinking", |f| some(f.dropped_thinking))
         .counted_by("reason", "baton_thinking_dropped", "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason",
             |f| vec![
@@ -189,7 +189,7 @@ pub(crate) static FACTS: &[Fact] = &[
         .noted(|f| when(f.dropped_thinking > 0, || format!("upstream dropped {} thinking blocks", f.dropped_thinking)))
         .told(|f| when(f.dropped_thinking > 0, || {
             let blocks = plural(f.dropped_thinking.into(), "block");
-            format!("Upstream dropped {blocks} of thinking from what the model saw: the prefix or the model is another one.")
+            format!("Upstream dropped {blocks} of thinking from the model's input, because the prefix or the model has changed.")
         })),
     fact("baton.thinking_retry", |f| f.thinking_retry.map(ThinkingRetry::name).into())
         .counted_by("outcome", "baton_thinking_retries", "Retries of pinned requests without the thinking that upstream refused, by outcome",
@@ -233,15 +233,15 @@ pub(crate) static FACTS: &[Fact] = &[
         .counted("baton_refused_calls", "Handoff calls that were refused")
         .told(|f| when(f.refused_calls > 0, || {
             let calls = plural(f.refused_calls.into(), "handoff call");
-            format!("{calls} {} answered with an error; the agent saw none of it.", was(f.refused_calls))
+            format!("{calls} {} answered with an error. The agent saw none of it.", was(f.refused_calls))
         })),
     fact("baton.text_tool_calls", |f| some(f.text_tool_calls))
         .counted("baton_text_tool_calls", "Answers in which the model wrote a handoff call as text, which no server reads as a call"),
     fact("baton.escaped_sentinels", |f| f.escaped_sentinels.into())
         .counted("baton_escaped_sentinels", "Sentinel-like texts of the model that were escaped")
         .told(|f| when(f.escaped_sentinels > 0, || {
-            let texts = plural(f.escaped_sentinels.into(), "text");
-            format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.escaped_sentinels))
+            let passages = plural(f.escaped_sentinels.into(), "passage");
+            format!("{passages} in the model's output looked like a sentinel and {} escaped for the agent.", was(f.escaped_sentinels))
         })),
     // OpenTelemetry includes cached tokens in the input. Unknown usage is omitted, since zero tokens would
     // look like a free request.

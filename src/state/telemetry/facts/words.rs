@@ -55,13 +55,13 @@ pub(super) fn was(count: u32) -> &'static str {
 pub(super) fn nudge_note(nudged: NudgeOutcome) -> String {
     let note = match nudged {
         NudgeOutcome::Notified => "nudged to hand off",
-        NudgeOutcome::Followed => "as nudged",
-        NudgeOutcome::NotWritten => "nudge not written",
+        NudgeOutcome::Followed => "nudge followed",
+        NudgeOutcome::NotWritten => "nudge not stored",
         NudgeOutcome::AutoFailed => "automatic handoff failed",
         NudgeOutcome::WouldNotify => "shadow: a notice here",
         NudgeOutcome::WouldHandOver => "shadow: an automatic handoff here",
         NudgeOutcome::WouldCutFree => "shadow: a cut here costs nothing",
-        NudgeOutcome::WouldFollowPlan => "shadow: a handoff behind the plan here",
+        NudgeOutcome::WouldFollowPlan => "shadow: a handoff after the plan here",
         NudgeOutcome::LargeCut | NudgeOutcome::CloseHandoffs => {
             return format!("nudging stopped: {}", nudged.name().replace('_', " "));
         }
@@ -73,32 +73,32 @@ pub(super) fn nudge_note(nudged: NudgeOutcome) -> String {
 pub(super) fn nudge_sentence(nudged: NudgeOutcome) -> &'static str {
     match nudged {
         NudgeOutcome::Notified => {
-            "The model was notified how full its context is, and prompted to finish its step and hand off."
+            "baton told the model how full its context is, and asked it to finish its step and hand off."
         }
-        NudgeOutcome::Followed => "The model handed over after it had been notified how full its context is.",
+        NudgeOutcome::Followed => "The model handed off after it was told how full its context is.",
         NudgeOutcome::NotWritten => {
-            "The notice of how full the context is could not be stored, so the model was not notified."
+            "The notice could not be stored, so the model was not told how full its context is."
         }
         NudgeOutcome::AutoFailed => {
-            "The context was so full that a handoff was to be drafted, but the draft failed."
+            "The context was full enough for an automatic handoff, but its draft failed."
         }
         NudgeOutcome::WouldNotify => {
-            "In its shadow baton would have notified the model here how full its context is."
+            "Shadow mode: baton would have told the model here how full its context is."
         }
         NudgeOutcome::WouldHandOver => {
-            "In its shadow baton would have handed over here by itself: the context is that full."
+            "Shadow mode: baton would have made an automatic handoff here, because the context is full enough."
         }
         NudgeOutcome::WouldFollowPlan => {
-            "In its shadow baton would have a handoff here, where a plan is accepted."
+            "Shadow mode: baton would have handed off here, after an accepted plan."
         }
         NudgeOutcome::WouldCutFree => {
-            "In its shadow baton would have handed over here, where the cut costs nothing."
+            "Shadow mode: baton would have handed off here, because the cut costs nothing."
         }
         NudgeOutcome::LargeCut => {
-            "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
+            "The context after the handoff alone is over the threshold, so baton stops nudging in this task."
         }
         NudgeOutcome::CloseHandoffs => {
-            "Two handoffs came in close succession: the model is not notified again in this task."
+            "Two handoffs followed each other closely, so baton stops nudging in this task."
         }
     }
 }
@@ -115,8 +115,8 @@ pub(super) fn undo_note(undo: UndoOutcome) -> &'static str {
 /// Describes the outcome of a requested undo in a sentence.
 pub(super) fn undo_sentence(undo: UndoOutcome) -> &'static str {
     match undo {
-        UndoOutcome::Undone => "A handoff was undone: the model sees the history before it again.",
-        UndoOutcome::TakenBack => "The undo of a handoff was reverted: the transcript is cut there again.",
-        UndoOutcome::Refused => "A requested undo was refused; the answer says why.",
+        UndoOutcome::Undone => "A handoff was undone, so the model sees the history before it again.",
+        UndoOutcome::TakenBack => "The undo of a handoff was reverted, so the transcript is cut there again.",
+        UndoOutcome::Refused => "A requested undo was refused. The answer gives the reason.",
     }
 }
