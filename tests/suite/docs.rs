@@ -151,3 +151,80 @@ fn the_reference_has_every_column_of_the_log() {
         assert!(cells.contains(name), "{name}");
     }
 }
+
+/// Names of the serialized fields of a struct.
+fn serialized_fields(path: &str, name: &str) -> Vec<String> {
+    let text = source(path);
+    let (_, body) = text.split_once(&format!("struct {name} {{\n")).expect(name);
+    let body = body.split("\n}").next().unwrap();
+    let mut fields = Vec::new();
+    let mut is_named = true;
+    for line in body.lines().map(str::trim) {
+        if line.starts_with("#[serde(skip)]") || line.starts_with("#[serde(flatten)]") {
+            is_named = false;
+        }
+        if line.starts_with(['#', '/']) {
+            continue;
+        }
+        let declared = line.split(": ").next().unwrap();
+        let field = declared.rsplit(' ').next().unwrap();
+        if is_named {
+            fields.push(field.to_owned());
+        }
+        is_named = true;
+    }
+    fields
+}
+
+/// Keys that a file gives to JSON objects: `"key": value` and `object["key"] = value`.
+fn json_keys(path: &str) -> Vec<String> {
+    let text = source(path);
+    let text = text.split("#[cfg(test)]").next().unwrap();
+    let keys = text.lines().filter_map(|line| {
+        let line = line.trim();
+        let (key, rest) = match line.strip_prefix("shown[\"") {
+            Some(indexed) => indexed.split_once('"')?,
+            None => line.strip_prefix('"')?.split_once('"')?,
+        };
+        (rest.starts_with(": ") || rest.starts_with("] = ")).then(|| key.to_owned())
+    });
+    keys.collect()
+}
+
+#[test]
+fn the_reference_has_every_member_of_json_output() {
+    let structs = [
+        ("src/cli/doctor/finding.rs", "Finding"),
+        ("src/cli/doctor/mod.rs", "ReportedFinding"),
+        ("src/cli/doctor/mod.rs", "DoctorReport"),
+        ("src/cli/doctor/installation.rs", "StateSummary"),
+        ("src/cli/running.rs", "Process"),
+        ("src/cli/handoffs/check.rs", "CheckedDocument"),
+        ("src/state/journal/query.rs", "JournalTotals"),
+        ("src/state/journal/bill_sums.rs", "BillSum"),
+        ("src/state/journal/bill_sums.rs", "SavingsReport"),
+        ("src/state/journal/bill_sums.rs", "PriceSource"),
+        ("src/state/files/yaml_files/read.rs", "FileSummary"),
+        ("src/core/bill/cost.rs", "TokenCounts"),
+        ("src/core/handoffs/field_error.rs", "FieldError"),
+    ];
+    let mut members: Vec<_> = structs
+        .iter()
+        .flat_map(|(path, name)| serialized_fields(path, name))
+        .collect();
+    for file in [
+        "check", "create", "draft", "files", "list", "record", "resume", "show",
+    ] {
+        members.extend(json_keys(&format!("src/cli/handoffs/{file}.rs")));
+    }
+    assert!(members.len() > 100, "{members:?}");
+    let section = reference("JSON output");
+    let listed: BTreeSet<_> = section
+        .split(|c: char| !(c.is_ascii_lowercase() || c == '_'))
+        .collect();
+    let missing: BTreeSet<_> = members
+        .iter()
+        .filter(|name| !listed.contains(name.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/reference.md: {missing:?}");
+}
