@@ -78,8 +78,8 @@ export function billFacts(total) {
     total.cost || !total.unpriced ? [money(total.cost), "cost"] : null,
     total.cost ? [money(total.without_cost), "without baton, estimated"] : null,
     total.cost ? [...saved, "Net of the cost of handoffs and baton's tools"] : null,
-    [short(input), "tokens of input", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_long)} written to it`],
-    [short(all.output), "tokens of output"],
+    [short(input), "input tokens", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_long)} written to it`],
+    [short(all.output), "output tokens"],
   ];
 }
 
@@ -114,7 +114,7 @@ function remarks(report) {
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
     promised(report.promised),
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
-    total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton; they count as compacted by the agent, not as saved.` : null,
+    total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton (counted as compacted by the agent, not as saved).` : null,
   ].filter(Boolean).join(" ");
 }
 
