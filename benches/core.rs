@@ -356,10 +356,11 @@ mod stream {
 mod drafts {
     use super::sessions::Session;
     use super::*;
-    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset};
+    use baton_core::handoffs::draft::{DraftSpec, Preset};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::View;
+    use baton_core::work::{DraftIndex, DraftIndexSettings};
 
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
     const REQUEST: DraftSpec<'static> = DraftSpec {
@@ -447,10 +448,10 @@ mod carry {
     use baton_core::handoffs::carry::{
         CarryPolicy, CarryScope, RuleSources, UserMessages, called_again, carry, users_words,
     };
-    use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::View;
+    use baton_core::work::{DraftIndexSettings, SeenFacts};
 
     const BYTES: usize = 4_000_000;
 

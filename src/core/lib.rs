@@ -35,3 +35,4 @@ pub mod tools;
 pub mod transcript;
 pub mod trial;
 pub mod wire;
+pub mod work;

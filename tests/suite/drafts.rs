@@ -3,11 +3,12 @@
 //!
 //! The sessions of the benchmark (`cargo bench --bench core -- drafts`) are larger.
 
-use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, tokens};
+use baton_core::handoffs::draft::{DraftSpec, Preset, tokens};
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, View, WIRES};
+use baton_core::work::{DraftIndex, DraftIndexSettings};
 
 #[path = "../../benches/support/history.rs"]
 #[allow(dead_code)]

@@ -3,9 +3,10 @@
 //!
 //! The seeds of the last test differ from those that the code was tuned on.
 
-use baton_core::handoffs::draft::{DraftIndex, tokens};
+use baton_core::handoffs::draft::tokens;
 use baton_core::transcript::Transcript;
 use baton_core::wire::{WIRES, Wire};
+use baton_core::work::DraftIndex;
 use serde_json::{Value, json};
 
 use crate::drafts::history::Seeded;

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use baton_core::handoffs::carry::{CarryScope, RuleSources, UserMessages, rules};
-use baton_core::handoffs::draft::{self, DraftIndex, DraftIndexSettings, DraftSpec};
+use baton_core::handoffs::draft::{self, DraftSpec};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, WIRES as ALL, Wire};
+use baton_core::work::{DraftIndex, DraftIndexSettings};
 use baton_llm::state::config::Config;
 use baton_strict::Reply;
 use serde::Deserialize;

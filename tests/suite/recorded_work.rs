@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use baton_core::agents::files::FileChange;
-use baton_core::handoffs::draft::{
-    DraftIndex, DraftIndexSettings, SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts,
-};
 use baton_core::record::WireId;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
+use baton_core::work::{
+    DraftIndex, DraftIndexSettings, SeenChange, SeenFacts, SeenFailure, SeenVerification,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,6 +24,7 @@ struct Truth {
     agent: String,
     version: String,
     wire: String,
+    #[serde(rename = "folder")]
     directory: String,
     /// Index of the first prompt that the last request contains. Before it the agent had sent other content.
     from_prompt: usize,
@@ -225,7 +226,7 @@ impl Judged {
 
     fn all(&mut self, world: &World<'_>, seen: &SeenFacts) {
         seen.verification.iter().for_each(|run| self.run(world, run));
-        seen.failed.iter().for_each(|failed| self.failed(world, failed));
+        seen.failed().for_each(|failed| self.failed(world, failed));
         seen.files.iter().for_each(|changed| self.file(world, changed));
         for ran in seen.commands.iter().filter(|ran| ran.exit.is_some()) {
             let mut lines = world.lines();
@@ -304,7 +305,7 @@ impl Judged {
             later().any(|one| one.words == ran.words && one.cwd == ran.cwd && one.exit == Some(0))
         };
         let done_again = step.ran.iter().filter(bad).any(again);
-        let holds = line.exit == Some(failed.exit) && step.prompt == failed.turn && !done_again;
+        let holds = line.exit == failed.exit && step.prompt == failed.turn && !done_again;
         self.hold(holds, || format!("{failed:?}"));
     }
 
@@ -451,9 +452,7 @@ fn the_directory_of_the_work_is_the_one_that_the_agent_works_in() {
         let view = wire.read(&body.into(), Operation::Generate).unwrap();
         let transcript = Transcript::from_view(&view);
         let index = DraftIndex::from_transcript(DraftIndexSettings::default(), &transcript);
-        let named = Whereabouts::from_transcript(&transcript)
-            .or_of_calls(&index)
-            .directory;
+        let named = index.whereabouts().directory;
         println!("{}: {named:?}", truth.agent);
         let is_cut = ["gemini_cli", "pi", "goose_resumed"].contains(&truth.agent.as_str());
         assert!(

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use baton_core::agents::files::FileChange;
-use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, WIRES};
+use baton_core::work::{DraftIndex, DraftIndexSettings, SeenFacts};
 
 use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool};
@@ -24,7 +24,7 @@ pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
         ..DraftIndexSettings::default()
     };
     let index = DraftIndex::from_transcript(settings.clone(), &transcript);
-    let seen = index.seen(&Whereabouts::from_transcript(&transcript));
+    let seen = index.seen();
     // The facts that a carry-over prompt is checked against are the same without quotations.
     let work = SeenFacts::of_work(settings, &transcript);
     assert_eq!(work.verification, seen.verification);
@@ -120,7 +120,7 @@ impl Truth {
                 hold(stale == (self.changed_at > *at), format!("stale: {run:?}"));
             }
         }
-        for failed in &seen.failed {
+        for failed in seen.failed() {
             let Some((exit, at)) = self.lines.get(&failed.command) else {
                 hold(false, format!("never ran: {failed:?}"));
                 continue;
@@ -129,7 +129,7 @@ impl Truth {
             let mut names = self.of_line[&failed.command].iter();
             let done = names.any(|name| self.command_went_well.get(name).is_some_and(|well| well > at));
             hold(
-                *exit == failed.exit && !again && !done,
+                Some(*exit) == failed.exit && !again && !done,
                 format!("exit {exit}: {failed:?}"),
             );
         }
@@ -553,9 +553,9 @@ fn recorded_requests_of_real_agents_are_told_as_they_were() {
             told += 1;
         }
         // Only `exit 3` really failed. For the others, finding nothing is not a failure.
-        for failed in &seen.failed {
+        for failed in seen.failed() {
             assert!(
-                failed.exit == 3 && failed.command.contains("exit 3"),
+                failed.exit == Some(3) && failed.command.contains("exit 3"),
                 "{file}: {failed:?}"
             );
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use super::args::CreateArgs;
-use super::draft::{self as drafting, Work};
+use super::draft::{self as drafting, SessionWork};
 use crate::cli::exit::{CliResult, CommandFailure};
 use crate::cli::journal::JournalRequest;
 use crate::cli::output::{Out, shown};
@@ -21,11 +21,9 @@ use crate::state::journal::JournalReader;
 use crate::state::store::records::{RecordKind, StoredRecord};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::Carried;
-use baton_core::handoffs::draft::Whereabouts;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
-use baton_core::transcript::Transcript;
 
 /// Time for a proxy that continues to write its journal, which gathers notes for a quarter of a second.
 const WRITTEN: Duration = Duration::from_millis(400);
@@ -114,7 +112,7 @@ async fn write(
     store: &SharedStore,
     key: &str,
 ) -> CliResult<Option<(Handoff, PathBuf)>> {
-    let work = Work::of(query, store, key).await?;
+    let work = SessionWork::of(query, store, key).await?;
     // Only helpers for titles or counts ran, so there is no work.
     if !work.newest.of_loop || is_handed_over(query, store, key, &work).await? {
         return Ok(None);
@@ -128,10 +126,9 @@ async fn write(
 
 /// Makes the handoff of a session's work without a model, and does not store it; `None` if there is too
 /// little work.
-pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> CliResult<Option<Handoff>> {
+pub(super) fn handoff_of(config: &Config, work: &SessionWork, key: &str) -> CliResult<Option<Handoff>> {
     let carried = drafting::locally(config, work, |index| {
-        let whereabouts =
-            Whereabouts::from_transcript(&Transcript::from_view(&work.newest.view)).or_of_calls(index);
+        let whereabouts = index.whereabouts();
         let run = work.newest.row.event.run.as_deref();
         let root = run.and_then(|run| runs::directory(&config.state_dir, run));
         let here = repository::of_session(&whereabouts, root.as_deref());
@@ -150,7 +147,7 @@ pub(in crate::cli) fn carried_of_session(
     config: &Config,
     reader: &SessionReader,
 ) -> CliResult<Option<Carried>> {
-    let work = JournalRequest::of_session(reader).map(Work::alone);
+    let work = JournalRequest::of_session(reader).map(SessionWork::alone);
     work.map_or(Ok(None), |work| {
         drafting::locally(config, &work, |_| String::new())
     })
@@ -161,7 +158,7 @@ async fn is_handed_over(
     query: &JournalReader,
     store: &SharedStore,
     key: &str,
-    work: &Work,
+    work: &SessionWork,
 ) -> CliResult<bool> {
     let (row, leg) = (&work.newest.row, work.newest.leg);
     let sent = leg.map(|leg| query.leg_sent_ms(&row.id, leg)).transpose();
@@ -192,7 +189,7 @@ const NAMED: &str = "handoff";
 /// A session's handoff, which is stored once its file is written.
 pub(super) struct HookedSession {
     handoff: Handoff,
-    work: Work,
+    work: SessionWork,
     store: SharedStore,
     runtime: Runtime,
 }
@@ -204,7 +201,7 @@ impl HookedSession {
     pub(super) fn new(
         args: &CreateArgs,
         config: &Config,
-        made: Option<(Handoff, Work)>,
+        made: Option<(Handoff, SessionWork)>,
         file: &mut HandoffFile,
     ) -> Option<Self> {
         let is_elsewhere = args.out.is_some() || args.directory.dir.is_some();
@@ -226,7 +223,7 @@ impl HookedSession {
         found
     }
 
-    fn opened(config: &Config, (mut handoff, work): (Handoff, Work)) -> CliResult<Option<Self>> {
+    fn opened(config: &Config, (mut handoff, work): (Handoff, SessionWork)) -> CliResult<Option<Self>> {
         let (runtime, store) = (runtime()?, drafting::for_writing(config)?);
         if let Some(id) = runtime.block_on(written_before(&store, &handoff.conversation))? {
             handoff.id = id;

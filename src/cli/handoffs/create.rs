@@ -96,7 +96,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
         return false;
     }
     if file.goal.is_empty() {
-        "Work in progress".clone_into(&mut file.goal);
+        "SessionWork in progress".clone_into(&mut file.goal);
     }
     if file.now.is_empty() {
         "Nothing was left open: ask the user what comes next".clone_into(&mut file.now);

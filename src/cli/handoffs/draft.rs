@@ -20,18 +20,19 @@ use crate::state::journal::JournalReader;
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, RuleSources, UserMessages};
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize};
-use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftIndex, DraftSpec, Prompts, Whereabouts};
+use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftSpec, Prompts};
 use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
 use baton_core::rewrite::preamble::{self, Preamble};
 use baton_core::transcript::{AnswerContent, Transcript};
+use baton_core::work::DraftIndex;
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, &args.key)?;
     let store = for_writing(&config)?;
-    let work = Work::of(&query, &store, &key).await?;
+    let work = SessionWork::of(&query, &store, &key).await?;
     let index = indexed(&config, &work);
     if !draft::enough(index.spoken()) {
         return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
@@ -57,10 +58,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
         return out.body(text.as_bytes());
     }
     let (document, origin) = match &args.from {
-        Some(file) => (
-            index.completed(&given(file)?, &request, &prompts),
-            HandoffOrigin::User,
-        ),
+        Some(file) => (index.completed(&given(file)?, &request), HandoffOrigin::User),
         None => (index.local(&request).map_err(too_small)?, HandoffOrigin::Local),
     };
     let carried = carried(&config, &index, &work, &document);
@@ -70,7 +68,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
 }
 
 /// The work of a conversation since its last handoff.
-pub(super) struct Work {
+pub(super) struct SessionWork {
     pub(super) principal: String,
     /// Newest request of the conversation.
     pub(super) newest: JournalRequest,
@@ -80,7 +78,7 @@ pub(super) struct Work {
     pub(super) dropped: Vec<String>,
 }
 
-impl Work {
+impl SessionWork {
     /// Creates the work of a session that no store has.
     pub(super) fn alone(newest: JournalRequest) -> Self {
         Self {
@@ -119,7 +117,7 @@ impl Work {
 }
 
 /// Makes the document a carry-over prompt, with missing items appended.
-fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> Carried {
+fn carried(config: &Config, index: &DraftIndex, work: &SessionWork, document: &str) -> Carried {
     let transcript = Transcript::from_view(&work.newest.view);
     let earlier = work.earlier.as_ref();
     let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
@@ -131,18 +129,22 @@ fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> 
         markers: &config.draft.markers,
         redactor: &config.redactor(),
     });
-    let seen = index.seen(&Whereabouts::from_transcript(&transcript));
+    let seen = index.seen();
     // The document may quote a transcript that contains baton's markers.
     let prompt = sentinel::normalised(&draft::carried(document));
     carry::carry(&prompt, &words, Some(&seen), config.carry_policy())
 }
 
 /// Composes the document of this work's handoff, as it is written to disk.
-pub(super) fn document_of(settings: &DocumentSettings, handoff: &Handoff, work: &Work) -> HandoffDocument {
+pub(super) fn document_of(
+    settings: &DocumentSettings,
+    handoff: &Handoff,
+    work: &SessionWork,
+) -> HandoffDocument {
     documents::compose(settings, stored_of(handoff, work))
 }
 
-fn stored_of(handoff: &Handoff, work: &Work) -> StoredHandoff {
+fn stored_of(handoff: &Handoff, work: &SessionWork) -> StoredHandoff {
     let body = work.newest.view.body.clone();
     let row = &work.newest.row;
     StoredHandoff {
@@ -167,7 +169,7 @@ pub(super) async fn leave(
     config: &Config,
     store: &SharedStore,
     handoff: &Handoff,
-    work: &Work,
+    work: &SessionWork,
 ) -> CliResult<Option<PathBuf>> {
     store.put_draft(handoff).await?;
     let Some(settings) = DocumentSettings::from_config(config) else {
@@ -245,7 +247,7 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> CliResult<JournalReque
     })
 }
 
-fn indexed(config: &Config, work: &Work) -> DraftIndex {
+fn indexed(config: &Config, work: &SessionWork) -> DraftIndex {
     let newest = &work.newest;
     let carry_over = work.earlier.as_ref().map(|handoff| handoff.prompt.clone());
     let settings = config.draft_settings(carry_over, config.redactor());
@@ -261,7 +263,7 @@ fn indexed(config: &Config, work: &Work) -> DraftIndex {
 /// `None` if there is too little work.
 pub(super) fn locally(
     config: &Config,
-    work: &Work,
+    work: &SessionWork,
     repository: impl FnOnce(&DraftIndex) -> String,
 ) -> CliResult<Option<Carried>> {
     let index = indexed(config, work);
@@ -312,7 +314,7 @@ pub(super) fn for_writing(config: &Config) -> CliResult<SharedStore> {
 
 pub(super) fn handoff(
     config: &Config,
-    work: &Work,
+    work: &SessionWork,
     conversation: String,
     Carried { prompt, items }: Carried,
     origin: HandoffOrigin,

@@ -10,20 +10,20 @@ use serde_json::Value as Json;
 
 use super::args::CreateArgs;
 use super::at_exit;
-use super::draft::{self, Work, text_of};
+use super::draft::{self, SessionWork, text_of};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::journal::{JournalRequest, full_key, open_existing};
 use crate::cli::output::{shown, visible};
 use crate::state::config::Config;
 use crate::state::files::documents::DocumentSettings;
 use crate::state::session::conversation_key;
-use baton_core::handoffs::draft::one_line;
 use baton_core::handoffs::yaml::{
     HandoffFile, LastWords, MAX_BYTES, SessionReader, SessionUsage, analyze, names, read,
 };
 use baton_core::record::{Handoff, LOCAL, WireId};
 use baton_core::redact::Redactor;
 use baton_core::text::cut::ceil;
+use baton_core::text::prose::one_line;
 use baton_core::transcript::{AnswerContent, Transcript};
 
 /// Maximum bytes of an agent's output that are examined, from its end.
@@ -68,7 +68,7 @@ pub(super) struct Sourced {
     /// Directory that the session worked in, if known.
     pub(super) directory: Option<PathBuf>,
     /// Handoff of the session's work, not yet stored.
-    pub(super) handoff: Option<(Handoff, Work)>,
+    pub(super) handoff: Option<(Handoff, SessionWork)>,
 }
 
 /// Fills a file from the source that the arguments name.
@@ -115,7 +115,7 @@ fn of_session(
         .extend(errors.map(|error| one_line(&config.redactor().cleaned(error), ERROR_BYTES)));
     let mut handoff = None;
     if let Some(newest) = JournalRequest::of_session(reader) {
-        let work = Work::alone(newest);
+        let work = SessionWork::alone(newest);
         handoff = of_work(work, config, key, file)?;
     }
     set_context(&reader.usage, config, file);
@@ -136,11 +136,11 @@ fn set_context(usage: &SessionUsage, config: &Config, file: &mut HandoffFile) {
 
 /// Fills a file from a session's work. Also returns the handoff of that work.
 fn of_work(
-    work: Work,
+    work: SessionWork,
     config: &Config,
     key: &str,
     file: &mut HandoffFile,
-) -> CliResult<Option<(Handoff, Work)>> {
+) -> CliResult<Option<(Handoff, SessionWork)>> {
     let redactor = config.redactor();
     let answer = work.newest.answer.as_deref().map(AnswerContent::from_body);
     let mut words = LastWords::from_transcript(&Transcript::from_view(&work.newest.view), answer.as_ref());
@@ -225,7 +225,7 @@ fn from_file(path: &Path, file: &mut HandoffFile) -> CliResult {
 fn conversation(key: &str, config: &Config, file: &mut HandoffFile) -> CliResult {
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, key)?;
-    let work = Work::alone(draft::newest(&query, &key)?);
+    let work = SessionWork::alone(draft::newest(&query, &key)?);
     of_work(work, config, &key, file)?;
     if let Some((tokens, model)) = query.context_tokens(&key)? {
         let usage = SessionUsage {

@@ -7,9 +7,7 @@ pub mod carry;
 pub mod document;
 pub mod draft;
 mod field_error;
-mod newest;
 pub mod recall;
-mod replaced;
 pub mod yaml;
 
 pub use field_error::FieldError;

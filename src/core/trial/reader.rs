@@ -11,9 +11,9 @@ use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::bill::TokenCounts;
-use crate::handoffs::draft::one_line;
 use crate::handoffs::yaml::time::Time;
 use crate::handoffs::yaml::{self, SessionMessage};
+use crate::text::prose::one_line;
 use crate::transcript::{SaidPart, ToolCall, TranscriptPartKind, TranscriptTurn, said};
 use crate::wire::Role;
 

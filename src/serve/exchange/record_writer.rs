@@ -17,7 +17,6 @@ use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule, UsersWords};
 use baton_core::handoffs::document::HandoffSize;
-use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use baton_core::plan::{HandoffSource, NewHandoff, RuleQuery};
 use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPoint};
 use baton_core::response::AnsweredCall;
@@ -25,6 +24,7 @@ use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
+use baton_core::work::{DraftIndexSettings, SeenFacts};
 
 /// How much more work it is to read a transcript down to its sentences than to rewrite it (`cargo bench --bench core -- carry`).
 const READING: usize = 60;

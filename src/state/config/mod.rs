@@ -33,8 +33,8 @@ pub use store_address::{StoreAddress, Topology};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_core::handoffs::draft;
 use baton_core::redact::Redactor;
+use baton_core::work::DraftIndexSettings;
 
 /// A config that has passed every check.
 ///
@@ -105,12 +105,8 @@ impl Config {
     /// Returns the settings for reading transcripts for drafts, documents and facts.
     ///
     /// `carry_over` is the prompt that the transcripts begin with.
-    pub fn draft_settings(
-        &self,
-        carry_over: Option<String>,
-        redactor: Redactor,
-    ) -> draft::DraftIndexSettings {
-        draft::DraftIndexSettings {
+    pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> DraftIndexSettings {
+        DraftIndexSettings {
             tags: self.handoff.preamble_tags.clone(),
             // In lower case, like the text that they are compared with.
             markers: small(&self.draft.markers),

@@ -1,10 +1,11 @@
 //! Whatever a conversation of any wire holds: its drafts, what was seen of its work, and what recall quotes of it are made,
 //! without a known secret.
 
-use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Prompts, Whereabouts};
+use baton_core::handoffs::draft::DraftSpec;
 use baton_core::handoffs::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, View};
+use baton_core::work::{DraftIndex, DraftIndexSettings};
 use bytes::Bytes;
 
 use super::redaction::{REDACTOR, holds_secret};
@@ -22,8 +23,8 @@ fn drafted(view: &View, tokens: usize) -> String {
         ..DraftSpec::default()
     };
     let drafts = [index.local(&spec), index.bundle(&spec)].map(Result::unwrap_or_default);
-    let completed = index.completed(&drafts[0], &spec, &Prompts::default());
-    let seen = index.seen(&Whereabouts::default());
+    let completed = index.completed(&drafts[0], &spec);
+    let seen = index.seen();
     format!("{drafts:?}{completed}{seen:?}{:?}", seen.claims(&completed))
 }
 

@@ -185,13 +185,6 @@ impl ShellCommand<'_> {
         })
     }
 
-    /// Like [`Self::end`], but a flag without a code counts as a failure: a call that timed out or was
-    /// stopped.
-    pub fn passed_or_flagged(&self, line: &LineEnd) -> Option<bool> {
-        let flagged = (line.failed == Some(true) && self.bad_if_not).then_some(false);
-        self.end(line).passed().or(flagged)
-    }
-
     /// Whether the command's closing line is enough to prove success.
     ///
     /// Nothing else may contradict it, and nothing may be cut off. `tail` shows the end of the output, and

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::agents::files;
 use crate::agents::tools::{self, ToolKind};
-use crate::handoffs::draft::one_line;
 use crate::handoffs::recall::found_nothing;
 use crate::record::{HandoffId, HiddenPair};
 use crate::redact::Redactor;
+use crate::text::prose::one_line;
 use crate::tools::RECALL_NAME;
 use crate::transcript::{Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;

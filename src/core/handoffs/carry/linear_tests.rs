@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{CarryPolicy, CarryScope, RuleSources, UserMessages, carry, users_words};
 use crate::handoffs::draft::tests::linear::worked;
-use crate::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use crate::limits;
 use crate::record::WireId;
 use crate::redact::Redactor;
@@ -14,6 +13,7 @@ use crate::text::cost::{at_sizes, up_to_1_mb};
 use crate::text::cut::floor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
+use crate::work::{DraftIndexSettings, SeenFacts};
 
 /// The user's texts, their rules, what was seen, and the block.
 fn time(texts: &[String]) -> Duration {

@@ -33,9 +33,11 @@ pub use user::UserMessages;
 use self::block::BlockWriter;
 use self::prompt_index::PromptIndex;
 use crate::agents::todo::{TodoItem, TodoState};
-use crate::handoffs::draft::{self, ClaimStatus, SeenFacts, one_line};
+use crate::handoffs::draft;
 use crate::marker::sentinel;
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
+use crate::text::prose::one_line;
+use crate::work::{ClaimStatus, SeenFacts};
 
 named! {
     /// `handoff.append_missing`: what is put behind a carry-over prompt where the prompt lacks it.

@@ -8,14 +8,15 @@ use super::prompt_index::plain;
 use super::rule::{self, Rule, RuleSources, RuleStatement};
 use super::user::UserMessage;
 use super::words::{self, WORDS};
-use crate::handoffs::draft::{SeenStatement, one_line};
-use crate::handoffs::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::text::prose::has_word;
+use crate::text::prose::one_line;
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::Transcript;
+use crate::work::SeenStatement;
+use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 
 /// Bytes of a sentence that are kept.
 const MAX_SENTENCE_BYTES: usize = 400;

@@ -2,8 +2,9 @@
 
 use super::prompt_index::PromptIndex;
 use super::words::WORDS;
-use crate::handoffs::draft::{SeenFacts, one_line};
+use crate::text::prose::one_line;
 use crate::text::prose::{list_item, sentences};
+use crate::work::SeenFacts;
 
 /// Bytes of a listed item.
 const LINE: usize = 120;

@@ -9,11 +9,11 @@ use super::{
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
-use crate::handoffs::draft::{SeenFacts, SeenStatement, SeenVerification};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
+use crate::work::{SeenFacts, SeenStatement, SeenVerification};
 
 fn policy(scope: CarryScope, tokens: usize) -> CarryPolicy {
     CarryPolicy { scope, tokens }
@@ -274,6 +274,7 @@ fn seen() -> SeenFacts {
             exit: Some(101),
             passed: Some(false),
             turn: 3,
+            call: 0,
             stale: Some(false),
         }],
         todos: vec![

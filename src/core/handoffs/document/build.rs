@@ -10,10 +10,12 @@ use super::{
     VerdictPointer, next_action,
 };
 use crate::handoffs::carry;
-use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
+use crate::handoffs::draft;
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffStatus;
 use crate::text::date::rfc3339;
+use crate::text::prose::one_line;
+use crate::work::{self, SeenFacts};
 
 /// Number of last commands that are reported whatever their result.
 const LAST_COMMANDS: usize = 5;
@@ -103,8 +105,8 @@ fn summary(sections: &[PromptSection<'_>]) -> String {
 }
 
 /// Whether it passed is said only where its exit code does not say so.
-fn verification(run: &seen::SeenVerification) -> seen::SeenVerification {
-    seen::SeenVerification {
+fn verification(run: &work::SeenVerification) -> work::SeenVerification {
+    work::SeenVerification {
         passed: run.passed.filter(|_| run.exit.is_none()),
         ..run.clone()
     }
@@ -112,13 +114,13 @@ fn verification(run: &seen::SeenVerification) -> seen::SeenVerification {
 
 /// The last commands, those of the user and all that are known to have failed or changed something; and how many are
 /// left out.
-fn commands(seen: &SeenFacts) -> (Vec<seen::SeenCommand>, usize) {
+fn commands(seen: &SeenFacts) -> (Vec<work::SeenCommand>, usize) {
     let all = &seen.commands;
     let stays =
-        |ran: &seen::SeenCommand| ran.by_user || ran.changes || ran.exit.is_some_and(|code| code != 0);
+        |ran: &work::SeenCommand| ran.by_user || ran.changes || ran.exit.is_some_and(|code| code != 0);
     let from = all.len().saturating_sub(LAST_COMMANDS);
     let (earlier, last) = all.split_at(from);
-    let mut kept: Vec<&seen::SeenCommand> = earlier.iter().filter(|ran| stays(ran)).chain(last).collect();
+    let mut kept: Vec<&work::SeenCommand> = earlier.iter().filter(|ran| stays(ran)).chain(last).collect();
     if kept.len() > MOST_COMMANDS {
         kept.retain(|ran| stays(ran));
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
@@ -128,7 +130,7 @@ fn commands(seen: &SeenFacts) -> (Vec<seen::SeenCommand>, usize) {
 }
 
 fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
-    let commands = seen.failed.iter().map(|failed| FailedAttempt {
+    let commands = seen.failed().map(|failed| FailedAttempt {
         tried: failed.command.clone(),
         why: one_line(&failed.lines.join("; "), SENTENCE),
     });
@@ -155,7 +157,7 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
 /// Assumptions of the prompt: under a heading of their own, or in sentences that state one.
 fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
-    let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
+    let sentences = crate::work::assumptions(prompt, source.assumptions).into_iter();
     // Headings are left out; an item below one is read as in a list, so that it is listed once.
     let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
     let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
@@ -187,7 +189,7 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         .map(|file| &file.path);
     let mut known = HashSet::new();
     let there = there
-        .chain(&seen.read)
+        .chain(seen.read.iter().map(|read| &read.text))
         .filter(|path| words.contains(path.as_str()));
     let named = there.filter(|path| known.insert(path.as_str())).take(MOST_FILES);
     all.extend(named.map(|path| one(PrerequisiteKind::File, path)));

@@ -7,8 +7,9 @@ use super::{
     VerdictPointer,
 };
 use crate::agents::todo::TodoItem;
-use crate::handoffs::draft::seen::{SeenChange, SeenClaim, SeenStatement, SeenVerification};
 use crate::text::prose::joined as line;
+use crate::work::lines::{code, exit, longest_fence, statement};
+use crate::work::{SeenClaim, SeenVerification};
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
@@ -25,23 +26,33 @@ pub(super) fn of(document: &HandoffDocument) -> String {
     let next = document.next_action.as_deref().map_or_else(none, line);
     section("Next action", vec![next], &mut out);
     list("Open risks", &document.open_risks, risk, &mut out);
-    list("Verification", &document.verification, verification, &mut out);
+    list(
+        "Verification",
+        &document.verification,
+        SeenVerification::line,
+        &mut out,
+    );
     list("Claims that nothing proves", &document.claims, claim, &mut out);
-    list("Changed files", &document.changed_files, file, &mut out);
+    list(
+        "Changed files",
+        &document.changed_files,
+        |file| file.line(true),
+        &mut out,
+    );
     section("Commands", commands(document), &mut out);
     list("Failed attempts", &document.failed_attempts, attempt, &mut out);
     list("To do", &document.todo, todo, &mut out);
-    list("Decisions", &document.decisions, stated, &mut out);
+    list("Decisions", &document.decisions, statement, &mut out);
     list(
         "Assumptions to validate",
         &document.assumptions_to_validate,
-        stated,
+        statement,
         &mut out,
     );
     list(
         "Questions for a human",
         &document.questions_for_human,
-        stated,
+        statement,
         &mut out,
     );
     list("Prerequisites", &document.prerequisites, prerequisite, &mut out);
@@ -69,29 +80,9 @@ fn risk(risk: &Risk) -> String {
     format!("**{}** {}", risk.severity.name(), line(&risk.detail))
 }
 
-fn verification(run: &SeenVerification) -> String {
-    let since = match run.stale {
-        Some(true) => "; files changed after it",
-        Some(false) => "",
-        None => "; files may have changed after it",
-    };
-    format!(
-        "{}: {} (turn {}){since}",
-        code(&run.command),
-        verified(run),
-        run.turn
-    )
-}
-
 fn claim(claim: &SeenClaim) -> String {
     let (text, why) = (line(&claim.text), line(&claim.why));
     format!("**{}** {text} ({why})", claim.status.name())
-}
-
-fn file(file: &SeenChange) -> String {
-    let why = file.why.as_ref().map(|why| format!(": {}", line(why)));
-    let (path, change) = (code(&file.path), file.change.name());
-    format!("{path} {change}{}", why.unwrap_or_default())
 }
 
 fn todo(todo: &TodoItem) -> String {
@@ -102,7 +93,7 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &document.commands_run {
         let who = if run.by_user { ", run by the user" } else { "" };
-        let (command, how, turn) = (code(&run.command), ended(run.exit), run.turn);
+        let (command, how, turn) = (code(&run.command), exit(run.exit), run.turn);
         lines.push(format!("- {command}: {how} (turn {turn}{who})"));
         // Indented, so that nothing in it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
@@ -112,34 +103,10 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
     lines
 }
 
-fn verified(run: &SeenVerification) -> String {
-    match (run.has_passed(), run.exit) {
-        (Some(true), _) => "passed".to_owned(),
-        (Some(false), None) => "**failed**, exit code unknown".to_owned(),
-        (_, exit) => ended(exit),
-    }
-}
-
-/// Exit code of a whole line: zero does not prove that each of its commands passed.
-fn ended(exit: Option<i32>) -> String {
-    match exit {
-        Some(0) => "exit 0".to_owned(),
-        Some(code) => format!("**exit {code}**"),
-        None => "exit code unknown".to_owned(),
-    }
-}
-
 fn attempt(attempt: &FailedAttempt) -> String {
     match attempt.why.is_empty() {
         true => line(&attempt.tried),
         false => format!("{}: {}", code(&attempt.tried), line(&attempt.why)),
-    }
-}
-
-fn stated(stated: &SeenStatement) -> String {
-    match stated.turn {
-        0 => line(&stated.text),
-        turn => format!("{} (turn {turn})", line(&stated.text)),
     }
 }
 
@@ -202,22 +169,4 @@ fn prompt(document: &HandoffDocument, out: &mut String) {
 /// A fence that nothing in the text ends.
 pub fn fence(text: &str) -> String {
     "`".repeat(longest_fence(text).max(2) + 1)
-}
-
-/// The longest run of backticks.
-fn longest_fence(text: &str) -> usize {
-    let runs = text.split(|c: char| c != '`');
-    runs.map(str::len).max().unwrap_or_default()
-}
-
-/// A text as code on one line.
-fn code(text: &str) -> String {
-    let text = line(text);
-    match longest_fence(&text) {
-        0 => format!("`{text}`"),
-        longest => {
-            let fence = "`".repeat(longest + 1);
-            format!("{fence} {text} {fence}")
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! A handoff as a document for people and tools. Pure.
 //!
 //! ```text
-//! handoff, what was seen of its transcript (draft::seen) ─► handoff.json ─► handoff.md, rendered from it
+//! handoff, what was seen of its transcript (`work`) ─► handoff.json ─► handoff.md, rendered from it
 //! ```
 //!
 //! Knows handoffs, and what drafts read off a transcript. Must not know: stores, files, clocks, git. The same handoff

@@ -25,9 +25,6 @@ const BEGINS: [&str; 8] = [
     "begin by ",
 ];
 
-/// The text of our drafts without a known next step.
-const NONE: &str = "No next step was recorded";
-
 /// The first step that the prompt names.
 pub(super) fn of(prompt: &str, sections: &[PromptSection<'_>]) -> Option<String> {
     inline(prompt).or_else(|| under_heading(sections))
@@ -37,8 +34,7 @@ fn under_heading(sections: &[PromptSection<'_>]) -> Option<String> {
     let named = |heading: &&str| sections.iter().find(|section| section.is_about(&[heading]));
     let mut sections = HEADINGS.iter().filter_map(named);
     let step = sections.find_map(|section| section.items().into_iter().next());
-    step.map(plain)
-        .filter(|step| !step.is_empty() && !step.starts_with(NONE))
+    step.map(plain).filter(|step| !step.is_empty())
 }
 
 /// `Next: …`, at the start of a line or of a sentence.
@@ -90,10 +86,6 @@ mod tests {
             ("## Task\nSteps:\n1. Write step_a\n", Some("Write step_a")),
             ("Start by reading src/a.rs.", Some("Start by reading src/a.rs.")),
             ("Next steps:\n- [ ] one\n- [ ] two", Some("one")),
-            (
-                "Steps:\n1. No next step was recorded; look at the user's words.",
-                None,
-            ),
             ("All is done. The next reader has nothing to do.", None),
         ] {
             assert_eq!(of(prompt, &sections(prompt)).as_deref(), step, "{prompt}");

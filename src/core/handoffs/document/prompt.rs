@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::handoffs::draft::one_line;
-use crate::handoffs::draft::seen::SeenStatement;
+use crate::text::prose::one_line;
 use crate::text::prose::{list_item, without_any};
+use crate::work::SeenStatement;
 
 /// A heading with the lines below it; the first section has none.
 pub(super) struct PromptSection<'p> {

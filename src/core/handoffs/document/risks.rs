@@ -3,7 +3,8 @@
 use super::prompt::{PromptSection, SENTENCE, listed, merged};
 use super::value::HandoffSource;
 use super::{Risk, Severity};
-use crate::handoffs::draft::{SeenFacts, one_line, seen};
+use crate::text::prose::one_line;
+use crate::work::{self, SeenFacts};
 
 /// Files or runs that a risk names.
 const NAMED: usize = 8;
@@ -26,7 +27,7 @@ impl Risks {
 pub(super) fn of(
     source: &HandoffSource<'_>,
     sections: &[PromptSection<'_>],
-    claims: &[seen::SeenClaim],
+    claims: &[work::SeenClaim],
 ) -> Vec<Risk> {
     let seen = source.seen;
     let mut risks = Risks::default();
@@ -36,7 +37,7 @@ pub(super) fn of(
     }
     uncommitted(source, &mut risks);
     poor_reviews(seen, &mut risks);
-    let contradicted = seen::ClaimStatus::Contradicted;
+    let contradicted = work::ClaimStatus::Contradicted;
     for claim in claims.iter().filter(|claim| claim.status == contradicted) {
         let detail = format!("claimed, and contradicted: {}", claim.text);
         risks.add(Severity::Warn, detail);
@@ -50,7 +51,7 @@ pub(super) fn of(
 fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
     for (at, run) in seen.verification.iter().enumerate() {
         // A wider one that passes later covers it.
-        let covers = |later: &seen::SeenVerification| {
+        let covers = |later: &work::SeenVerification| {
             let rest = run.command.strip_prefix(&later.command);
             later.passed == Some(true) && rest.is_some_and(|rest| rest.starts_with(' '))
         };
@@ -101,18 +102,17 @@ fn poor_reviews(seen: &SeenFacts, risks: &mut Risks) {
 
 /// Failed commands that are not listed as checks.
 fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
-    let is_listed = |failed: &seen::SeenFailure| {
+    let is_listed = |failed: &work::SeenFailure| {
         let mut runs = seen.verification.iter();
         runs.any(|run| {
-            run.turn == failed.turn && run.exit == Some(failed.exit) && failed.command.contains(&run.command)
+            run.turn == failed.turn && run.exit == failed.exit && failed.command.contains(&run.command)
         })
     };
-    for failed in seen.failed.iter().filter(|failed| !is_listed(failed)) {
+    for failed in seen.failed().filter(|failed| !is_listed(failed)) {
         let command = one_line(&failed.command, SENTENCE);
-        let detail = format!(
-            "`{command}` ended with {} in turn {}, and was not run again with success",
-            failed.exit, failed.turn
-        );
+        let (exit, turn) = (failed.exit.unwrap_or_default(), failed.turn);
+        let detail =
+            format!("`{command}` ended with {exit} in turn {turn}, and was not run again with success");
         risks.add(Severity::Info, detail);
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{self, TodoState};
-use crate::handoffs::draft::{SeenFacts, seen};
 use crate::record::{Handoff, HandoffOrigin, WireId};
+use crate::work::{self, SeenFacts};
 
 fn handoff(prompt: &str) -> Handoff {
     Handoff {
@@ -35,25 +35,27 @@ fn run(
     command: &str,
     exit: Option<i32>,
     stale: Option<bool>,
-) -> seen::SeenVerification {
-    seen::SeenVerification {
+) -> work::SeenVerification {
+    work::SeenVerification {
         purpose,
         command: command.into(),
         exit,
         passed: exit.map(|code| code == 0),
         turn: 3,
+        call: 0,
         stale,
     }
 }
 
-fn ran(command: &str, exit: Option<i32>) -> seen::SeenCommand {
+fn ran(command: &str, exit: Option<i32>) -> work::SeenCommand {
     let failed = exit.is_some_and(|code| code != 0);
-    seen::SeenCommand {
+    work::SeenCommand {
         command: command.into(),
         exit,
         turn: 2,
         by_user: false,
         changes: false,
+        ended: "",
         output: if failed {
             vec!["error: no".into(), "## not a heading".into()]
         } else {
@@ -63,7 +65,7 @@ fn ran(command: &str, exit: Option<i32>) -> seen::SeenCommand {
 }
 
 fn full() -> SeenFacts {
-    let stated = |text: &str| seen::SeenStatement {
+    let stated = |text: &str| work::SeenStatement {
         text: text.into(),
         turn: 1,
     };
@@ -79,18 +81,27 @@ fn full() -> SeenFacts {
             ran("cargo test", Some(101)),
             ran("ls `pwd`", None),
         ],
-        files: vec![seen::SeenChange {
+        files: vec![work::SeenChange {
             path: "src/a.rs".into(),
             change: FileChange::Modified,
             why: Some("The reader.".into()),
+            turn: 0,
+            call: 0,
         }],
-        read: vec!["docs/plan.md".into(), "src/b.rs".into()],
-        failed: vec![seen::SeenFailure {
+        doubtful_files: Vec::new(),
+        effects: Vec::new(),
+        read: vec![stated("docs/plan.md"), stated("src/b.rs")],
+        failures: vec![work::SeenFailure {
             command: "cargo test".into(),
-            exit: 101,
+            exit: Some(101),
             turn: 3,
             lines: vec!["error: no".into()],
+            is_run: true,
+            is_reported: true,
+            is_certain: true,
+            ..work::SeenFailure::default()
         }],
+        todos_turn: 3,
         todos: vec![todo::TodoItem {
             text: "Write the parser".into(),
             state: TodoState::Active,
@@ -102,7 +113,7 @@ fn full() -> SeenFacts {
         assumptions: vec![stated("Assuming UTF-8.")],
         secrets: vec![stated(".env (environment file): read in turn 1; it worked")],
         services: vec![stated("docker compose up -d")],
-        verdicts: vec![seen::VerdictFile {
+        verdicts: vec![work::VerdictFile {
             path: "docs/review-1.md".into(),
             score: Some(65),
             missing: false,
@@ -150,7 +161,7 @@ fn a_document_says_what_was_seen_and_what_was_only_claimed() {
     assert_eq!(made.claims.len(), 1);
     assert_eq!(
         (made.claims[0].status, made.claims[0].text.as_str()),
-        (seen::ClaimStatus::Contradicted, "The survey; all tests pass.")
+        (work::ClaimStatus::Contradicted, "The survey; all tests pass.")
     );
     let risks: Vec<_> = made
         .open_risks
@@ -265,14 +276,14 @@ fn failures_are_kept_and_many_commands_are_counted() {
     for (at, set) in [
         (
             0,
-            seen::SeenCommand {
+            work::SeenCommand {
                 changes: true,
                 ..ran("make migrate", Some(0))
             },
         ),
         (
             1,
-            seen::SeenCommand {
+            work::SeenCommand {
                 by_user: true,
                 ..ran("ls", Some(0))
             },
@@ -351,7 +362,7 @@ fn a_sentence_stands_once_after_a_draft_without_a_model() {
         - Blocked by the missing key. (turn 1)\n\nTaken for granted, not confirmed:\n- Assuming UTF-8. (turn 1)\n\
         - The port should be free (turn 2)\n</handoff-context>\n";
     let made = document(prompt, &full());
-    let stated = |all: &[seen::SeenStatement]| -> Vec<(String, usize)> {
+    let stated = |all: &[work::SeenStatement]| -> Vec<(String, usize)> {
         all.iter()
             .map(|stated| (stated.text.clone(), stated.turn))
             .collect()

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::agents::todo::TodoItem;
-use crate::handoffs::draft::seen::{
+use crate::record::{Handoff, HandoffStatus};
+use crate::work::{
     SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile,
 };
-use crate::record::{Handoff, HandoffStatus};
 
 /// The version of the format, as `version` has it.
 pub const VERSION: u32 = 1;

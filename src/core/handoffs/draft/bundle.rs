@@ -3,17 +3,16 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::anchors::is_kept;
-use super::excerpt::{cut, first_line, one_line, within};
-use super::facts::DraftFacts;
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::keeps::{self, RetentionReason};
-use super::message::{IndexedCall, IndexedResult};
 use super::request::DraftSpec;
-use super::tokens::tokens;
-use super::turns::{IndexedTurn, answers, calls, outcomes};
 use crate::agents::tools::ToolKind;
+use crate::text::tokens::tokens;
 use crate::text::words::plural;
+use crate::work::excerpt::{cut, first_line, one_line, within};
+use crate::work::message::{IndexedCall, IndexedResult};
+use crate::work::turns::{IndexedTurn, answers, calls, outcomes};
+use crate::work::{Work, is_kept};
 
 /// Lines of a turn, in order.
 const STATEMENTS: usize = 0;
@@ -32,30 +31,30 @@ const DETAIL: usize = 600;
 const DOWN: f32 = 0.3;
 
 pub(super) fn text(
-    facts: &DraftFacts<'_>,
+    work: &Work<'_>,
     relevance: &[f32],
     request: &DraftSpec<'_>,
 ) -> Result<String, BudgetTooSmall> {
     let mut made = BundleBuilder {
-        facts,
+        work,
         relevance,
         request,
         pieces: Vec::new(),
     };
     made.kept();
-    let again = last_of_each(facts);
-    for turn in &facts.turns {
+    let again = last_of_each(work);
+    for turn in &work.turns {
         made.turn(turn, &again);
     }
-    let head = head(facts, request);
-    let header = |turn: usize| header(facts, turn);
+    let head = head(work, request);
+    let header = |turn: usize| header(work, turn);
     let fixed = tokens(&head);
     let chosen = fill(made.pieces, fixed, request.tokens, &header)?;
     Ok(rendered(&head, &chosen, &header))
 }
 
 struct BundleBuilder<'m, 'i> {
-    facts: &'m DraftFacts<'i>,
+    work: &'m Work<'i>,
     relevance: &'m [f32],
     request: &'m DraftSpec<'m>,
     pieces: Vec<DraftPiece>,
@@ -71,7 +70,7 @@ impl BundleBuilder<'_, '_> {
         full: String,
         short: Option<String>,
     ) {
-        let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
+        let (age, meant) = standing(turn, self.work.turns.len(), self.relevance);
         self.pieces.push(DraftPiece {
             at: (turn, place),
             rank,
@@ -82,7 +81,7 @@ impl BundleBuilder<'_, '_> {
     }
 
     fn kept(&mut self) {
-        for (at, (keep, rank)) in keeps::ranked(self.facts, self.request).iter().enumerate() {
+        for (at, (keep, rank)) in keeps::ranked(self.work, self.request).iter().enumerate() {
             let place = match keep.kept {
                 RetentionReason::Task | RetentionReason::First | RetentionReason::Summary => STATEMENTS,
                 RetentionReason::Last => LAST,
@@ -92,7 +91,7 @@ impl BundleBuilder<'_, '_> {
             let (full, short) = (line(&keep.full), Some(line(&keep.short)));
             self.add(keep.turn, place, *rank, 2.0, full, short);
         }
-        for (at, (turn, anchor)) in self.facts.anchors.iter().enumerate() {
+        for (at, (turn, anchor)) in self.work.anchors.iter().enumerate() {
             if !is_kept(anchor) {
                 let full = format!("{}: {}", anchor.class.label(), anchor.text);
                 self.add(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
@@ -101,9 +100,9 @@ impl BundleBuilder<'_, '_> {
     }
 
     fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
-        let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
-        if turn.is_from_user() && !self.facts.is_current(turn.n) && !is_first {
-            let said = self.facts.uncovered_user_text(turn);
+        let is_first = self.work.earlier().next().is_some_and(|first| first.n == turn.n);
+        if turn.is_from_user() && !self.work.is_current(turn.n) && !is_first {
+            let said = self.work.uncovered_user_text(turn);
             let full = format!("user: {}", within(&said, 60));
             let short = format!("user: {}", cut(first_line(&said, LINE), 80));
             if !said.is_empty() {
@@ -118,12 +117,12 @@ impl BundleBuilder<'_, '_> {
             }
         }
         if let Some(reply) = turn.replies.last()
-            && turn.n + 2 <= self.facts.turns.len()
+            && turn.n + 2 <= self.work.turns.len()
         {
             let full = format!("model, last: {}", one_line(&reply.text, LINE));
             self.add(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
         }
-        let messages = self.facts.messages;
+        let messages = self.work.messages;
         let answers = answers(messages, turn.messages.clone());
         for (place, (at, i, call)) in calls(messages, turn.messages.clone()).enumerate() {
             if matches!(call.kind, ToolKind::Own | ToolKind::Todo)
@@ -190,8 +189,8 @@ impl BundleBuilder<'_, '_> {
 }
 
 /// Last place of each call: of a repeated search or command, the last one counts.
-fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
-    let all = calls(facts.messages, 0..facts.messages.len());
+fn last_of_each<'i>(work: &Work<'i>) -> HashMap<(ToolKind, &'i str), usize> {
+    let all = calls(work.messages, 0..work.messages.len());
     let same =
         all.filter(|(_, _, call)| matches!(call.kind, ToolKind::Search | ToolKind::Shell | ToolKind::Read));
     same.map(|(at, _, call)| ((call.kind, call.about.as_str()), at))
@@ -199,53 +198,56 @@ fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usiz
 }
 
 /// What is above the turns: size, repository, to-do list, files that were changed.
-fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
+fn head(work: &Work<'_>, request: &DraftSpec<'_>) -> String {
     /// Files that are named above the turns, the last ones.
     const MAX_FILES: usize = 40;
     let mut out = format!(
         "{}; turns and lines that matter least are left out. Earlier requests are done.\n",
-        plural(facts.turns.len() as u64, "turn")
+        plural(work.turns.len() as u64, "turn")
     );
     let repository = request.repository.trim();
     if !repository.is_empty() {
         out.push_str(&format!("\nRepository now:\n```\n{repository}\n```\n"));
     }
-    if let Some((turn, todos)) = &facts.todos {
-        out.push_str(&format!("\nTo-do list as last written (turn {turn}):\n"));
-        for todo in todos.iter().take(MAX_FILES) {
-            let _ = writeln!(out, "- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
+    let facts = &work.facts;
+    let mut list = |above: String, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let _ = write!(out, "\n{above}\n- {}\n", lines.join("\n- "));
         }
-    }
-    if !facts.secrets.is_empty() {
-        out.push_str("\nCredentials (values are left out):\n");
-        for secret in &facts.secrets {
-            let _ = writeln!(out, "- {}", secret.text(&secret.file.path));
-        }
-    }
-    let changed: Vec<_> = facts.files.iter().filter(|file| file.change.is_some()).collect();
-    if !changed.is_empty() {
-        out.push_str("\nFiles that were changed:\n");
-        for file in &changed[changed.len().saturating_sub(MAX_FILES)..] {
-            out.push_str(&format!("- {} (turn {})\n", file.path, file.turn));
-        }
+    };
+    let todos = facts.todos.iter().take(MAX_FILES);
+    let todos = todos.map(|todo| format!("[{}] {}", todo.state.name(), one_line(&todo.text, LINE)));
+    let above = format!("To-do list as last written (turn {}):", facts.todos_turn);
+    list(above, todos.collect());
+    let secrets = facts.secrets.iter().map(|secret| secret.text.clone());
+    list("Credentials (values are left out):".to_owned(), secrets.collect());
+    for (above, files) in [
+        ("Files that were changed:", &facts.files),
+        (
+            "Files that calls changed, and that are perhaps not as they left them:",
+            &facts.doubtful_files,
+        ),
+    ] {
+        let files = files[files.len().saturating_sub(MAX_FILES)..].iter();
+        list(above.to_owned(), files.map(|file| file.line(false)).collect());
     }
     out
 }
 
-fn header(facts: &DraftFacts<'_>, turn: usize) -> String {
-    let Some(turn) = turn.checked_sub(1).and_then(|at| facts.turns.get(at)) else {
+fn header(work: &Work<'_>, turn: usize) -> String {
+    let Some(turn) = turn.checked_sub(1).and_then(|at| work.turns.get(at)) else {
         return String::new();
     };
     let messages = turn.messages.clone();
-    let state = match (facts.is_current(turn.n), facts.all_done) {
+    let state = match (work.is_current(turn.n), work.all_done) {
         (true, false) => "open",
         _ => "done",
     };
-    let error = match outcomes(facts.messages, messages.clone()).any(|(_, outcome)| outcome.is_error()) {
+    let error = match outcomes(work.messages, messages.clone()).any(|(_, outcome)| outcome.is_error()) {
         true => ", with an error",
         false => "",
     };
-    let time = facts.messages[messages]
+    let time = work.messages[messages]
         .iter()
         .find_map(|message| message.time.as_deref());
     let time = time.map(|time| format!(", {time}")).unwrap_or_default();

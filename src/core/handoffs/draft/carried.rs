@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::transcript::{Transcript, TranscriptTurn, said};
 use crate::wire::{Role, View};
+use crate::work::reader::OPEN_MESSAGE;
 
 /// What is in front of a document.
 const OPENS: &str = "<handoff-context>\n";
@@ -47,24 +48,11 @@ pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {
     (format!("{before}{after}").into(), true)
 }
 
-/// What leads the user's last message behind a document.
-const OPEN_MESSAGE: &str = "The user's last message, still to be answered:";
-
 /// A carry-over prompt with the user's last message, which has no answer yet.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),
         message => format!("{prompt}\n\n{OPEN_MESSAGE}\n\n{message}"),
-    }
-}
-
-/// A carry-over prompt as a later document quotes it: its last message was answered since.
-pub(super) fn as_quoted(prompt: &str) -> Cow<'_, str> {
-    match prompt.contains(OPEN_MESSAGE) {
-        true => prompt
-            .replace(OPEN_MESSAGE, "The user's last message at that time:")
-            .into(),
-        false => prompt.into(),
     }
 }
 

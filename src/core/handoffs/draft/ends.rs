@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::fill::BudgetTooSmall;
-use super::words::WORDS;
 use crate::text::json;
 use crate::text::prose::joined;
 use crate::text::words::grouped;
 use crate::wire::{StopReason, error_in};
+use crate::work::words::WORDS;
 
 /// Statuses by which a server refuses the form of a request.
 const REFUSES: [u16; 2] = [400, 422];

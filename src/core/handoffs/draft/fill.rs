@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::tokens::tokens;
+use crate::text::tokens::tokens;
 
 /// The required pieces do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

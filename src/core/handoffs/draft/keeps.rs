@@ -1,19 +1,16 @@
 //! Required content of a conversation, and which of it a later sentence replaces.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::anchors::is_kept;
-use super::excerpt::{one_line, up_to, within};
-use super::facts::{CallFailure, DraftFacts};
 use super::fill::PieceRank;
-use super::markers::{AnchoredSentence, SentenceClass};
 use super::request::DraftSpec;
-use super::tokens::tokens;
-use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
-use crate::handoffs::replaced::{Relation, SENTENCE, SpokenText, Statements};
 use crate::text::prose::joined;
+use crate::text::tokens::tokens;
+use crate::work::excerpt::{one_line, up_to, within};
+use crate::work::replaced::SpokenText;
+use crate::work::turns::IndexedTurn;
+use crate::work::{SeenFailure, SentenceClass, Work, holds, is_kept};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetentionReason {
@@ -80,14 +77,14 @@ const SUMMARY: usize = 150;
 const FIRST: usize = 2000;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
+pub(super) fn all(work: &Work<'_>, summary: usize) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
-    keeps.extend(facts.of_task().map(|turn| task(facts, turn)));
-    keeps.extend(facts.earlier().next().map(|turn| first(facts, turn)));
-    keeps.extend(summaries(facts, summary));
-    let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
+    keeps.extend(work.of_task().map(|turn| task(work, turn)));
+    keeps.extend(work.earlier().next().map(|turn| first(work, turn)));
+    keeps.extend(summaries(work, summary));
+    let sentences = work.anchors.iter().filter(|(turn, anchor)| {
         // What the user says in the current task is there as it was written.
-        is_kept(anchor) && !(anchor.by_user && facts.is_current(*turn))
+        is_kept(anchor) && !(anchor.by_user && work.is_current(*turn))
     });
     keeps.extend(sentences.map(|(turn, anchor)| {
         RetainedText::new(
@@ -97,16 +94,16 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
             &*anchor.text,
         )
     }));
-    let commands = facts.failures.iter().filter(|failure| failure.is_run);
+    let commands = work.facts.failures.iter().filter(|failure| failure.is_run);
     keeps.extend(commands.map(failure));
-    let from = facts.turns.len().saturating_sub(2);
-    keeps.extend(facts.turns[from..].iter().filter_map(|turn| last(turn)));
+    let from = work.turns.len().saturating_sub(2);
+    keeps.extend(work.turns[from..].iter().filter_map(|turn| last(turn)));
     keeps
 }
 
 /// All that is kept of a draft, each with how firmly.
-pub(super) fn ranked(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
-    let mut keeps = all(facts, request.tokens / 2);
+pub(super) fn ranked(work: &Work<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
+    let mut keeps = all(work, request.tokens / 2);
     keeps.retain(|keep| is_wanted(keep, request));
     use RetentionReason::{Failure, Sentence};
     let is_open = |keep: &RetainedText| matches!(keep.kept, Failure | Sentence(SentenceClass::LeftOpen));
@@ -146,8 +143,8 @@ fn beyond(keeps: &[RetainedText], gives_way: impl Fn(&RetainedText) -> bool, mos
 }
 
 /// The first request.
-fn first(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
-    let full = up_to(&facts.said(turn), FIRST);
+fn first(work: &Work<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
+    let full = up_to(&work.said(turn), FIRST);
     RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
@@ -158,10 +155,10 @@ fn first(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
 }
 
 /// A request of the current task; the first of the conversation is kept whole here, too.
-fn task(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
-    let text = facts.said(turn);
+fn task(work: &Work<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
+    let text = work.said(turn);
     let full = within(&text, EXCERPT).into_owned();
-    let is_first = facts.earlier().next().is_none() && facts.of_task().next().is_some_and(|t| t.n == turn.n);
+    let is_first = work.earlier().next().is_none() && work.of_task().next().is_some_and(|t| t.n == turn.n);
     let whole = is_first.then(|| up_to(&text, FIRST));
     RetainedText {
         kept: RetentionReason::Task,
@@ -172,9 +169,9 @@ fn task(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
     }
 }
 
-fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
+fn summaries(work: &Work<'_>, most: usize) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
-    let spoken = facts.turns.iter().flat_map(|turn| {
+    let spoken = work.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.replies);
         let texts = texts.filter(|spoken| is_summary(spoken.kind));
         texts.map(|spoken| SpokenText::new(turn.n, false, &spoken.text))
@@ -188,32 +185,16 @@ fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
         false => each / 2,
     };
     let keep = |(at, spoken): (usize, &SpokenText<'_>)| {
-        let text = facts.statements.marked(*spoken);
+        let text = work.statements.marked(*spoken);
         let (full, short) = (within(&text, share(at)), within(&text, SUMMARY.min(most / 4)));
         RetainedText::new(RetentionReason::Summary, spoken.turn, full, short)
     };
     all.iter().enumerate().map(keep).collect()
 }
 
-fn failure(failure: &CallFailure<'_>) -> RetainedText {
-    let command = match failure.call.command {
-        Some(_) => failure.call.about.clone(),
-        None => format!("{} {}", failure.call.name, failure.call.about),
-    };
-    let who = match failure.call.by_user {
-        true => ", run by the user",
-        false => "",
-    };
-    let exit = match (failure.outcome.end.code, failure.outcome.failed) {
-        (Some(code), _) => format!(" (exit {code})"),
-        (None, Some(_)) => String::new(),
-        (None, None) => " (reads as failed)".to_owned(),
-    };
-    let lines = &failure.outcome.lines;
-    let listed = |lines: &[String]| -> String { lines.iter().map(|line| format!("\n  > {line}")).collect() };
-    let text = |lines: &[String]| format!("`{command}`{exit}{who}{}", listed(lines));
-    let short = text(&lines[..lines.len().min(1)]);
-    RetainedText::new(RetentionReason::Failure, failure.turn, text(lines), short)
+fn failure(failure: &SeenFailure) -> RetainedText {
+    let (full, short) = (failure.line(usize::MAX), failure.line(1));
+    RetainedText::new(RetentionReason::Failure, failure.turn, full, short)
 }
 
 fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
@@ -227,43 +208,13 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
     Some(RetainedText::new(RetentionReason::Last, turn.n, full, short))
 }
 
-/// Whether a text covers a required text: it contains most of its distinctive words.
-pub(super) fn holds(text: &str, keep: &str) -> bool {
-    /// Required share of such words, in tenths.
-    const MIN_SHARED_TENTHS: usize = 6;
-    let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
-    let terms: Vec<String> = terms
-        .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())
-        .filter(|word| word.len() > 3 || word.bytes().any(|b| b.is_ascii_digit()))
-        .collect();
-    let there = terms.iter().filter(|word| text.contains(word.as_str())).count();
-    there * 10 >= terms.len() * MIN_SHARED_TENTHS
-}
-
-/// The section to append to a model's document: missing headings, and required facts that the document does not
-/// mention, in at most `most` tokens besides the first request. Empty where nothing is missing.
-pub(super) fn lacking(
-    facts: &DraftFacts<'_>,
-    document: &str,
-    headings: &[&str],
-    request: &DraftSpec<'_>,
-    most: usize,
-) -> String {
+/// The section to append to a model's document: required facts that the document does not mention, in at most `most`
+/// tokens besides the first request. Empty if nothing is missing.
+pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, most: usize) -> String {
     let small = document.to_lowercase();
-    let is_there = |heading: &&&str| {
-        let wanted = heading.to_lowercase();
-        small
-            .lines()
-            .any(|line| line.starts_with(['#', '*']) && line.contains(&wanted))
-    };
-    let missing = headings.iter().filter(|heading| !is_there(heading));
-    let missing: Vec<&str> = missing.copied().collect();
     let mut lines = Vec::new();
-    if !missing.is_empty() {
-        lines.push((false, format!("- Nothing is said under: {}.", missing.join("; "))));
-    }
     let quoted = joined(document);
-    let keeps = all(facts, SUMMARY);
+    let keeps = all(work, SUMMARY);
     for keep in keeps
         .iter()
         .filter(|keep| is_asked_for(keep) && is_wanted(keep, request))
@@ -274,7 +225,7 @@ pub(super) fn lacking(
             true => keep.full.replace('\n', "\n  "),
             false => keep.short.clone(),
         };
-        lines.push((keep.whole, format!("- {}: {text}", label(keep, facts, request))));
+        lines.push((keep.whole, format!("- {}: {text}", label(keep, work, request))));
     }
     let mut out = String::new();
     let mut left = most;
@@ -301,52 +252,13 @@ fn is_asked_for(keep: &RetainedText) -> bool {
     !matches!(keep.kept, Last | Summary | Sentence(SentenceClass::Fact))
 }
 
-fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
+fn label(keep: &RetainedText, work: &Work<'_>, request: &DraftSpec<'_>) -> String {
     let label = match keep.kept {
         RetentionReason::Task if !request.has_goal() => "The user said",
-        RetentionReason::Task if facts.all_done => "The request before this goal (done)",
+        RetentionReason::Task if work.all_done => "The request before this goal (done)",
         RetentionReason::Task => "The request before this goal (open)",
         RetentionReason::First => "First request (done)",
         kept => kept.label(),
     };
     label[..1].to_uppercase() + &label[1..]
-}
-
-impl<'i> Statements<'i> {
-    /// A kept sentence as it is to be shown; `None`: a later one says it with another value.
-    pub(super) fn shown(
-        &self,
-        turn: usize,
-        anchor: &'i AnchoredSentence,
-    ) -> Option<Cow<'i, AnchoredSentence>> {
-        match self.fate(&spoken(turn, anchor), &anchor.text) {
-            None => Some(Cow::Borrowed(anchor)),
-            Some((Relation::Surely, _)) => None,
-            Some((Relation::Perhaps, by)) => Some(Cow::Owned(AnchoredSentence {
-                text: format!("{}{}", anchor.text, self.mark(Relation::Perhaps, by)),
-                ..anchor.clone()
-            })),
-        }
-    }
-
-    /// The newest statement that replaces a kept sentence, with its turn: it is kept in the sentence's place.
-    pub(super) fn instead(
-        &self,
-        turn: usize,
-        anchor: &AnchoredSentence,
-    ) -> Option<(usize, AnchoredSentence)> {
-        let (_, by) = self.fate(&spoken(turn, anchor), &anchor.text)?;
-        let said = self.newest(by);
-        let mark = said.replaced.map(|(relation, by)| self.mark(relation, by));
-        let instead = AnchoredSentence {
-            class: anchor.class,
-            by_user: said.by_user,
-            text: one_line(said.text, SENTENCE) + &mark.unwrap_or_default(),
-        };
-        Some((said.turn, instead))
-    }
-}
-
-fn spoken(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
-    SpokenText::new(turn, anchor.by_user, &anchor.text)
 }

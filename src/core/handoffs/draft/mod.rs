@@ -1,40 +1,26 @@
 //! Drafts: from a conversation to the document that its work is handed over with. Pure.
 //!
 //! ```text
-//! transcript ─► index (redacted) ─► facts ─► what must be kept, then what fits
+//! transcript ─► the account of its work ─► what must be kept, then what fits
 //!                                        local: a document, composed without a model ◄─┤
 //!                              bundle: what a model is shown that writes the document ◄─┘
 //! ```
 //! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, the trigger of the draft. The same
 //! conversation and the same request make the same bytes.
 
-mod anchors;
 mod ask;
 mod bundle;
 mod carried;
 mod ends;
-mod errors;
-mod excerpt;
-mod facts;
 mod fill;
-mod index;
 mod keeps;
 mod local;
-mod markers;
-mod message;
 mod model_answer;
 mod prompts;
-mod reader;
 mod report;
 mod request;
-pub mod seen;
 mod since;
 mod terms;
-mod todos;
-mod tokens;
-mod turns;
-mod user;
-mod words;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -43,34 +29,22 @@ pub use ask::{AcceptedDraft, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, Review
 pub use carried::open_message;
 pub use carried::{carried, document_of, goal_of, with_open_message, without_done};
 pub use ends::DraftEnd;
-pub use excerpt::one_line;
 pub use fill::BudgetTooSmall;
-pub use index::DraftIndex;
-pub use markers::assumptions;
 pub use model_answer::draft_of;
 pub use prompts::Prompts;
-pub use reader::DraftIndexSettings;
 pub use report::{frees_little, handoff_report, not_made, still_waits, waits_for_approval};
 pub use request::{DraftSpec, Preset};
-pub use seen::{
-    ClaimStatus, SeenChange, SeenFacts, SeenFailure, SeenStatement, SeenVerification, Whereabouts,
-};
 pub use since::completed_since;
-pub use tokens::tokens;
 
-use self::facts::DraftFacts;
-use self::turns::IndexedTurn;
+pub use crate::text::tokens::tokens;
+
 use crate::limits;
 use crate::text::cut::floor;
+use crate::work::turns::IndexedTurn;
+use crate::work::{DraftIndex, Work, excerpt};
 
 /// Tokens of the repository's state.
 const REPOSITORY: usize = 400;
-
-/// The section of a document that only some conversations have.
-const TO_DOS: &str = "To-do list";
-
-/// The section that a goal of the user's takes the place of.
-const GOAL: &str = "Goal";
 
 /// Bytes of a goal by which turns and results are selected: each of its words is looked up in each turn.
 const QUESTION: usize = 8 << 10;
@@ -110,18 +84,10 @@ impl DraftIndex {
         Ok(self.cleaned(spec, |spec| prompts.with_bundle(&bundle, spec)))
     }
 
-    /// A model's document with the user's goal first. Under "Also known" it gets the sections that the prompt asks for and
-    /// what must be kept, as far as it lacks them. It stays as it is where it lacks nothing.
-    pub fn completed(&self, document: &str, spec: &DraftSpec<'_>, prompts: &Prompts) -> String {
-        let facts = DraftFacts::from_index(self);
-        let mut headings = prompts.headings();
-        // Without a to-do list its section is not required, and a goal that was given stands above all sections.
-        headings.retain(|heading| match *heading {
-            TO_DOS => facts.todos.is_some(),
-            GOAL => !spec.has_goal(),
-            _ => true,
-        });
-        let lacking = keeps::lacking(&facts, document, &headings, spec, ALSO_KNOWN);
+    /// A model's document with the user's goal first. Under "Also known" it gets what must be kept, as far as it lacks it. It
+    /// stays as it is if it lacks nothing.
+    pub fn completed(&self, document: &str, spec: &DraftSpec<'_>) -> String {
+        let lacking = keeps::lacking(&Work::from_index(self), document, spec, ALSO_KNOWN);
         let document = carried::led(document, &self.clean(spec.focus));
         match lacking.is_empty() {
             true => document,
@@ -133,13 +99,13 @@ impl DraftIndex {
     fn written(
         &self,
         spec: &DraftSpec<'_>,
-        write: fn(&DraftFacts<'_>, &[f32], &DraftSpec<'_>) -> Result<String, BudgetTooSmall>,
+        write: fn(&Work<'_>, &[f32], &DraftSpec<'_>) -> Result<String, BudgetTooSmall>,
     ) -> Result<String, BudgetTooSmall> {
-        let facts = DraftFacts::from_index(self);
+        let work = Work::from_index(self);
         self.cleaned(spec, |spec| {
             let focus = &spec.focus[..floor(spec.focus, QUESTION)];
             let spec = DraftSpec { focus, ..*spec };
-            write(&facts, &self.relevance(&facts, focus), &spec)
+            write(&work, &self.relevance(&work, focus), &spec)
         })
     }
 
@@ -154,8 +120,8 @@ impl DraftIndex {
     }
 
     /// Relevance of each turn to the focus; without one, to the current task.
-    fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
-        let task = || facts.of_task().map(IndexedTurn::user_text);
+    fn relevance(&self, work: &Work<'_>, focus: &str) -> Vec<f32> {
+        let task = || work.of_task().map(IndexedTurn::user_text);
         let question = match focus.trim() {
             "" => task().collect::<Vec<_>>().join("\n"),
             _ => focus.to_owned(),
@@ -166,7 +132,7 @@ impl DraftIndex {
                 .flat_map(|message| message.items.iter().flat_map(terms::of_item))
                 .collect()
         };
-        terms::ranked(&question, facts.turns.iter().map(texts))
+        terms::ranked(&question, work.turns.iter().map(texts))
     }
 }
 

@@ -44,13 +44,6 @@ impl Prompts {
         let document = self.document.trim_end();
         format!("{document}{}\n\n{}\n{bundle}", wishes(spec), self.bundle)
     }
-
-    /// The document's sections: headings of the second level.
-    pub fn headings(&self) -> Vec<&str> {
-        let lines = self.document.lines();
-        let headings = lines.filter_map(|line| line.strip_prefix("## "));
-        headings.map(str::trim).collect()
-    }
 }
 
 impl Default for Prompts {
@@ -114,7 +107,6 @@ mod tests {
             Prompts::with(|name| Err(name.to_owned())),
             Err("document.md".to_owned())
         );
-        assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
         let prompt = own.after_history(&DraftSpec::default());
         assert!(

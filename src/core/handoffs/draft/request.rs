@@ -8,18 +8,16 @@ pub(super) enum DraftSection {
     Files,
     Notes,
     Read,
-    Modified,
 }
 
 impl DraftSection {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Task,
         Self::Context,
         Self::Operational,
         Self::Files,
         Self::Notes,
         Self::Read,
-        Self::Modified,
     ];
 
     /// What is above it and below.
@@ -30,8 +28,7 @@ impl DraftSection {
             Self::Operational => ("## Operational context", ""),
             Self::Files => ("## Files", ""),
             Self::Notes => ("## Notes", ""),
-            Self::Read => ("<read-files>", "</read-files>"),
-            Self::Modified => ("<modified-files>", "</modified-files>"),
+            Self::Read => ("<read-files>", "</read-files>\n"),
         }
     }
 }
@@ -59,7 +56,6 @@ impl Preset {
             DraftSection::Task => [1.3, 1.0, 1.2],
             DraftSection::Notes => [0.8, 1.2, 1.4],
             DraftSection::Read => [0.6, 0.7, 0.6],
-            DraftSection::Modified => [1.3, 1.1, 1.0],
         };
         match self {
             Self::Implement => implement,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::message::IndexedItem;
 use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
+use crate::work::message::IndexedItem;
 
 /// The texts that are kept of an item of a message.
 pub(super) fn of_item(item: &IndexedItem) -> Vec<&str> {

@@ -11,10 +11,11 @@ use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
-use baton_core::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftIndex, DraftMethod, DraftRequest};
+use baton_core::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftMethod, DraftRequest};
 use baton_core::record::Handoff;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
+use baton_core::work::DraftIndex;
 
 /// An attempt to make a document, counted when it is over. Dropped where the agent
 /// disconnects, or when the process stops, it counts as cancelled.
@@ -214,7 +215,7 @@ async fn attempt(
     end.map(|text| match method {
         DraftMethod::Local => text,
         // A model's document, with the user's goal first, and with what it lacks.
-        _ => input.index.completed(&text, &input.spec(0), &app.prompts),
+        _ => input.index.completed(&text, &input.spec(0)),
     })
 }
 

@@ -6,11 +6,12 @@ use crate::exchange::send::{self, LegKind};
 use crate::exchange::{recording, value::Exchange};
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::route;
-use baton_core::handoffs::draft::{DraftEnd, DraftIndex, DraftMethod, DraftRequest, DraftSpec, draft_of};
+use baton_core::handoffs::draft::{DraftEnd, DraftMethod, DraftRequest, DraftSpec, draft_of};
 use baton_core::limits;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, LoneText, TextOnly};
+use baton_core::work::DraftIndex;
 
 /// Bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 << 10;

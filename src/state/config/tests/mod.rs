@@ -68,7 +68,7 @@ fn the_default_holds_with_its_optional_keys_too() {
     assert_eq!(config.clients[0].name, "laptop");
     assert_eq!(
         config.documents.assumption_words,
-        baton_core::handoffs::draft::DraftIndexSettings::default().assumptions
+        baton_core::work::DraftIndexSettings::default().assumptions
     );
     assert!(!format!("{config:?}").contains("0123456789"));
 }

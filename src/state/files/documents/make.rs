@@ -6,10 +6,10 @@ use super::value::{DocumentSettings, StoredHandoff};
 use crate::files::{repository, runs};
 use crate::journal::JournalReader;
 use baton_core::handoffs::document::{Checkout, ContextTokens, HandoffDocument, HandoffSource};
-use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::record::{Handoff, LOCAL};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
+use baton_core::work::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 
 /// Where a session worked.
 #[derive(Default)]
@@ -107,8 +107,7 @@ pub fn compose(settings: &DocumentSettings, mut stored: StoredHandoff) -> Handof
         Some(view) => {
             let transcript = Transcript::from_view(view);
             let index = DraftIndex::from_transcript(reading, &transcript);
-            let whereabouts = Whereabouts::from_transcript(&transcript).or_of_calls(&index);
-            let seen = index.seen(&whereabouts);
+            let (seen, whereabouts) = (index.seen(), index.whereabouts());
             (index, seen, whereabouts)
         }
         None => (

@@ -8,10 +8,10 @@ use bytes::Bytes;
 
 use crate::config::{Config, Secret};
 use baton_core::handoffs::document::HandoffSize;
-use baton_core::handoffs::draft;
 use baton_core::nudge::Windows;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
+use baton_core::work::DraftIndexSettings;
 
 /// Time limit for one document. Git has seconds for its queries, and another process may hold a directory's
 /// lock for 20.
@@ -30,7 +30,7 @@ pub struct DocumentSettings {
     pub(super) keep_files: usize,
     /// Time limit for one document, so that one cannot delay the others.
     pub(super) limit: Duration,
-    pub(super) reading: draft::DraftIndexSettings,
+    pub(super) reading: DraftIndexSettings,
 }
 
 impl DocumentSettings {

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 pub(crate) use self::guarded::GuardedRepository;
 pub use self::guarded::NotLookedAt;
 use baton_core::handoffs::document::Checkout;
-use baton_core::handoffs::draft::Whereabouts;
+use baton_core::work::Whereabouts;
 
 /// The queries to git: the command shown to the reader, and the arguments that run.
 ///

@@ -50,7 +50,7 @@ fn budgets_hold_on_dense_texts() {
             assert!(counted * 100 > by_bytes * 115, "{counted}, {by_bytes}");
         }
     }
-    let whole = index.completed("## Goal\nx", &request(0), &super::super::Prompts::default());
+    let whole = index.completed("## Goal\nx", &request(0));
     let (_, also) = whole.split_once("## Also known").unwrap();
     // The first request is kept whole, besides.
     let (first, also): (Vec<&str>, Vec<&str>) =

@@ -86,28 +86,24 @@ Before this task the model ended with:
 ## Operational context
 
 Last runs:
-- `cargo test`: passed (turn 1; files changed after it)
-- `cargo clippy`: FAILED (turn 2)
+- `cargo test`: passed (turn 1); files changed after it
+- `cargo clippy`: **exit 101** (turn 2)
 
 Failed, and not yet settled:
 - `cargo clippy` (exit 101)
     > error: unused import (turn 2)
 
 ## Files
-- `src/writer.rs` changed in turn 2: The writer goes into a file of its own.
+- `src/writer.rs` written (turn 2): The writer goes into a file of its own.
 
 ## Notes
 
-Earlier requests. They are done; do not run them again:
+Earlier requests. They are done; do not run them again. What they say of how to work holds:
 - Port the parser to Rust. It must stay under 3 MB. (turn 1)
 
 <read-files>
 src/lib.rs
 </read-files>
-
-<modified-files>
-src/writer.rs
-</modified-files>
 ";
     pretty_assertions::assert_eq!(document, expected);
     assert_eq!(local(&all), document, "the same bytes");
@@ -222,25 +218,13 @@ fn a_models_document_is_completed_with_what_it_lacks() {
     all.push(model("Blocked: the exporter needs symbol_q9."));
     all.push(user("Go on with the exporter."));
     let index = indexed(&all);
-    let prompts = super::super::Prompts::default();
-    let whole: String = prompts
-        .headings()
-        .iter()
-        .map(|heading| format!("## {heading}\nx\n"))
-        .collect();
     let reply = "Port it. The cache_limit must stay at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
                 symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
     let spec = request(0);
-    assert_eq!(
-        index.completed(&format!("{whole}{reply}"), &spec, &prompts),
-        format!("{whole}{reply}")
-    );
-    let lacking = index.completed("## Goal\nPort it.", &spec, &prompts);
-    assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
-    assert!(
-        lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
-        "{lacking}"
-    );
+    assert_eq!(index.completed(reply, &spec), reply);
+    let lacking = index.completed("## Goal\nPort it.", &spec);
+    assert!(lacking.contains("\n\n## Also known\n- "), "{lacking}");
+    assert!(!lacking.contains("Nothing is said"), "{lacking}");
     assert!(
         lacking.contains("cache_limit must stay at 37") && lacking.contains("symbol_q9 is missing"),
         "{lacking}"
@@ -251,7 +235,7 @@ fn a_models_document_is_completed_with_what_it_lacks() {
         commands: false,
         ..spec
     };
-    let quiet = index.completed("## Goal\nPort it.", &quiet, &prompts);
+    let quiet = index.completed("## Goal\nPort it.", &quiet);
     assert!(!quiet.contains("cargo test"), "{quiet}");
 }
 
@@ -360,11 +344,7 @@ fn a_notice_of_our_own_is_not_the_users() {
     let texts = [
         index.local(&request(4000)).unwrap(),
         index.bundle(&request(4000)).unwrap(),
-        index.completed(
-            "## Goal\nThe tests.",
-            &request(0),
-            &super::super::Prompts::default(),
-        ),
+        index.completed("## Goal\nThe tests.", &request(0)),
     ];
     for text in texts {
         assert!(

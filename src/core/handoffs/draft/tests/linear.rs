@@ -25,8 +25,8 @@ fn time(messages: &[Value]) -> Duration {
         let _ = (
             index.local(&request(4000)),
             index.bundle(&request(4000)),
-            index.completed("x", &request(0), &super::super::Prompts::default()),
-            index.seen(&Whereabouts::default()).claims("All tests pass."),
+            index.completed("x", &request(0)),
+            index.seen().claims("All tests pass."),
         );
     };
     (0..3).map(|_| worked(once)).min().unwrap()

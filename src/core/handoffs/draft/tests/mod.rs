@@ -6,17 +6,19 @@ mod goals;
 pub(crate) mod linear;
 mod replaced;
 mod rerun;
+mod same;
 mod secrets;
 mod user;
 
 use serde_json::{Value, json};
 
-use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, Whereabouts};
+use super::{DraftSpec, Preset};
 use crate::handoffs::document::{HandoffDocument, HandoffSize, HandoffSource};
 use crate::record::{Handoff, HandoffOrigin, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation, View};
+use crate::work::{DraftIndex, DraftIndexSettings};
 
 fn settings() -> DraftIndexSettings {
     DraftIndexSettings {
@@ -69,7 +71,7 @@ fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
 }
 
 /// The document of a handoff after these messages.
-pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> HandoffDocument {
+pub(crate) fn document(index: &DraftIndex) -> HandoffDocument {
     HandoffDocument::from_source(&HandoffSource {
         handoff: &Handoff {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
@@ -91,7 +93,7 @@ pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> Handoff
             carried: Vec::new(),
             kept: None,
         },
-        seen: &index.seen(whereabouts),
+        seen: &index.seen(),
         directory: None,
         checkout: None,
         is_unread: false,

@@ -34,7 +34,7 @@ fn a_secret_file_is_described_by_kind_place_use_and_end() {
     )));
     all.push(user("Go on with the importer."));
     let index = indexed(&all);
-    let document = document(&index, &Whereabouts::default());
+    let document = document(&index);
     let made = [
         index.local(&request(4000)).unwrap(),
         index.bundle(&request(8000)).unwrap(),

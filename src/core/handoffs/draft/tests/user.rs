@@ -167,7 +167,7 @@ fn commands_of_the_user_are_in_everything_that_is_made_of_the_index() {
     for sent in sent() {
         let (index, agent) = (index_of(&sent), sent.agent);
         assert_eq!(
-            super::super::turns::of(&index.messages).len(),
+            crate::work::turns::of(&index.messages).len(),
             1,
             "{agent}: the user's commands are no requests"
         );
@@ -196,7 +196,7 @@ fn commands_of_the_user_are_in_everything_that_is_made_of_the_index() {
                 "{agent}: {line}\n{bundle}"
             );
         }
-        let runs = document(&index, &Whereabouts::default()).commands_run;
+        let runs = document(&index).commands_run;
         let runs: Vec<_> = runs
             .iter()
             .map(|run| (run.command.as_str(), run.exit, run.by_user, run.output.as_slice()))

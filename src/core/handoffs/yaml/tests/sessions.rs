@@ -3,10 +3,10 @@ use serde_json::{Value as Json, json};
 
 use super::super::{HandoffFile, LastWords, SessionReader};
 use crate::handoffs::draft::tests::document;
-use crate::handoffs::draft::{DraftIndex, DraftIndexSettings, Whereabouts};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
+use crate::work::{DraftIndex, DraftIndexSettings};
 
 fn reader(lines: &[Json]) -> SessionReader {
     let mut reader = SessionReader::default();
@@ -29,7 +29,7 @@ fn read(lines: &[Json]) -> HandoffFile {
         for words in [&mut words.model, &mut words.user] {
             *words = Redactor::new(&[]).cleaned(words);
         }
-        let document = document(&index, &Whereabouts::from_transcript(&transcript));
+        let document = document(&index);
         file.fill_from_session(&words, Some(&document));
     }
     file.infer_status();

@@ -13,7 +13,6 @@ use super::value::{DocumentSettings, StoredHandoff};
 use crate::store::SharedStore;
 use crate::store::sqlite::SqliteStore;
 use baton_core::handoffs::document::HandoffSize;
-use baton_core::handoffs::draft;
 use baton_core::nudge::Windows;
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, WireId};
 
@@ -27,7 +26,7 @@ pub(super) fn settings(dir: &Path) -> DocumentSettings {
         topic: Some("importer".to_owned()),
         archive_after: None,
         keep_files: 50,
-        reading: draft::DraftIndexSettings::default(),
+        reading: baton_core::work::DraftIndexSettings::default(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::carried::as_quoted;
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
@@ -40,6 +39,9 @@ const ABOUT: usize = 160;
 /// Bytes of a question to the user.
 const QUESTION: usize = 300;
 
+/// What leads the user's last message behind a document.
+pub(crate) const OPEN_MESSAGE: &str = "The user's last message, still to be answered:";
+
 /// The settings of an index; they never change.
 #[derive(Debug, Clone)]
 pub struct DraftIndexSettings {
@@ -74,16 +76,16 @@ impl Default for DraftIndexSettings {
 }
 
 /// Reads a message of a transcript.
-pub(super) struct MessageReader<'r> {
-    pub(super) settings: &'r DraftIndexSettings,
-    pub(super) agent: Option<AgentKind>,
-    pub(super) before: &'r [IndexedMessage],
+pub(crate) struct MessageReader<'r> {
+    pub(crate) settings: &'r DraftIndexSettings,
+    pub(crate) agent: Option<AgentKind>,
+    pub(crate) before: &'r [IndexedMessage],
 }
 
 impl MessageReader<'_> {
     /// Reads it; where the part of each of its calls begins, with the call's item. `said`: its parts; `answered`: the calls that results answer;
     /// `calls`: where those before are.
-    pub(super) fn message(
+    pub(crate) fn message(
         &self,
         turn: &TranscriptTurn<'_>,
         said: &[SaidPart<'_>],
@@ -137,7 +139,7 @@ impl MessageReader<'_> {
         (message, parts)
     }
 
-    pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> IndexedMessage {
+    pub(crate) fn answer(&self, answer: &AnswerContent<'_>) -> IndexedMessage {
         let mut items = Vec::new();
         for part in &answer.parts {
             match part.kind {
@@ -223,7 +225,7 @@ impl MessageReader<'_> {
         matches!(last, Some(IndexedItem::Text(words)) if words.kind == UserText::Harness)
     }
 
-    pub(super) fn called(&self, name: String, text: &str) -> IndexedCall {
+    pub(crate) fn called(&self, name: String, text: &str) -> IndexedCall {
         let (name, arguments) = tools::called(name, text);
         let kind = ToolKind::from_call(&name, &arguments);
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
@@ -306,7 +308,7 @@ impl MessageReader<'_> {
     }
 
     /// What is kept of a result: of its text, and of how its call ended.
-    pub(super) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
+    pub(crate) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
         let may_run = call.is_some_and(|call| may_run_commands(&call.name));
@@ -415,6 +417,16 @@ impl MessageReader<'_> {
             IndexedItem::Call(call) => Some(call),
             _ => None,
         }
+    }
+}
+
+/// A carry-over prompt as a later document quotes it: its last message was answered since.
+fn as_quoted(prompt: &str) -> std::borrow::Cow<'_, str> {
+    match prompt.contains(OPEN_MESSAGE) {
+        true => prompt
+            .replace(OPEN_MESSAGE, "The user's last message at that time:")
+            .into(),
+        false => prompt.into(),
     }
 }
 

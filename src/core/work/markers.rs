@@ -6,16 +6,16 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
+pub(crate) use super::replaced::SENTENCE;
+use super::replaced::gives_value;
 use super::words::{WORDS, has_word};
-pub(super) use crate::handoffs::replaced::SENTENCE;
-use crate::handoffs::replaced::gives_value;
 use crate::text::phrases::Phrases;
 use crate::text::table;
 
 /// The class of a kept sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum SentenceClass {
+pub(crate) enum SentenceClass {
     /// A constraint.
     Constraint,
     /// A value that the user gave: a deadline, a region, a code name.
@@ -36,7 +36,7 @@ pub(super) enum SentenceClass {
 
 impl SentenceClass {
     /// The class in a word or two.
-    pub(super) fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Constraint => "constraint",
             Self::Fact => "fact",
@@ -84,7 +84,7 @@ const BEFORE: usize = 140;
 
 /// Words that mark a sentence of the model's as an assumption, unless the config names others
 /// (`handoff.assumption_words`).
-pub(super) const ASSUMPTIONS: [&str; 9] = [
+pub(crate) const ASSUMPTIONS: [&str; 9] = [
     "assume",
     "assumes",
     "assumed",
@@ -98,13 +98,13 @@ pub(super) const ASSUMPTIONS: [&str; 9] = [
 
 /// A sentence that is kept for a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AnchoredSentence {
+pub(crate) struct AnchoredSentence {
     /// The class of the sentence.
-    pub(super) class: SentenceClass,
+    pub(crate) class: SentenceClass,
     /// Whether it is the user's.
-    pub(super) by_user: bool,
+    pub(crate) by_user: bool,
     /// The sentence, on one line.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// Bytes of a text of the user's whose values are kept: a longer one is a file or a log.
@@ -112,7 +112,7 @@ const TOLD: usize = 1200;
 
 /// The sentences of a text that have such a word or, of the user's, give a value. Of the config, in lower case:
 /// `constraints` are words that make a constraint, whoever says them, `assumptions` those that make one of the model's.
-pub(super) fn anchors(
+pub(crate) fn anchors(
     text: &str,
     by_user: bool,
     constraints: &[String],
@@ -175,13 +175,13 @@ fn points(sentence: &str) -> bool {
     WORDS.pointing.contains(&first) || names(sentence).next().is_none()
 }
 
-pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\''));
     text.split(cut).filter(|word| !word.is_empty())
 }
 
 /// The words of a text that name something: identifiers, paths, numbers.
-pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'));
     let all = text
         .split(cut)
@@ -190,7 +190,7 @@ pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a text of the model's says that what a sentence left open is fixed: it names the same thing.
-pub(super) fn mends(text: &str, left_open: &str) -> bool {
+pub(crate) fn mends(text: &str, left_open: &str) -> bool {
     sentences(text).any(|sentence| {
         let small = sentence.to_lowercase();
         let is_mended =

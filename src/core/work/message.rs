@@ -11,21 +11,21 @@ use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
 /// The position of a call: message and item.
-pub(super) type ItemPosition = (usize, usize);
+pub(crate) type ItemPosition = (usize, usize);
 
 /// What is kept of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct IndexedMessage {
-    pub(super) role: Role,
+pub(crate) struct IndexedMessage {
+    pub(crate) role: Role,
     /// When it was made, as it is written there.
-    pub(super) time: Option<String>,
-    pub(super) items: Vec<IndexedItem>,
+    pub(crate) time: Option<String>,
+    pub(crate) items: Vec<IndexedItem>,
     /// It says that the user's text before it is a summary.
-    pub(super) summary_before: bool,
+    pub(crate) summary_before: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum IndexedItem {
+pub(crate) enum IndexedItem {
     Text(IndexedText),
     Call(IndexedCall),
     Result(IndexedResult),
@@ -35,102 +35,106 @@ pub(super) enum IndexedItem {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct IndexedText {
+pub(crate) struct IndexedText {
     /// What it is in a user's place; the model's own words are `User` of an assistant's message.
-    pub(super) kind: UserText,
-    pub(super) text: String,
-    pub(super) anchors: Vec<AnchoredSentence>,
+    pub(crate) kind: UserText,
+    pub(crate) text: String,
+    pub(crate) anchors: Vec<AnchoredSentence>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct IndexedCall {
-    pub(super) name: String,
-    pub(super) kind: ToolKind,
+pub(crate) struct IndexedCall {
+    pub(crate) name: String,
+    pub(crate) kind: ToolKind,
     /// The user ran it, not the model.
-    pub(super) by_user: bool,
+    pub(crate) by_user: bool,
     /// A command, a path, a question: on one line.
-    pub(super) about: String,
-    pub(super) command: Option<String>,
+    pub(crate) about: String,
+    pub(crate) command: Option<String>,
     /// The command is not cut.
-    pub(super) whole: bool,
+    pub(crate) whole: bool,
     /// The directory that a command runs in, where the call says.
-    pub(super) directory: Option<String>,
+    pub(crate) directory: Option<String>,
     /// The shell that runs it stays in the directory that a command changes to.
-    pub(super) stays: bool,
+    pub(crate) stays: bool,
     /// Whether the whole command surely changes no file.
-    pub(super) is_read_only: bool,
+    pub(crate) is_read_only: bool,
     /// What it asks the user.
-    pub(super) questions: Vec<String>,
+    pub(crate) questions: Vec<String>,
     /// The score of a review that it writes, in tenths.
-    pub(super) score: Option<u32>,
+    pub(crate) score: Option<u32>,
     /// The files that it names, with what it does to them where that is certain.
-    pub(super) paths: Vec<(String, Option<FileChange>)>,
-    pub(super) todos: Vec<TodoItem>,
+    pub(crate) paths: Vec<(String, Option<FileChange>)>,
+    pub(crate) todos: Vec<TodoItem>,
     /// The new state of the to-do item that it changes.
-    pub(super) todo_state: Option<TodoState>,
+    pub(crate) todo_state: Option<TodoState>,
     /// The files with credentials that it names; nothing of its result is quoted where there are any.
-    pub(super) secrets: Vec<SecretFile>,
+    pub(crate) secrets: Vec<SecretFile>,
 }
 
 /// An item of the to-do list that a call made or changed, as its result says.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct IndexedTodo {
-    pub(super) number: String,
+pub(crate) struct IndexedTodo {
+    pub(crate) number: String,
     /// The text of a new item.
-    pub(super) text: Option<String>,
+    pub(crate) text: Option<String>,
     /// Its current state, where the call states it.
-    pub(super) state: Option<TodoState>,
+    pub(crate) state: Option<TodoState>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct IndexedResult {
+pub(crate) struct IndexedResult {
     /// Position of its call.
-    pub(super) call: Option<ItemPosition>,
+    pub(crate) call: Option<ItemPosition>,
     /// Whether the tool failed, where that is known.
-    pub(super) failed: Option<bool>,
+    pub(crate) failed: Option<bool>,
     /// How its line ended, with what its output says.
-    pub(super) end: LineEnd,
+    pub(crate) end: LineEnd,
     /// It is not known to have failed, and reads as if it had.
-    pub(super) looks_failed: bool,
+    pub(crate) looks_failed: bool,
     /// One to three lines.
-    pub(super) lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
     /// Of a command that changes something: the lines that name it.
-    pub(super) effects: Vec<String>,
+    pub(crate) effects: Vec<String>,
     /// More for errors, patches and traces.
-    pub(super) detail: Option<String>,
-    pub(super) bytes: usize,
+    pub(crate) detail: Option<String>,
+    pub(crate) bytes: usize,
     /// It says that the call did not run.
-    pub(super) not_run: bool,
+    pub(crate) not_run: bool,
     /// The directory that the shell has moved to.
-    pub(super) moved_to: Option<String>,
+    pub(crate) moved_to: Option<String>,
     /// It says that what was to prepare a command failed.
-    pub(super) unprepared: bool,
+    pub(crate) unprepared: bool,
     /// Whether a call that changes files did, where the result says.
-    pub(super) changed: Option<bool>,
+    pub(crate) changed: Option<bool>,
     /// Whether the file that was written is a new one, where the result says.
-    pub(super) made: Option<bool>,
+    pub(crate) made: Option<bool>,
     /// The last lines of a command that is known to have failed.
-    pub(super) tail: Vec<String>,
+    pub(crate) tail: Vec<String>,
     /// What git says of its repository.
-    pub(super) git: Vec<GitReport>,
+    pub(crate) git: Vec<GitReport>,
     /// The score of a review that was read, in tenths.
-    pub(super) score: Option<u32>,
+    pub(crate) score: Option<u32>,
 }
+
+/// Words for results that failed, and for those that read so.
+pub(crate) const FAILED: &str = "FAILED";
+pub(crate) const READS_FAILED: &str = "reads as failed";
 
 impl IndexedResult {
     /// How the call ended, in a word.
-    pub(super) fn ended(&self) -> &'static str {
+    pub(crate) fn ended(&self) -> &'static str {
         match self.failed {
             _ if self.not_run => "not run",
             Some(false) => "went well",
-            Some(true) => "FAILED",
-            None if self.looks_failed => "reads as failed",
+            Some(true) => FAILED,
+            None if self.looks_failed => READS_FAILED,
             None => "ended in a way that is not known",
         }
     }
 
     /// The lines that are shown of it: of a command that changed something those that name it.
-    pub(super) fn shown(&self) -> &[String] {
+    pub(crate) fn shown(&self) -> &[String] {
         match self.effects.is_empty() {
             true => &self.lines,
             false => &self.effects,
@@ -138,7 +142,7 @@ impl IndexedResult {
     }
 
     /// Whether it is an error: known or by its looks.
-    pub(super) fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         self.failed == Some(true) || self.failed.is_none() && self.looks_failed
     }
 }

@@ -4,16 +4,17 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::markers::{self, AnchoredSentence, SentenceClass};
+use super::excerpt::one_line;
+use super::markers::{self, AnchoredSentence, SENTENCE, SentenceClass};
 use super::message::{IndexedCall, IndexedText};
+use super::replaced::{Relation, SpokenText, Statements};
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
-use crate::handoffs::newest;
-use crate::handoffs::replaced::{SpokenText, Statements};
+use crate::text::newest;
 
 /// Sentences to keep: of each wording the last one, of each value the newest one. Of those that leave something open, the ones
 /// that nothing settled.
-pub(super) fn anchors<'i>(
+pub(crate) fn anchors<'i>(
     turns: &[IndexedTurn<'i>],
     left_open: &LeftOpen<'i>,
     statements: &Statements<'i>,
@@ -51,7 +52,7 @@ pub(super) fn anchors<'i>(
 }
 
 /// What was said, in order: the user's words, summaries, and the model's sentences to keep.
-pub(super) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
+pub(crate) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
     let texts = turns.iter().flat_map(|turn| {
         let by_user = |spoken: &IndexedText| spoken.kind == UserText::User;
         let opening = turn.opening.iter();
@@ -63,7 +64,7 @@ pub(super) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
 }
 
 /// Whether a sentence of this class must not be lost.
-pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
+pub(crate) fn is_kept(anchor: &AnchoredSentence) -> bool {
     use SentenceClass::{Blocker, Constraint, Decision, Fact, LeftOpen};
     matches!(anchor.class, Constraint | Fact | Decision | Blocker | LeftOpen)
 }
@@ -73,7 +74,7 @@ const MAX_SENTENCES: usize = 24;
 
 /// The sentences that nothing has settled, oldest first.
 #[derive(Default)]
-pub(super) struct LeftOpen<'i>(Vec<OpenSentence<'i>>);
+pub(crate) struct LeftOpen<'i>(Vec<OpenSentence<'i>>);
 
 /// A sentence with the call that failed before it in its turn.
 struct OpenSentence<'i> {
@@ -84,7 +85,7 @@ struct OpenSentence<'i> {
 impl<'i> LeftOpen<'i> {
     /// Adds a statement of the model's, which leaves something open or settles it. `failed`: the turn's last failed
     /// call.
-    pub(super) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
+    pub(crate) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
         self.0
             .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
         for anchor in &statement.anchors {
@@ -95,12 +96,64 @@ impl<'i> LeftOpen<'i> {
     }
 
     /// A successful call settles the matching failures.
-    pub(super) fn settle(&mut self, settles: impl Fn(&IndexedCall) -> bool) {
+    pub(crate) fn settle(&mut self, settles: impl Fn(&IndexedCall) -> bool) {
         self.0.retain(|left| !left.call.is_some_and(&settles));
     }
 
     /// Whether nothing has settled this very sentence.
-    pub(super) fn holds(&self, anchor: &AnchoredSentence) -> bool {
+    pub(crate) fn holds(&self, anchor: &AnchoredSentence) -> bool {
         self.0.iter().any(|left| std::ptr::eq(left.anchor, anchor))
     }
+}
+
+impl<'i> Statements<'i> {
+    /// A kept sentence as it is to be shown; `None`: a later one says it with another value.
+    pub(crate) fn shown(
+        &self,
+        turn: usize,
+        anchor: &'i AnchoredSentence,
+    ) -> Option<Cow<'i, AnchoredSentence>> {
+        match self.fate(&said(turn, anchor), &anchor.text) {
+            None => Some(Cow::Borrowed(anchor)),
+            Some((Relation::Surely, _)) => None,
+            Some((Relation::Perhaps, by)) => Some(Cow::Owned(AnchoredSentence {
+                text: format!("{}{}", anchor.text, self.mark(Relation::Perhaps, by)),
+                ..anchor.clone()
+            })),
+        }
+    }
+
+    /// The newest statement that replaces a kept sentence, with its turn: it is kept in the sentence's place.
+    pub(crate) fn instead(
+        &self,
+        turn: usize,
+        anchor: &AnchoredSentence,
+    ) -> Option<(usize, AnchoredSentence)> {
+        let (_, by) = self.fate(&said(turn, anchor), &anchor.text)?;
+        let newest = self.newest(by);
+        let mark = newest.replaced.map(|(relation, by)| self.mark(relation, by));
+        let instead = AnchoredSentence {
+            class: anchor.class,
+            by_user: newest.by_user,
+            text: one_line(newest.text, SENTENCE) + &mark.unwrap_or_default(),
+        };
+        Some((newest.turn, instead))
+    }
+}
+
+fn said(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
+    SpokenText::new(turn, anchor.by_user, &anchor.text)
+}
+
+/// Whether a text covers a required text: it contains most of its distinctive words.
+pub(crate) fn holds(text: &str, keep: &str) -> bool {
+    /// Required share of such words, in tenths.
+    const MOST: usize = 6;
+    let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
+    let terms: Vec<String> = terms
+        .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())
+        .filter(|word| word.len() > 3 || word.bytes().any(|b| b.is_ascii_digit()))
+        .collect();
+    let there = terms.iter().filter(|word| text.contains(word.as_str())).count();
+    there * 10 >= terms.len() * MOST
 }

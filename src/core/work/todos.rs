@@ -8,7 +8,7 @@ use super::turns::IndexedTurn;
 use crate::agents::todo::{TodoItem, TodoState};
 
 /// The newest list, with its turn's number.
-pub(super) fn newest<'i>(
+pub(crate) fn newest<'i>(
     messages: &'i [IndexedMessage],
     turns: &[IndexedTurn<'_>],
 ) -> Option<(usize, Cow<'i, [TodoItem]>)> {

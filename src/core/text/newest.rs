@@ -1,7 +1,7 @@
 //! Lists of bounded length.
 
 /// Adds an item; of a list that has this many, the oldest goes.
-pub(super) fn push<T>(list: &mut Vec<T>, most: usize, item: T) {
+pub(crate) fn push<T>(list: &mut Vec<T>, most: usize, item: T) {
     if list.len() == most {
         list.remove(0);
     }

@@ -3,11 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::super::index::DraftIndex;
-use super::super::message::IndexedItem;
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use crate::agents::tools::ToolKind;
 use crate::agents::{commands, surroundings};
-use crate::handoffs::draft::message::{IndexedCall, IndexedResult};
 use crate::transcript::{AgentKind, Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
@@ -65,9 +63,9 @@ impl Whereabouts {
 
     /// With the directory that most shell calls name, where the agent itself names none.
     #[must_use]
-    pub fn or_of_calls(mut self, index: &DraftIndex) -> Self {
+    pub(super) fn or_of_calls(mut self, messages: &[IndexedMessage]) -> Self {
         if self.directory.is_none() {
-            self.directory = directory_of_calls(index);
+            self.directory = directory_of_calls(messages);
         }
         self
     }
@@ -82,7 +80,7 @@ impl Whereabouts {
     }
 
     /// The path of a directory from the directory that the work is in; empty for that one itself.
-    pub(super) fn inside(&self, path: &str) -> String {
+    pub(crate) fn inside(&self, path: &str) -> String {
         let path = path.trim_end_matches('/');
         match self.directory.as_deref() == Some(path) || path == "." {
             true => String::new(),
@@ -91,7 +89,7 @@ impl Whereabouts {
     }
 
     /// A path from the directory, where it lies in it.
-    pub(super) fn relative(&self, path: &str) -> String {
+    pub(crate) fn relative(&self, path: &str) -> String {
         let inside = self.directory.as_deref().and_then(|directory| {
             let rest = path.strip_prefix(directory)?;
             rest.strip_prefix(['/', '\\'])
@@ -102,8 +100,8 @@ impl Whereabouts {
 }
 
 /// The directory that most shell calls name as theirs or change to; of two the earlier one.
-fn directory_of_calls(index: &DraftIndex) -> Option<String> {
-    let items = index.messages.iter().flat_map(|message| &message.items);
+fn directory_of_calls(messages: &[IndexedMessage]) -> Option<String> {
+    let items = messages.iter().flat_map(|message| &message.items);
     let named = items.filter_map(|item| match item {
         IndexedItem::Call(call) if call.kind == ToolKind::Shell => {
             let changed_to = || call.command.as_deref().map(commands::ends_in);
@@ -123,7 +121,7 @@ fn directory_of_calls(index: &DraftIndex) -> Option<String> {
 
 /// Where the agent's shell is, from the directory that the agent works in, as it is known at one place of the transcript.
 #[derive(Debug)]
-pub(super) struct ShellDirectory(Option<String>);
+pub(crate) struct ShellDirectory(Option<String>);
 
 impl Default for ShellDirectory {
     fn default() -> Self {
@@ -133,7 +131,7 @@ impl Default for ShellDirectory {
 
 impl ShellDirectory {
     /// The directory that a call begins in; `None` where it is unknown.
-    pub(super) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
+    pub(crate) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
         match (&call.directory, call.stays) {
             (Some(directory), _) => Some(whereabouts.inside(directory)),
             (None, true) => self.0.clone(),
@@ -142,7 +140,7 @@ impl ShellDirectory {
     }
 
     /// A call was answered.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         call: &IndexedCall,
         outcome: &IndexedResult,

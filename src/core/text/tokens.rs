@@ -29,7 +29,7 @@ pub fn tokens(text: &str) -> usize {
 }
 
 /// The beginning of a text that has at most this many tokens, cut between lines or words where one is near.
-pub(super) fn beginning(text: &str, most: usize) -> &str {
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
     /// No text has fewer bytes to a token, so that longer ones need not be examined.
     const MOST_BYTES: usize = 8;
     let mut end = floor(text, most.saturating_mul(MOST_BYTES).min(text.len()));

@@ -10,7 +10,7 @@ use crate::wire::Role;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TurnEnd {
+pub(crate) enum TurnEnd {
     /// With a text of the model's that asks nothing.
     Answered,
     /// With a question to the user.
@@ -22,25 +22,25 @@ pub(super) enum TurnEnd {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct IndexedTurn<'i> {
+pub(crate) struct IndexedTurn<'i> {
     /// From 1.
-    pub(super) n: usize,
-    pub(super) messages: Range<usize>,
+    pub(crate) n: usize,
+    pub(crate) messages: Range<usize>,
     /// What the user says at its start; a summary that is in that place.
-    pub(super) opening: Vec<&'i IndexedText>,
+    pub(crate) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
-    pub(super) replies: Vec<&'i IndexedText>,
-    pub(super) ended: TurnEnd,
+    pub(crate) replies: Vec<&'i IndexedText>,
+    pub(crate) ended: TurnEnd,
 }
 
 impl IndexedTurn<'_> {
     /// Whether it begins with words of the user.
-    pub(super) fn is_from_user(&self) -> bool {
+    pub(crate) fn is_from_user(&self) -> bool {
         self.opening.iter().any(|spoken| spoken.kind == UserText::User)
     }
 
     /// What the user says at its start.
-    pub(super) fn user_text(&self) -> String {
+    pub(crate) fn user_text(&self) -> String {
         let user = self.opening.iter().filter(|spoken| spoken.kind == UserText::User);
         let texts: Vec<_> = user.map(|spoken| spoken.text.trim()).collect();
         texts.join("\n")
@@ -48,7 +48,7 @@ impl IndexedTurn<'_> {
 }
 
 /// Calls of some messages: message, item, call.
-pub(super) fn calls(
+pub(crate) fn calls(
     messages: &[IndexedMessage],
     range: Range<usize>,
 ) -> impl Iterator<Item = (usize, usize, &IndexedCall)> {
@@ -59,7 +59,7 @@ pub(super) fn calls(
 }
 
 /// Results of some messages, each with its message.
-pub(super) fn outcomes(
+pub(crate) fn outcomes(
     messages: &[IndexedMessage],
     range: Range<usize>,
 ) -> impl Iterator<Item = (usize, &IndexedResult)> {
@@ -70,7 +70,7 @@ pub(super) fn outcomes(
 }
 
 /// The results of these messages, by their calls.
-pub(super) fn answers(
+pub(crate) fn answers(
     messages: &[IndexedMessage],
     range: Range<usize>,
 ) -> HashMap<ItemPosition, &IndexedResult> {
@@ -91,7 +91,7 @@ fn items(
 }
 
 /// The turns of a conversation, in order. What is before the first text of the user's is in none.
-pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
+pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
     // What the user ran before the first request belongs to that one.
     let mut ran_before = None;
@@ -168,7 +168,7 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
 }
 
 /// Whether a user's words only let the model go on.
-pub(super) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
+pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
     let words = turn.user_text().to_lowercase();
     WORDS
         .go_on
@@ -176,7 +176,7 @@ pub(super) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
 }
 
 /// Whether a turn asks for something of its own: its words neither let the model go on nor answer its question.
-pub(super) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
+pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
     /// Words of an answer at most.
     const ANSWER: usize = 4;
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
@@ -187,7 +187,7 @@ pub(super) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
 
 /// Start of the current task: the last request, and the earlier requests that it continues. A request continues one
 /// that was stopped or ended with a question, or only lets the model continue.
-pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
+pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;
     };
@@ -201,11 +201,4 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         at -= 1;
     }
     at
-}
-
-/// Whether a model's last words state that the task is done.
-pub(super) fn claims_done(text: &str) -> bool {
-    let text = text.to_lowercase();
-    WORDS.done.iter().any(|word| text.contains(word))
-        && !WORDS.not_done.iter().any(|word| text.contains(word))
 }

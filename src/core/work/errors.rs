@@ -11,7 +11,7 @@ use super::words::WORDS;
 
 /// At most three lines of an error: those that say so, with what an open one (`panicked at a.rs:3:`) is about, else the
 /// last ones.
-pub(super) fn quoted(text: &str) -> Vec<String> {
+pub(crate) fn quoted(text: &str) -> Vec<String> {
     const MAX_LINES: usize = 3;
     let text = streams(text);
     let mut lines = content_lines(&text);
@@ -104,7 +104,7 @@ fn floor_ascii(line: &str) -> String {
 const MAX_LINES: usize = 3;
 
 /// The lines of an output that say what was made, changed or started, by its name or number.
-pub(super) fn named(text: &str) -> Vec<String> {
+pub(crate) fn named(text: &str) -> Vec<String> {
     let lines = content_lines(text);
     let found = lines.iter().rev().filter(|line| has_effect(line)).take(MAX_LINES);
     let mut found: Vec<String> = found.map(|line| cut(line, LINE).to_owned()).collect();

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::tokens::beginning;
 use crate::text::cut::{ceil, floor};
-pub use crate::text::prose::one_line;
-pub(super) use crate::text::prose::{cut, pieces, sentences};
+pub(crate) use crate::text::prose::one_line;
+pub(crate) use crate::text::prose::{cut, pieces, sentences};
+use crate::text::tokens::beginning;
 
 /// A line longer than this is cut.
-pub(super) const LINE: usize = 200;
+pub(crate) const LINE: usize = 200;
 
 /// Bytes of a review in which its score is looked for.
 const SCORED: usize = 64 * 1024;
@@ -17,7 +17,7 @@ const SCORED: usize = 64 * 1024;
 const ALIKE: usize = 3;
 
 /// The first line that says something, cut to this many bytes.
-pub(super) fn first_line(text: &str, bytes: usize) -> &str {
+pub(crate) fn first_line(text: &str, bytes: usize) -> &str {
     let line = text
         .lines()
         .map(str::trim)
@@ -26,7 +26,7 @@ pub(super) fn first_line(text: &str, bytes: usize) -> &str {
 }
 
 /// At most this many bytes of a text, with a mark where it was cut.
-pub(super) fn up_to(text: &str, bytes: usize) -> String {
+pub(crate) fn up_to(text: &str, bytes: usize) -> String {
     match text.len() <= bytes {
         true => text.to_owned(),
         false => format!("{} […]", cut(text, bytes)),
@@ -34,7 +34,7 @@ pub(super) fn up_to(text: &str, bytes: usize) -> String {
 }
 
 /// At most this many tokens of a text, with a mark where it was cut.
-pub(super) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
+pub(crate) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
     let text = text.trim();
     match beginning(text, tokens) {
         all if all.len() == text.len() => Cow::Borrowed(text),
@@ -43,7 +43,7 @@ pub(super) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
 }
 
 /// One to three lines about an outcome: the first, and the last two.
-pub(super) fn outcome(text: &str) -> Vec<String> {
+pub(crate) fn outcome(text: &str) -> Vec<String> {
     let lines = content_lines(text);
     let picked: Vec<&str> = match lines[..] {
         [] => Vec::new(),
@@ -57,7 +57,7 @@ pub(super) fn outcome(text: &str) -> Vec<String> {
 }
 
 /// The last lines of a text that say something.
-pub(super) fn tail(text: &str) -> Vec<String> {
+pub(crate) fn tail(text: &str) -> Vec<String> {
     const MAX_LINES: usize = 20;
     // What an agent's harness puts after it is no output.
     let text = text
@@ -71,7 +71,7 @@ pub(super) fn tail(text: &str) -> Vec<String> {
 }
 
 /// The total that a review gives, in tenths: the number after its first "total" that one follows closely.
-pub(super) fn score(text: &str) -> Option<u32> {
+pub(crate) fn score(text: &str) -> Option<u32> {
     /// Bytes between the word and its number.
     const NEAR: usize = 40;
     let small = text[..floor(text, SCORED)].to_ascii_lowercase();
@@ -90,7 +90,7 @@ pub(super) fn score(text: &str) -> Option<u32> {
     })
 }
 
-pub(super) fn content_lines(text: &str) -> Vec<&str> {
+pub(crate) fn content_lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
     lines
         .filter(|line| line.chars().any(char::is_alphanumeric))
@@ -98,7 +98,7 @@ pub(super) fn content_lines(text: &str) -> Vec<&str> {
 }
 
 /// Whether a result says at its start or end that it failed, for wires and tools that have no other way.
-pub(super) fn looks_failed(text: &str) -> bool {
+pub(crate) fn looks_failed(text: &str) -> bool {
     const BEGINS: [&str; 6] = [
         "error:",
         "error ",
@@ -113,19 +113,19 @@ pub(super) fn looks_failed(text: &str) -> bool {
 }
 
 /// Whether a text is a patch.
-pub(super) fn is_diff(text: &str) -> bool {
+pub(crate) fn is_diff(text: &str) -> bool {
     text.starts_with("diff --git") || text.starts_with("--- ") || text.contains("\n@@ -")
 }
 
 /// Whether a text has a stack trace.
-pub(super) fn is_trace(text: &str) -> bool {
+pub(crate) fn is_trace(text: &str) -> bool {
     const TRACES: [&str; 3] = ["Traceback (most recent call last)", "' panicked at ", "\n    at "];
     let mut traces = TRACES.iter();
     traces.any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
 }
 
 /// A text's beginning and end, with runs of similar lines shortened.
-pub(super) fn both_ends(text: &str, bytes: usize) -> String {
+pub(crate) fn both_ends(text: &str, bytes: usize) -> String {
     let text = collapsed(text);
     if text.len() <= bytes {
         return text;

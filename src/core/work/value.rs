@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::message::{FAILED, READS_FAILED};
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -15,14 +16,20 @@ pub struct SeenFacts {
     pub verification: Vec<SeenVerification>,
     /// Every command with its end, each once.
     pub commands: Vec<SeenCommand>,
+    /// The last run of each known command that tests, builds or lints nothing.
+    pub effects: Vec<SeenEffect>,
     /// Files that were changed by tools that say so.
     pub files: Vec<SeenChange>,
-    /// Files that were read.
-    pub read: Vec<String>,
-    /// Commands that failed and have not succeeded since.
-    pub failed: Vec<SeenFailure>,
+    /// Changed files of which it is not known whether the change is still there.
+    pub doubtful_files: Vec<SeenChange>,
+    /// Files that were read, each with the last turn that read it.
+    pub read: Vec<SeenStatement>,
+    /// Calls that failed, or read as failed, and that nothing has settled.
+    pub failures: Vec<SeenFailure>,
     /// The agent's to-do list as it was last written.
     pub todos: Vec<TodoItem>,
+    /// The turn in which it was; 0 without a list.
+    pub todos_turn: usize,
     /// Requests of the user's after which the model said that all was done; none that was made again.
     pub finished: Vec<SeenStatement>,
     /// Questions to the user without an answer.
@@ -65,6 +72,9 @@ pub struct SeenVerification {
     pub passed: Option<bool>,
     /// The turn, from 1.
     pub turn: usize,
+    /// The number of its call, from 1.
+    #[serde(skip)]
+    pub call: usize,
     /// Whether a file changed after it; `None` where that is unknown.
     pub stale: Option<bool>,
 }
@@ -85,6 +95,9 @@ pub struct SeenCommand {
     /// It changed something besides the repository's history.
     #[serde(skip)]
     pub changes: bool,
+    /// How it ended, in words.
+    #[serde(skip)]
+    pub ended: &'static str,
     /// The last lines of its output, where it is known to have failed; else those that name what it changed, and of the
     /// user's a few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,21 +112,56 @@ pub struct SeenChange {
     pub path: String,
     /// The net effect of all changes.
     pub change: FileChange,
-    /// What the model wrote before it changed it last.
+    /// The sentence of the model's that belongs to its last change.
     pub why: Option<String>,
+    /// The turn of its last change, from 1.
+    #[serde(skip)]
+    pub turn: usize,
+    /// The number of the call that changed it last, from 1.
+    #[serde(skip)]
+    pub call: usize,
 }
 
-/// A command that failed.
+/// The last run of a command that may have a lasting effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenFailure {
-    /// The whole line.
+pub struct SeenEffect {
+    pub purpose: CommandPurpose,
+    /// As typed, with the directory if the line or the call changes to one.
     pub command: String,
-    /// Its exit code, which is not 0.
-    pub exit: i32,
     /// The turn, from 1.
     pub turn: usize,
+    /// The number of its call, from 1.
+    pub call: usize,
+    /// Whether it went well; `None` if that is unknown.
+    pub passed: Option<bool>,
+    /// Lines of its output that name what it changed.
+    pub lines: Vec<String>,
+    pub by_user: bool,
+}
+
+/// A call that failed, or that reads as failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeenFailure {
+    /// The whole line, or the tool and what it was called for.
+    pub command: String,
+    /// Its exit code, if one is known; never 0.
+    pub exit: Option<i32>,
+    /// The turn, from 1.
+    pub turn: usize,
+    /// The number of its call, from 1.
+    pub call: usize,
     /// At most three lines of its error.
     pub lines: Vec<String>,
+    /// The user ran it, not the model.
+    pub by_user: bool,
+    /// It ran something: a command, or a tool that no table knows.
+    pub is_run: bool,
+    /// The wire or the tool says that it failed; otherwise its result reads so.
+    pub is_reported: bool,
+    /// Its exit code and its directory are known, and no later call may have settled it.
+    pub is_certain: bool,
+    /// The turn since which it is not known whether it still fails.
+    pub unknown_since: Option<usize>,
 }
 
 /// A sentence with its turn, from 1 after the last handoff.
@@ -139,9 +187,16 @@ pub struct VerdictFile {
 }
 
 impl SeenStatement {
-    pub(in crate::handoffs) fn new(text: impl Into<String>, turn: usize) -> Self {
+    pub(crate) fn new(text: impl Into<String>, turn: usize) -> Self {
         let text = text.into();
         Self { text, turn }
+    }
+}
+
+impl SeenCommand {
+    /// Whether it failed, or reads as failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.ended, FAILED | READS_FAILED)
     }
 }
 
@@ -151,8 +206,8 @@ impl SeenVerification {
         self.exit.map(|code| code == 0).or(self.passed)
     }
 
-    /// How one that failed did.
-    pub(in crate::handoffs) fn failure(&self) -> String {
+    /// How a failed one ended.
+    pub(crate) fn failure(&self) -> String {
         match self.exit {
             Some(code) => format!("ended with {code} in turn {}", self.turn),
             None => format!("failed, as its output says, in turn {}", self.turn),
@@ -161,6 +216,11 @@ impl SeenVerification {
 }
 
 impl SeenFacts {
+    /// The commands that surely failed and have not succeeded since.
+    pub fn failed(&self) -> impl Iterator<Item = &SeenFailure> {
+        self.failures.iter().filter(|failure| failure.is_certain)
+    }
+
     /// The item of the to-do list that is under way, else the first one that is not begun.
     pub fn next_todo(&self) -> Option<&TodoItem> {
         let first = |state: TodoState| self.todos.iter().find(|todo| todo.state == state);

@@ -1,4 +1,4 @@
-//! The files that calls surely changed, and the net effect of all changes of one.
+//! The files that calls changed, and the net effect of all changes of one.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ const MOST_GONE: usize = 200;
 
 /// All of them, in the order of their first changes.
 #[derive(Default)]
-pub(super) struct ChangedFiles {
+pub(crate) struct ChangedFiles {
     all: Vec<FileHistory>,
     by_path: HashMap<String, usize>,
     /// Words of commands that were looked for in paths so far.
@@ -29,51 +29,73 @@ struct FileHistory {
     path: String,
     first: FileChange,
     last: FileChange,
-    group: usize,
-    why: Option<String>,
-    /// A command may have removed it or restored an older one.
+    made: FileEdit,
+    /// A command may have removed it or restored an older one, or no result says that it was changed.
     uncertain: bool,
+}
+
+/// A change of a file by a call.
+#[derive(Clone)]
+pub(crate) struct FileEdit {
+    pub(crate) group: usize,
+    pub(crate) turn: usize,
+    pub(crate) call: usize,
+    /// The sentence of the model's that belongs to it.
+    pub(crate) why: Option<String>,
 }
 
 impl ChangedFiles {
     /// Whether this path was changed.
-    pub(super) fn holds(&self, path: &str) -> bool {
+    pub(crate) fn holds(&self, path: &str) -> bool {
         self.by_path.contains_key(path)
     }
 
-    /// A call of this group changed the file at this path. `why`: the model's text before the call.
-    pub(super) fn add(&mut self, path: String, change: FileChange, group: usize, why: Option<String>) {
-        let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
-        if index == self.all.len() {
-            // What is created may be one that was there when the work began.
-            let was_there = |word: &String| path.contains(word.as_str()) || word.contains(&path);
-            let change =
-                match change == FileChange::Created && (self.any_gone || self.gone.iter().any(was_there)) {
-                    true => FileChange::Written,
-                    false => change,
-                };
-            self.all.push(FileHistory {
-                path,
-                first: change,
-                last: change,
-                group,
-                why: None,
-                uncertain: false,
-            });
-        }
-        let file = &mut self.all[index];
+    /// A call changed the file at this path.
+    pub(crate) fn add(&mut self, path: String, change: FileChange, made: FileEdit) {
+        let file = self.entry(path, change, &made);
         // The present change replaces later states, but not the first one.
         if file.uncertain {
             file.first = FileChange::Written;
             file.uncertain = false;
         }
         file.last = change;
-        file.group = group;
-        file.why = why.or(file.why.take());
+        file.made = made;
+    }
+
+    /// A call may have changed the file at this path: its result does not say. A change that is certain stays so.
+    pub(crate) fn add_doubtful(&mut self, path: String, change: FileChange, made: FileEdit) {
+        let is_new = !self.holds(&path);
+        let file = self.entry(path, change, &made);
+        file.uncertain |= is_new;
+        if file.uncertain {
+            file.last = change;
+            file.made = made;
+        }
+    }
+
+    fn entry(&mut self, path: String, change: FileChange, made: &FileEdit) -> &mut FileHistory {
+        let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
+        if index == self.all.len() {
+            // What is created may be one that was there when the work began.
+            let was_there = |word: &String| path.contains(word.as_str()) || word.contains(&path);
+            let may_be_old = self.any_gone || self.gone.iter().any(was_there);
+            let change = match change {
+                FileChange::Created if may_be_old => FileChange::Written,
+                change => change,
+            };
+            self.all.push(FileHistory {
+                path,
+                first: change,
+                last: change,
+                made: made.clone(),
+                uncertain: false,
+            });
+        }
+        &mut self.all[index]
     }
 
     /// Marks the files that a command may have removed or brought back to what they were.
-    pub(super) fn undone(&mut self, command: &str) {
+    pub(crate) fn undone(&mut self, command: &str) {
         let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
         let words = || command.split(cuts).filter(|word| !word.starts_with('-'));
         let begins_branch = command.contains("checkout -b") || command.contains("switch -c");
@@ -94,27 +116,31 @@ impl ChangedFiles {
         }
     }
 
-    /// Those whose changes are certain and did not cancel out.
-    pub(super) fn all(&self) -> Vec<SeenChange> {
+    /// Those with a change: the certain ones, or the others. Changes that cancelled out are not among them.
+    pub(crate) fn all(&self, is_certain: bool) -> Vec<SeenChange> {
         let changed = |file: &FileHistory| {
             Some(SeenChange {
                 path: file.path.clone(),
                 change: net(file)?,
-                why: file.why.clone(),
+                why: file.made.why.clone(),
+                turn: file.made.turn,
+                call: file.made.call,
             })
         };
-        self.certain().filter_map(changed).collect()
+        let files = self.all.iter().filter(|file| file.uncertain != is_certain);
+        files.filter_map(changed).collect()
     }
 
     /// The paths of those that were changed after this group of calls; none where it is unknown.
-    pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
-        let later = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
-        let files = self.certain().filter(later).filter(|file| net(file).is_some());
+    pub(crate) fn since(&self, group: Option<usize>) -> Vec<String> {
+        let later = |file: &&FileHistory| group.is_some_and(|group| file.made.group > group);
+        let files = self
+            .all
+            .iter()
+            .filter(|file| !file.uncertain)
+            .filter(later)
+            .filter(|file| net(file).is_some());
         files.map(|file| file.path.clone()).collect()
-    }
-
-    fn certain(&self) -> impl Iterator<Item = &FileHistory> {
-        self.all.iter().filter(|file| !file.uncertain)
     }
 }
 
@@ -131,16 +157,26 @@ fn net(file: &FileHistory) -> Option<FileChange> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChangedFiles, FileChange};
+    use super::{ChangedFiles, FileChange, FileEdit};
 
     #[test]
     fn a_command_that_removes_a_file_makes_that_one_uncertain() {
         let mut files = ChangedFiles::default();
+        let made = FileEdit {
+            group: 1,
+            turn: 1,
+            call: 1,
+            why: None,
+        };
         for path in ["src/a.rs", "src/b.rs"] {
-            files.add(path.to_owned(), FileChange::Written, 1, None);
+            files.add(path.to_owned(), FileChange::Written, made.clone());
         }
         files.undone("rm -f src/a.rs");
-        let certain: Vec<_> = files.all().into_iter().map(|change| change.path).collect();
-        assert_eq!(certain, ["src/b.rs"]);
+        let paths = |is_certain| -> Vec<String> {
+            let changes = files.all(is_certain).into_iter();
+            changes.map(|change| change.path).collect()
+        };
+        assert_eq!(paths(true), ["src/b.rs"]);
+        assert_eq!(paths(false), ["src/a.rs"]);
     }
 }

@@ -28,7 +28,7 @@ impl StatedValue {
 
 /// A sentence as what it is about and what it says of that.
 #[derive(Debug, Clone, Default)]
-pub(in crate::handoffs) struct Statement {
+pub(crate) struct Statement {
     /// Hashes of what the words mean that say what it is about, sorted.
     pub(super) about: Vec<u64>,
     /// The hash of a word with that of the word before it, sorted.
@@ -43,7 +43,7 @@ pub(in crate::handoffs) struct Statement {
     /// It can hold for one value only: "the port is 9001", "use 9001".
     pub(super) exclusive: bool,
     /// It forbids something.
-    pub(in crate::handoffs) forbids: bool,
+    pub(crate) forbids: bool,
     /// It asks for something at all times.
     insists: bool,
     /// It says that something changed.
@@ -53,7 +53,7 @@ pub(in crate::handoffs) struct Statement {
 }
 
 impl Statement {
-    pub(in crate::handoffs) fn from_sentence(sentence: &str) -> Self {
+    pub(crate) fn from_sentence(sentence: &str) -> Self {
         let small = sentence.to_lowercase();
         // "Left unresolved for now" corrects nothing.
         let corrects = match small.contains("for now") {
@@ -90,7 +90,7 @@ impl Statement {
     }
 
     /// How many words and values it has, and how many of them another one has, too.
-    pub(in crate::handoffs) fn overlap(&self, other: &Self) -> (usize, usize) {
+    pub(crate) fn overlap(&self, other: &Self) -> (usize, usize) {
         let values = self.values.iter().filter(|value| other.states(value)).count();
         let all = self.about.len() + self.values.len();
         (all, self.shared(other) + values)
@@ -244,7 +244,7 @@ impl Statement {
 }
 
 /// Whether a sentence gives a value that can hold for one thing only, and asks nothing.
-pub(in crate::handoffs) fn gives_value(sentence: &str) -> bool {
+pub(crate) fn gives_value(sentence: &str) -> bool {
     let is_one = |statement: Statement| {
         let of_fact = |value: &StatedValue| {
             !matches!(
@@ -323,7 +323,7 @@ fn keyed(line: &str) -> Option<(&str, &str)> {
 
 /// What a later statement does to an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::handoffs) enum Relation {
+pub(crate) enum Relation {
     /// It has another value for what may be something else.
     Perhaps,
     /// It says all of it, with another value.
@@ -332,12 +332,12 @@ pub(in crate::handoffs) enum Relation {
 
 /// A sentence that states a value.
 #[derive(Debug)]
-pub(in crate::handoffs) struct ValueStatement<'i> {
-    pub(in crate::handoffs) turn: usize,
-    pub(in crate::handoffs) by_user: bool,
-    pub(in crate::handoffs) text: &'i str,
-    pub(in crate::handoffs) statement: Statement,
+pub(crate) struct ValueStatement<'i> {
+    pub(crate) turn: usize,
+    pub(crate) by_user: bool,
+    pub(crate) text: &'i str,
+    pub(crate) statement: Statement,
     /// Its whole text is keys and values.
     pub(super) bare: bool,
-    pub(in crate::handoffs) replaced: Option<(Relation, usize)>,
+    pub(crate) replaced: Option<(Relation, usize)>,
 }

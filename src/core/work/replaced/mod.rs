@@ -13,9 +13,9 @@ mod value;
 mod words;
 
 use self::relation::{may_replace, relation};
-pub(super) use self::statement::{Relation, Statement, ValueStatement, gives_value};
+pub(crate) use self::statement::{Relation, Statement, ValueStatement, gives_value};
 use self::value::ValueKind;
-use crate::handoffs::newest;
+use crate::text::newest;
 use crate::text::prose::{TextPiece, one_line, pieces};
 
 /// Earlier statements of the same word or value that a statement is compared with, the newest ones.
@@ -23,22 +23,22 @@ const ALIKE: usize = 16;
 
 /// A text of the conversation.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::handoffs) struct SpokenText<'i> {
+pub(crate) struct SpokenText<'i> {
     /// Its turn's number.
-    pub(in crate::handoffs) turn: usize,
-    pub(in crate::handoffs) by_user: bool,
-    pub(in crate::handoffs) text: &'i str,
+    pub(crate) turn: usize,
+    pub(crate) by_user: bool,
+    pub(crate) text: &'i str,
 }
 
 /// Bytes of a sentence by which it is known.
-pub(super) const SENTENCE: usize = 280;
+pub(crate) const SENTENCE: usize = 280;
 
 /// A sentence: its turn's number, whether it is the user's, and a hash of its words.
 type SentenceKey = (usize, bool, u64);
 
 /// The statements of a conversation, in order, with those that replace others.
 #[derive(Debug, Default)]
-pub(in crate::handoffs) struct Statements<'i> {
+pub(crate) struct Statements<'i> {
     said: Vec<ValueStatement<'i>>,
     places: HashMap<SentenceKey, usize>,
     /// The sentences of turns that replace something.
@@ -46,7 +46,7 @@ pub(in crate::handoffs) struct Statements<'i> {
 }
 
 impl<'i> SpokenText<'i> {
-    pub(in crate::handoffs) fn new(turn: usize, by_user: bool, text: &'i str) -> Self {
+    pub(crate) fn new(turn: usize, by_user: bool, text: &'i str) -> Self {
         Self { turn, by_user, text }
     }
 
@@ -59,7 +59,7 @@ impl<'i> SpokenText<'i> {
 
 impl<'i> Statements<'i> {
     /// Reads texts, oldest first.
-    pub(in crate::handoffs) fn from_texts(texts: &[SpokenText<'i>]) -> Self {
+    pub(crate) fn from_texts(texts: &[SpokenText<'i>]) -> Self {
         let mut found = Self::default();
         let mut earlier = Earlier::default();
         for text in texts {
@@ -99,17 +99,13 @@ impl<'i> Statements<'i> {
     }
 
     /// What became of a sentence: how it was replaced, and by which statement; `None` where it holds.
-    pub(in crate::handoffs) fn fate(
-        &self,
-        text: &SpokenText<'_>,
-        sentence: &str,
-    ) -> Option<(Relation, usize)> {
+    pub(crate) fn fate(&self, text: &SpokenText<'_>, sentence: &str) -> Option<(Relation, usize)> {
         let at = self.places.get(&text.key(sentence))?;
         self.said[*at].replaced
     }
 
     /// What became of a text as a whole. Surely replaced is one whose every sentence is, or is said again by what replaced it.
-    pub(in crate::handoffs) fn of_whole(&self, text: &SpokenText<'_>) -> Option<(Relation, usize)> {
+    pub(crate) fn of_whole(&self, text: &SpokenText<'_>) -> Option<(Relation, usize)> {
         let mut replaced: Option<(Relation, usize)> = None;
         let mut rest = Vec::new();
         for piece in pieces(text.text) {
@@ -125,7 +121,7 @@ impl<'i> Statements<'i> {
     }
 
     /// The newest statement that surely stands in another one's place.
-    pub(in crate::handoffs) fn newest(&self, mut by: usize) -> &ValueStatement<'i> {
+    pub(crate) fn newest(&self, mut by: usize) -> &ValueStatement<'i> {
         while let Some((Relation::Surely, later)) = self.said[by].replaced {
             by = later;
         }
@@ -133,7 +129,7 @@ impl<'i> Statements<'i> {
     }
 
     /// A text without what was replaced, and with marks where that is not certain.
-    pub(in crate::handoffs) fn current<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
+    pub(crate) fn current<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
         let gone = pieces(text.text).find_map(|piece| match self.fate(&text, piece.text)? {
             (Relation::Surely, by) => Some(self.said[by].turn),
             (Relation::Perhaps, _) => None,
@@ -155,7 +151,7 @@ impl<'i> Statements<'i> {
     }
 
     /// A text word for word, with a mark behind each statement that was replaced.
-    pub(in crate::handoffs) fn marked<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
+    pub(crate) fn marked<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
         self.rewritten(text, |_, _| false)
     }
 
@@ -187,7 +183,7 @@ impl<'i> Statements<'i> {
         Cow::Owned(out)
     }
 
-    pub(in crate::handoffs) fn mark(&self, relation: Relation, by: usize) -> String {
+    pub(crate) fn mark(&self, relation: Relation, by: usize) -> String {
         let turn = self.said[by].turn;
         match relation {
             Relation::Surely => format!(" [replaced in turn {turn}]"),

@@ -4,7 +4,7 @@ use super::words::{WORDS, is_known};
 
 /// The sort of a value. Only a value of the same sort replaces another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::handoffs) enum ValueKind {
+pub(crate) enum ValueKind {
     Money,
     Date,
     Number,

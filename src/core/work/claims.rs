@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::excerpt::{one_line, sentences};
+use super::words::WORDS;
 use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
-use crate::handoffs::draft::excerpt::{one_line, sentences};
-use crate::handoffs::draft::words::WORDS;
 use crate::text::table;
 
 named! {
@@ -136,6 +136,7 @@ mod tests {
             exit,
             passed: exit.map(|code| code == 0),
             turn: 3,
+            call: 0,
             stale,
         }
     }

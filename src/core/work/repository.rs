@@ -4,20 +4,20 @@ use crate::agents::outcomes::GitReport;
 
 /// The repository as it is known at one place of the transcript.
 #[derive(Debug, Default)]
-pub(super) struct RepositoryState {
-    pub(super) branch: Option<String>,
+pub(crate) struct RepositoryState {
+    pub(crate) branch: Option<String>,
     head: Option<String>,
     /// Nothing differs from the head, as git reported, and nothing may have changed since.
     clean: bool,
     /// A command that verifies passed, and nothing may have changed since: no file, and not the head.
     passed: bool,
     /// The head when a command that verifies passed last, where nothing differed from it.
-    pub(super) good: Option<String>,
+    pub(crate) good: Option<String>,
 }
 
 impl RepositoryState {
     /// With the branch that the agent names.
-    pub(super) fn on(branch: Option<String>) -> Self {
+    pub(crate) fn on(branch: Option<String>) -> Self {
         Self {
             branch,
             ..Self::default()
@@ -25,24 +25,24 @@ impl RepositoryState {
     }
 
     /// A file was changed, or may have been.
-    pub(super) fn changed(&mut self) {
+    pub(crate) fn changed(&mut self) {
         self.clean = false;
         self.passed = false;
     }
 
     /// A command that verifies passed.
-    pub(super) fn passed(&mut self) {
+    pub(crate) fn passed(&mut self) {
         self.passed = true;
         self.note();
     }
 
     /// A command that verifies failed: what passed before it may not be all.
-    pub(super) fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.passed = false;
     }
 
     /// Applies git's report. Returns whether a commit was made.
-    pub(super) fn apply(&mut self, report: &GitReport) -> bool {
+    pub(crate) fn apply(&mut self, report: &GitReport) -> bool {
         match report {
             GitReport::Branch(name) => {
                 if self.branch.as_ref() != Some(name) {

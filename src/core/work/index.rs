@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::message::{IndexedItem, IndexedMessage, ItemPosition};
 use super::reader::{DraftIndexSettings, MessageReader};
+use super::whereabouts::Whereabouts;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings::UserText;
 use crate::transcript::{AgentKind, AnswerContent, Transcript};
@@ -14,9 +15,10 @@ use crate::wire::Role;
 /// It holds no part of the request; what it holds is redacted and bounded for each message.
 #[derive(Debug, Default)]
 pub struct DraftIndex {
-    pub(super) settings: DraftIndexSettings,
+    pub(crate) settings: DraftIndexSettings,
     agent: Option<AgentKind>,
-    pub(super) messages: Vec<IndexedMessage>,
+    whereabouts: Whereabouts,
+    pub(crate) messages: Vec<IndexedMessage>,
 }
 
 impl DraftIndex {
@@ -32,6 +34,7 @@ impl DraftIndex {
     pub fn from_transcript(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let mut index = Self::new(settings);
         index.agent = transcript.agent();
+        index.whereabouts = Whereabouts::from_transcript(transcript);
         let answered = transcript.answered_calls();
         // By its message and where its part begins.
         let mut calls: HashMap<(usize, usize), ItemPosition> = HashMap::new();
@@ -57,6 +60,11 @@ impl DraftIndex {
         if !message.items.is_empty() {
             self.push(message);
         }
+    }
+
+    /// The directory and the branch that the agent states, or the directory that most of its calls name.
+    pub fn whereabouts(&self) -> Whereabouts {
+        self.whereabouts.clone().or_of_calls(&self.messages)
     }
 
     /// Number of messages with content, without summaries and carry-over prompts: the work to hand off.

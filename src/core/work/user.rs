@@ -13,14 +13,14 @@ const SHELL: &str = "shell";
 
 impl MessageReader<'_> {
     /// Adds a command that the user ran, with its output; `false` if the text has none.
-    pub(super) fn user_ran(&self, text: &str, items: &mut Vec<IndexedItem>) -> bool {
+    pub(crate) fn user_ran(&self, text: &str, items: &mut Vec<IndexedItem>) -> bool {
         let backslashes = self.agent == Some(AgentKind::GeminiCli);
         let ran = user_shell::read(text, backslashes);
         ran.inspect(|(ran, _)| self.add_run(ran, items)).is_some()
     }
 
     /// Whether the calls that follow the message before are the user's (OpenCode).
-    pub(super) fn executed_by_user(&self) -> bool {
+    pub(crate) fn executed_by_user(&self) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
         matches!(last, Some(IndexedItem::Text(text)) if text.kind == UserText::UserShell)
     }

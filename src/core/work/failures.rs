@@ -1,0 +1,240 @@
+//! Calls that failed, and what later calls tell of each failure.
+
+use super::SeenFailure;
+use super::excerpt::one_line;
+use super::message::{IndexedCall, IndexedResult};
+use super::runs::{KeyedCommand, RunKey};
+use crate::agents::commands;
+use crate::agents::may_run_commands;
+use crate::agents::tools::ToolKind;
+use crate::text::newest;
+
+/// Failures that are remembered, the newest ones: each call is compared with them.
+const MAX_FAILURES: usize = 128;
+
+/// Earlier failures of one command that its last run no longer shows, the newest ones.
+const MAX_UNSHOWN: usize = 2;
+
+/// Bytes of a command.
+const MAX_COMMAND_BYTES: usize = 400;
+
+/// A call with its result, and the place of both.
+#[derive(Clone, Copy)]
+pub(crate) struct CompletedCall<'i> {
+    /// The turn, and the number of the call, both from 1.
+    pub(crate) turn: usize,
+    pub(crate) number: usize,
+    pub(crate) call: &'i IndexedCall,
+    pub(crate) outcome: &'i IndexedResult,
+}
+
+/// A line that a shell ran.
+pub(crate) struct ShellLine<'r, 'l> {
+    /// The directory that it began in, if known.
+    pub(crate) directory: Option<&'r str>,
+    pub(crate) runs: &'r [KeyedCommand<'r, 'l>],
+    /// Whether the directories of all its known commands are known.
+    pub(crate) is_traceable: bool,
+}
+
+/// The failures that nothing has settled, oldest first.
+#[derive(Default)]
+pub(crate) struct Failures<'i>(Vec<OpenFailure<'i>>);
+
+struct OpenFailure<'i> {
+    failed: CompletedCall<'i>,
+    /// The directory that the line began in, if known.
+    directory: Option<String>,
+    /// The command of the line that failed, or those of which one did.
+    keys: Vec<RunKey>,
+    is_traceable: bool,
+    /// The turn since which it is not known whether it still fails.
+    unknown_since: Option<usize>,
+}
+
+impl OpenFailure<'_> {
+    /// Whether a later line is the same one, in what may be the same directory.
+    fn is_line(&self, line: &CompletedCall<'_>, directory: Option<&str>) -> bool {
+        let maybe_there =
+            self.directory.as_deref() == directory || self.directory.is_none() || directory.is_none();
+        maybe_there && settles(line.call, self.failed.call)
+    }
+
+    /// The end of a later run that covers the failed one: the same command with the same words or fewer.
+    fn end_of_wider(&self, line: &CompletedCall<'_>, runs: &[KeyedCommand<'_, '_>]) -> Option<Option<bool>> {
+        let covers = |key: &RunKey| {
+            self.keys.iter().any(|failed| {
+                let rest = failed.1.strip_prefix(key.1.as_str());
+                let is_same = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+                key.0 == failed.0 && key.2 == failed.2 && is_same
+            })
+        };
+        let mut wider = runs.iter().filter(|keyed| covers(&keyed.key));
+        wider
+            .next_back()
+            .map(|keyed| keyed.run.end(&line.outcome.end).passed())
+    }
+
+    /// Whether a later result shows the error again.
+    fn is_shown_in(&self, outcome: &IndexedResult) -> bool {
+        let Some(error) = self.failed.outcome.lines.first() else {
+            return true;
+        };
+        let detail = outcome.detail.as_deref().unwrap_or_default();
+        detail.contains(error.as_str()) || outcome.lines.contains(error)
+    }
+
+    /// Whether it is known to have failed and not to have been run again.
+    fn is_certain(&self) -> bool {
+        let exit = self.failed.outcome.end.code.filter(|_| self.failed.call.whole);
+        let is_line = self.failed.call.kind == ToolKind::Shell && self.failed.call.command.is_some();
+        is_line && exit.is_some_and(|code| code != 0) && self.is_traceable && self.unknown_since.is_none()
+    }
+}
+
+impl<'i> Failures<'i> {
+    /// Applies a line of a shell that did not fail, or that failed again.
+    pub(crate) fn apply_line(&mut self, line: &CompletedCall<'i>, shell: &ShellLine<'_, '_>) {
+        let has_failed = line.outcome.is_error();
+        self.0.retain_mut(|failure| {
+            let is_line = failure.is_line(line, shell.directory);
+            let wider = failure.end_of_wider(line, shell.runs);
+            let is_settled = match (is_line, wider) {
+                (false, None) => return true,
+                // The newer of two failures of one command is the one to keep.
+                (true, _) if has_failed => failure.is_shown_in(line.outcome),
+                (true, _) => true,
+                (false, Some(passed)) => passed == Some(true),
+            };
+            let still_fails = !is_line && wider == Some(Some(false)) && failure.is_shown_in(line.outcome);
+            if !still_fails {
+                failure.unknown_since.get_or_insert(line.turn);
+            }
+            !is_settled
+        });
+        if has_failed && !line.call.command.as_deref().is_some_and(only_looks) {
+            // Where the line does not tell which of its commands failed, it may have been any of them.
+            let is_known = shell.runs.iter().any(|keyed| keyed.run.bad_if_not);
+            let failing = shell
+                .runs
+                .iter()
+                .filter(|keyed| keyed.run.bad_if_not || !is_known);
+            let keys: Vec<RunKey> = failing.map(|keyed| keyed.key.clone()).collect();
+            self.bound_unshown(line);
+            self.push(OpenFailure {
+                failed: *line,
+                directory: shell.directory.map(str::to_owned),
+                keys,
+                is_traceable: shell.is_traceable,
+                unknown_since: None,
+            });
+        }
+    }
+
+    /// Applies a call of another tool.
+    pub(crate) fn apply_call(&mut self, done: &CompletedCall<'i>) {
+        match done.outcome.is_error() {
+            false => self.0.retain(|failure| !settles(done.call, failure.failed.call)),
+            true => {
+                self.0.retain(|failure| !is_same(failure.failed.call, done.call));
+                self.push(OpenFailure {
+                    failed: *done,
+                    directory: None,
+                    keys: Vec::new(),
+                    is_traceable: false,
+                    unknown_since: None,
+                });
+            }
+        }
+    }
+
+    /// Drops all but the newest failures of this line that it no longer shows.
+    fn bound_unshown(&mut self, line: &CompletedCall<'_>) {
+        let is_of_line = |failure: &OpenFailure<'_>| {
+            failure.unknown_since.is_some() && settles(line.call, failure.failed.call)
+        };
+        let mut more = self.0.iter().filter(|failure| is_of_line(failure)).count();
+        self.0.retain(|failure| {
+            let is_over = is_of_line(failure) && more > MAX_UNSHOWN;
+            more -= usize::from(is_over);
+            !is_over
+        });
+    }
+
+    fn push(&mut self, failure: OpenFailure<'i>) {
+        newest::push(&mut self.0, MAX_FAILURES, failure);
+    }
+
+    /// Marks failures that one of these commands may have settled in this turn.
+    pub(crate) fn forget(&mut self, turn: usize, may_be: impl Fn(&RunKey) -> bool) {
+        for failure in &mut self.0 {
+            if failure.keys.iter().any(&may_be) {
+                failure.unknown_since.get_or_insert(turn);
+            }
+        }
+    }
+
+    /// Marks all: calls that settle them may be missing.
+    pub(crate) fn forget_all(&mut self, turn: usize) {
+        for failure in &mut self.0 {
+            failure.unknown_since.get_or_insert(turn);
+        }
+    }
+
+    pub(crate) fn all(self) -> Vec<SeenFailure> {
+        self.0.iter().map(seen).collect()
+    }
+}
+
+fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
+    let CompletedCall {
+        turn,
+        number,
+        call,
+        outcome,
+    } = failure.failed;
+    let command = match &call.command {
+        Some(command) => command.clone(),
+        None => one_line(&format!("{} {}", call.name, call.about), MAX_COMMAND_BYTES),
+    };
+    SeenFailure {
+        command,
+        exit: outcome.end.code.filter(|code| *code != 0),
+        turn,
+        call: number,
+        lines: outcome.lines.clone(),
+        by_user: call.by_user,
+        is_run: call.kind == ToolKind::Shell || call.kind == ToolKind::Other && may_run_commands(&call.name),
+        is_reported: outcome.failed == Some(true),
+        is_certain: failure.is_certain(),
+        unknown_since: failure.unknown_since,
+    }
+}
+
+/// Search-only commands: an empty result is not a failure.
+fn only_looks(command: &str) -> bool {
+    const LOOKS: [&str; 12] = [
+        "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
+    ];
+    let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&'));
+    let first = words.find(|word| !word.is_empty() && *word != "cd");
+    // The code is that of the last command: `… | grep` found nothing.
+    let mut ends = [first, commands::last_command(command)].into_iter().flatten();
+    ends.any(|word| LOOKS.contains(&word))
+}
+
+fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
+    a.name == b.name && a.about == b.about
+}
+
+/// Whether a successful call settles a failed one: the same call, the same command with fewer filters, or another
+/// change of the same file.
+pub(crate) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
+    if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
+        let rest = failed.strip_prefix(good.as_str());
+        return rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    }
+    let path = |call: &IndexedCall| call.paths.first().map(|(path, _)| path.clone());
+    is_same(good, failed)
+        || good.kind.changes() && failed.kind.changes() && path(good).is_some() && path(good) == path(failed)
+}

@@ -1,0 +1,101 @@
+//! Facts as lines of text, in the same words for models and for users.
+
+use super::{SeenChange, SeenEffect, SeenFailure, SeenStatement, SeenVerification};
+use crate::text::prose::joined;
+
+/// A text as code on one line.
+pub(crate) fn code(text: &str) -> String {
+    let text = joined(text);
+    match longest_fence(&text) {
+        0 => format!("`{text}`"),
+        longest => {
+            let fence = "`".repeat(longest + 1);
+            format!("{fence} {text} {fence}")
+        }
+    }
+}
+
+/// The longest run of backticks.
+pub(crate) fn longest_fence(text: &str) -> usize {
+    let runs = text.split(|c: char| c != '`');
+    runs.map(str::len).max().unwrap_or_default()
+}
+
+/// An exit code of a whole line: zero does not prove that each of its commands passed.
+pub(crate) fn exit(exit: Option<i32>) -> String {
+    match exit {
+        Some(0) => "exit 0".to_owned(),
+        Some(code) => format!("**exit {code}**"),
+        None => "exit code unknown".to_owned(),
+    }
+}
+
+/// A text with its turn; a text of turn 0 is of no turn.
+pub(crate) fn statement(stated: &SeenStatement) -> String {
+    match stated.turn {
+        0 => joined(&stated.text),
+        turn => format!("{} (turn {turn})", joined(&stated.text)),
+    }
+}
+
+impl SeenVerification {
+    /// How the run ended, and whether that still holds.
+    pub(crate) fn line(&self) -> String {
+        let ended = match (self.has_passed(), self.exit) {
+            (Some(true), _) => "passed".to_owned(),
+            (Some(false), None) => "**failed**, exit code unknown".to_owned(),
+            (_, code) => exit(code),
+        };
+        let since = match self.stale {
+            Some(true) => "; files changed after it",
+            Some(false) => "",
+            None => "; files may have changed after it",
+        };
+        format!("{}: {ended} (turn {}){since}", code(&self.command), self.turn)
+    }
+}
+
+impl SeenChange {
+    /// What became of the file, and why.
+    pub(crate) fn line(&self, has_why: bool) -> String {
+        let place = match self.turn {
+            0 => String::new(),
+            turn => format!(" (turn {turn})"),
+        };
+        let why = self.why.as_ref().filter(|_| has_why);
+        let why = why.map_or(String::new(), |why| format!(": {}", joined(why)));
+        format!("{} {}{place}{why}", code(&self.path), self.change.name())
+    }
+}
+
+impl SeenEffect {
+    /// What the command did.
+    pub(crate) fn line(&self) -> String {
+        let ended = match self.passed {
+            Some(true) => self.purpose.leaves().unwrap_or("ran"),
+            Some(false) => "**failed**",
+            None => "ran, exit code unknown",
+        };
+        format!("{}: {ended} (turn {})", code(&self.command), self.turn)
+    }
+}
+
+impl SeenFailure {
+    /// What failed, and the lines of its error.
+    pub(crate) fn line(&self, lines: usize) -> String {
+        let exit = match self.exit {
+            Some(code) => format!(" (exit {code})"),
+            None if self.is_reported => String::new(),
+            None => " (reads as failed)".to_owned(),
+        };
+        let who = if self.by_user { ", run by the user" } else { "" };
+        let since = match self.unknown_since {
+            Some(turn) if turn == self.turn => "; not known whether it still fails".to_owned(),
+            Some(turn) => format!("; not known whether it still fails since turn {turn}"),
+            None => String::new(),
+        };
+        let quoted = self.lines.iter().take(lines);
+        let quoted: String = quoted.map(|line| format!("\n  > {line}")).collect();
+        format!("{}{exit}{who}{since}{quoted}", code(&self.command))
+    }
+}

@@ -1,0 +1,243 @@
+//! The one account of a transcript's work: what was said and asked, what calls did, and how they ended.
+//!
+//! ```text
+//! transcript ─► index (redacted, bounded) ─► turns, statements ─┐
+//!                                       └──► one walk of the calls ─┴► Work
+//! ```
+//! Drafts, documents, YAML files and the block after a carry-over prompt read it, so that none of them contradicts another.
+//! Few certain facts rather than many uncertain ones: a fact is stated if a call, its result and the tables of `agents`
+//! prove it. Otherwise it is unknown, and is told as unknown: how a run ended that states no exit code, or whether a check
+//! still holds after a command that may have changed files.
+//!
+//! Must not know: stores, clocks, git, who reads it.
+
+mod anchors;
+mod changed_files;
+mod claims;
+mod errors;
+pub(crate) mod excerpt;
+mod failures;
+mod index;
+pub(crate) mod lines;
+mod markers;
+pub(crate) mod message;
+pub(crate) mod reader;
+pub(crate) mod replaced;
+mod repository;
+mod requests;
+mod runs;
+mod shell;
+mod todos;
+pub(crate) mod turns;
+mod user;
+mod value;
+mod walk;
+mod whereabouts;
+pub(crate) mod words;
+
+pub(crate) use anchors::{holds, is_kept};
+pub use claims::{ClaimStatus, SeenClaim};
+pub use index::DraftIndex;
+pub use markers::assumptions;
+pub(crate) use markers::{AnchoredSentence, SentenceClass};
+pub use reader::DraftIndexSettings;
+pub use value::{
+    SeenChange, SeenCommand, SeenEffect, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
+};
+pub use whereabouts::Whereabouts;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use self::anchors::{LeftOpen, anchors, spoken};
+use self::excerpt::{one_line, pieces, sentences};
+use self::markers::SENTENCE;
+use self::message::{IndexedItem, IndexedMessage, IndexedResult};
+use self::replaced::{SpokenText, Statements};
+use self::turns::{IndexedTurn, TurnEnd, calls};
+use self::walk::TranscriptWalk;
+use crate::transcript::Transcript;
+
+/// Sentences of a kind that are kept, the newest ones: each assumption is checked against all later results.
+const MAX_SENTENCES: usize = 40;
+
+/// Kinds of credentials that are reported.
+const MAX_KINDS: usize = 12;
+
+/// The account of a transcript's work.
+pub struct Work<'i> {
+    pub(crate) messages: &'i [IndexedMessage],
+    pub(crate) turns: Vec<IndexedTurn<'i>>,
+    /// The first turn of the current task.
+    pub(crate) current: usize,
+    /// Nothing of the current task is open: the model wrote that all is done, and neither a check nor a to-do list
+    /// contradicts it.
+    pub(crate) all_done: bool,
+    /// Sentences to keep, oldest first, each with its turn's number.
+    pub(crate) anchors: Vec<(usize, Cow<'i, AnchoredSentence>)>,
+    /// What later statements replaced.
+    pub(crate) statements: Statements<'i>,
+    /// Redacted credentials: kind and number of the first turn.
+    pub(crate) credentials: Vec<(String, usize)>,
+    /// The facts of the calls, and what was said about them.
+    pub(crate) facts: SeenFacts,
+}
+
+impl SeenFacts {
+    /// What the calls of a transcript prove, and which requests were finished: without quotations of results and without
+    /// sentences, which take most of the time of an index.
+    pub fn of_work(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
+        let settings = DraftIndexSettings {
+            quotes: false,
+            ..settings
+        };
+        let index = DraftIndex::from_transcript(settings, transcript);
+        index.walked(&turns::of(&index.messages)).0
+    }
+}
+
+impl DraftIndex {
+    /// The facts of the calls in these turns, and the sentences that leave something open.
+    fn walked<'i>(&'i self, turns: &[IndexedTurn<'i>]) -> (SeenFacts, LeftOpen<'i>) {
+        let mut walk = TranscriptWalk::new(self.whereabouts(), &self.settings.verdicts);
+        walk.all(&self.messages, turns);
+        let (facts, left_open) = walk.ended();
+        let (todos_turn, todos) = todos::newest(&self.messages, turns).unwrap_or_default();
+        let finished = requests::finished(turns, &facts.verification);
+        let facts = SeenFacts {
+            turns: turns.len(),
+            todos_turn,
+            todos: todos.into_owned(),
+            finished,
+            ..facts
+        };
+        (facts, left_open)
+    }
+
+    /// What was seen in the messages of this index.
+    pub fn seen(&self) -> SeenFacts {
+        Work::from_index(self).facts
+    }
+}
+
+impl<'i> Work<'i> {
+    /// The account of the messages of an index.
+    pub fn from_index(index: &'i DraftIndex) -> Self {
+        let messages = &index.messages[..];
+        let turns = turns::of(messages);
+        let current = turns::current(&turns);
+        let (facts, left_open) = index.walked(&turns);
+        let statements = Statements::from_texts(&spoken(&turns));
+        let mut work = Self {
+            messages,
+            current,
+            all_done: requests::is_all_done(&turns, current, &facts),
+            anchors: anchors(&turns, &left_open, &statements),
+            statements,
+            credentials: credentials(messages, &turns),
+            turns,
+            facts,
+        };
+        work.add_statements();
+        work
+    }
+
+    /// Adds the sentences about the work to its facts.
+    fn add_statements(&mut self) {
+        let of = |class: SentenceClass| {
+            let found = self.anchors.iter().filter(|(_, anchor)| anchor.class == class);
+            let stated = found.map(|(turn, anchor)| SeenStatement::new(&anchor.text, *turn));
+            let mut all: Vec<SeenStatement> = stated.collect();
+            all.split_off(all.len().saturating_sub(MAX_SENTENCES))
+        };
+        let decisions = of(SentenceClass::Decision);
+        let blockers = of(SentenceClass::Blocker);
+        let attempts = of(SentenceClass::DeadEnd);
+        let mut assumptions = of(SentenceClass::Assumption);
+        assumptions.retain(|stated| !self.is_confirmed(stated));
+        let last = self.turns.last().filter(|turn| turn.ended == TurnEnd::Question);
+        let asked = last.and_then(|turn| Some((turn.n, turn.replies.last()?)));
+        let asked = asked.into_iter().flat_map(|(turn, reply)| {
+            let open = sentences(&reply.text).filter(|sentence| sentence.trim_end().ends_with('?'));
+            open.map(move |sentence| SeenStatement::new(one_line(sentence, SENTENCE), turn))
+        });
+        let asked: Vec<SeenStatement> = asked.collect();
+        let facts = &mut self.facts;
+        facts.questions.extend(asked);
+        (facts.decisions, facts.blockers) = (decisions, blockers);
+        (facts.attempts, facts.assumptions) = (attempts, assumptions);
+    }
+
+    /// Whether a later result that went well has most of an assumption's words.
+    fn is_confirmed(&self, stated: &SeenStatement) -> bool {
+        let later = self.turns.iter().filter(|turn| turn.n >= stated.turn);
+        let messages = later.flat_map(|turn| turn.messages.clone());
+        let mut items = messages.flat_map(|at| &self.messages[at].items);
+        items.any(|item| match item {
+            IndexedItem::Result(IndexedResult { failed, lines, .. }) => {
+                let text = lines.join("\n").to_lowercase();
+                *failed == Some(false) && !text.is_empty() && holds(&text, &stated.text)
+            }
+            _ => false,
+        })
+    }
+
+    /// The requests before the current task.
+    pub(crate) fn earlier(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
+        let turns = self.turns.iter().take(self.current);
+        turns.filter(|turn| turn.is_from_user())
+    }
+
+    /// The requests of the current task.
+    pub(crate) fn of_task(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
+        let turns = self.turns.iter().skip(self.current);
+        turns.filter(|turn| turn.is_from_user())
+    }
+
+    /// What the user said in a turn, word for word, with marks where a later statement replaced one.
+    pub(crate) fn said(&self, turn: &IndexedTurn<'_>) -> String {
+        let text = turn.user_text();
+        let said = SpokenText::new(turn.n, true, &text);
+        self.statements.marked(said).into_owned()
+    }
+
+    /// What the user said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
+    pub(crate) fn uncovered_user_text(&self, turn: &IndexedTurn<'_>) -> String {
+        let text = turn.user_text();
+        let said = self.statements.current(SpokenText::new(turn.n, true, &text));
+        let from = self.anchors.partition_point(|(at, _)| *at < turn.n);
+        let here = self.anchors[from..].iter().take_while(|(at, _)| *at == turn.n);
+        let kept = here.filter(|(_, anchor)| is_kept(anchor));
+        let kept: HashSet<&str> = kept.map(|(_, anchor)| &*anchor.text).collect();
+        let is_listed = |sentence: &str| kept.contains(one_line(sentence, SENTENCE).as_str());
+        let is_all = !kept.is_empty() && pieces(&said).all(|piece| is_listed(piece.text));
+        match is_all {
+            true => String::new(),
+            false => said.into_owned(),
+        }
+    }
+
+    /// Whether a turn belongs to the current task.
+    pub(crate) fn is_current(&self, turn: usize) -> bool {
+        turn > self.current
+    }
+}
+
+/// The kinds of credentials that were taken out, each with the first turn that had one.
+fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut take = |text: &str, turn: usize| {
+        for (at, mark) in text.match_indices("[redacted:") {
+            let kind = text[at + mark.len()..].split(']').next().unwrap_or_default();
+            if kind.len() < 40 && found.len() < MAX_KINDS && !found.iter().any(|(known, _)| known == kind) {
+                found.push((kind.to_owned(), turn));
+            }
+        }
+    };
+    for turn in turns {
+        let spoken = turn.opening.iter().chain(&turn.replies);
+        spoken.for_each(|spoken| take(&spoken.text, turn.n));
+        calls(messages, turn.messages.clone()).for_each(|(_, _, call)| take(&call.about, turn.n));
+    }
+    found
+}

@@ -1,0 +1,189 @@
+//! The lines of shells: the commands of each, with the directories that they ran in, and how each ended.
+
+use std::collections::HashSet;
+
+use super::SeenEffect;
+use super::excerpt::one_line;
+use super::failures::{CompletedCall, ShellLine};
+use super::message::IndexedCall;
+use super::runs::{KeyedCommand, RunKey, VerificationRun};
+use super::walk::{MAX_LINE_BYTES, TranscriptWalk};
+use super::{SeenCommand, SeenStatement, SeenVerification};
+use crate::agents::commands::{self, CommandPurpose, ShellCommand};
+use crate::agents::ending::{LineEnd, RunEnd};
+
+impl<'i> TranscriptWalk<'i> {
+    pub(super) fn shell(&mut self, done: &CompletedCall<'i>) {
+        let CompletedCall {
+            turn, call, outcome, ..
+        } = *done;
+        let Some(command) = &call.command else {
+            return self.may_change(false);
+        };
+        let end = match call.whole {
+            true => outcome.end,
+            false => LineEnd::default(),
+        };
+        let exit = end.code;
+        self.may_change(call.is_read_only);
+        for (path, change) in &call.paths {
+            if let (Some(change), Some(0)) = (change, exit) {
+                self.file(self.whereabouts.relative(path), *change, turn);
+            }
+        }
+        if commands::may_undo(command) {
+            self.files.undone(command);
+        }
+        let begins = self.shell_directory.before(call, &self.whereabouts);
+        self.shell_directory
+            .advance(call, outcome, exit, &self.whereabouts);
+        if commands::may_hide(command) {
+            let words: HashSet<&str> = commands::hidden_words(command).collect();
+            let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
+            self.runs.forget_hidden(may_be);
+            self.failures.forget(turn, may_be);
+        }
+        let mut runs = commands::runs(command);
+        // The command that prepares them failed, so they did not run, or ran elsewhere.
+        runs.retain(|run| !(outcome.unprepared && run.in_front));
+        let keyed = self.keyed(turn, &runs, begins.as_deref());
+        let line = ShellLine {
+            directory: begins.as_deref(),
+            runs: &keyed,
+            is_traceable: keyed.len() == runs.len(),
+        };
+        self.failures.apply_line(done, &line);
+        for keyed in &keyed {
+            self.ended_run(done, keyed, &end);
+        }
+        let last = runs.iter().rposition(|run| run.purpose.changes());
+        for (at, run) in runs.iter().enumerate() {
+            if !run.purpose.verifies() {
+                let key = keyed
+                    .iter()
+                    .find(|keyed| std::ptr::eq(keyed.run, run))
+                    .map(|keyed| &keyed.key);
+                let lines = if last == Some(at) {
+                    &outcome.effects[..]
+                } else {
+                    &[]
+                };
+                self.effects.put(SeenEffect {
+                    purpose: run.purpose,
+                    command: command_line(run, key),
+                    turn,
+                    call: self.call,
+                    passed: run.end(&end).passed(),
+                    lines: lines.to_vec(),
+                    by_user: call.by_user,
+                });
+            }
+        }
+        for reply in &outcome.git {
+            if self.repository.apply(reply) {
+                self.committed = Some(self.group);
+            }
+        }
+        self.note(done, exit, &keyed);
+    }
+
+    /// The commands of a line with the directories that they ran in. If a directory is unknown, no known run of such a
+    /// command, in any directory, is certainly its last one.
+    fn keyed<'r, 'l>(
+        &mut self,
+        turn: usize,
+        runs: &'r [ShellCommand<'l>],
+        begins: Option<&str>,
+    ) -> Vec<KeyedCommand<'r, 'l>> {
+        let mut keyed = Vec::with_capacity(runs.len());
+        for run in runs {
+            let name = commands::name_of(run.text);
+            let known = begins.or(run.directory.starts_with('/').then_some(""));
+            let Some(begins) = known else {
+                self.runs.forget(|key| key.1 == name);
+                self.failures.forget(turn, |key| key.1.starts_with(&name));
+                continue;
+            };
+            let directory = self.whereabouts.inside(&commands::joined(begins, &run.directory));
+            keyed.push(KeyedCommand {
+                run,
+                key: (run.purpose, name, directory),
+            });
+        }
+        keyed
+    }
+
+    /// Notes how one command of a line ended: a service that runs, or a check.
+    fn ended_run(&mut self, done: &CompletedCall<'_>, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
+        let KeyedCommand { run, key } = keyed;
+        let ended = run.end(end);
+        if run.purpose == CommandPurpose::Serve && ended == RunEnd::Passed {
+            let line = one_line(run.text, MAX_LINE_BYTES);
+            self.seen.services.push(SeenStatement::new(line, done.turn));
+        } else if run.purpose.verifies() && !run.rewrites {
+            let exit = match ended {
+                RunEnd::Passed => end.code,
+                RunEnd::Failed(code) => code,
+                RunEnd::Unknown => None,
+            };
+            let verified = SeenVerification {
+                purpose: run.purpose,
+                command: command_line(run, Some(key)),
+                exit,
+                passed: ended.passed(),
+                turn: done.turn,
+                call: self.call,
+                stale: None,
+            };
+            self.check(done.call, keyed, verified);
+        }
+    }
+
+    /// Keeps the run as the last one of its command.
+    fn check(&mut self, call: &IndexedCall, keyed: &KeyedCommand<'_, '_>, verified: SeenVerification) {
+        match verified.passed {
+            Some(true) => self.repository.passed(),
+            _ => self.repository.failed(),
+        }
+        let kept = VerificationRun {
+            verified,
+            group: self.group,
+            changes_after: keyed.run.changes_after || !call.whole,
+        };
+        self.runs.put(keyed.key.clone(), kept);
+    }
+
+    /// Keeps the line with its end.
+    fn note(&mut self, done: &CompletedCall<'_>, exit: Option<i32>, runs: &[KeyedCommand<'_, '_>]) {
+        let CompletedCall {
+            turn, call, outcome, ..
+        } = *done;
+        let output = match (outcome.tail.is_empty(), call.by_user) {
+            (false, _) => &outcome.tail[..],
+            (true, true) => outcome.shown(),
+            (true, false) => &outcome.effects,
+        };
+        let changes = |keyed: &KeyedCommand<'_, '_>| {
+            keyed.run.purpose.changes()
+                && (keyed.run.purpose != CommandPurpose::Script || !outcome.effects.is_empty())
+        };
+        self.seen.commands.push(SeenCommand {
+            command: call.command.clone().unwrap_or_default(),
+            exit,
+            turn,
+            by_user: call.by_user,
+            changes: exit.is_none_or(|code| code == 0) && runs.iter().any(changes),
+            ended: outcome.ended(),
+            output: output.to_vec(),
+        });
+    }
+}
+
+/// A command with the directory that it runs in, if that is known and another one than that of the work.
+fn command_line(run: &ShellCommand<'_>, key: Option<&RunKey>) -> String {
+    let line = match key.map_or("", |key| &*key.2) {
+        "" => run.text.to_owned(),
+        directory => format!("cd {directory} && {}", run.text),
+    };
+    one_line(&line, MAX_LINE_BYTES * 2)
+}

@@ -1,0 +1,358 @@
+//! Walks calls and their results, and records the facts that they prove.
+
+use std::collections::{HashMap, HashSet};
+
+use super::anchors::LeftOpen;
+use super::changed_files::{ChangedFiles, FileEdit};
+use super::excerpt::{one_line, sentences};
+use super::failures::{CompletedCall, Failures, settles};
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
+use super::repository::RepositoryState;
+use super::runs::{LastEffects, VerificationRuns};
+use super::turns::{IndexedTurn, answers};
+use super::whereabouts::ShellDirectory;
+use super::{SeenCommand, SeenFacts, SeenStatement, VerdictFile, Whereabouts};
+use crate::agents::files::{self, FileChange};
+use crate::agents::secret_files::SecretUse;
+use crate::agents::tools::ToolKind;
+use crate::text::newest;
+use crate::wire::Role;
+
+/// Verdicts that are remembered, the newest ones.
+const MAX_VERDICTS: usize = 50;
+
+/// Files with credentials that are remembered, the newest ones.
+const MAX_SECRETS: usize = 12;
+
+/// Bytes of a reason, and of a command that is named in a line.
+pub(crate) const MAX_LINE_BYTES: usize = 140;
+
+/// State of the work at one place of the transcript.
+///
+/// Time is counted in groups: calls that the model made at once, of which it is unknown which ran first.
+#[derive(Default)]
+pub(crate) struct TranscriptWalk<'i> {
+    pub(super) whereabouts: Whereabouts,
+    verdict_paths: &'i [String],
+    pub(super) group: usize,
+    pub(super) call: usize,
+    after_result: bool,
+    /// The last group in which a file was surely changed.
+    changed: Option<usize>,
+    /// The last two calls that may have changed one, each with its group.
+    maybe: [Option<(usize, usize)>; 2],
+    pub(super) runs: VerificationRuns,
+    pub(super) effects: LastEffects,
+    pub(super) shell_directory: ShellDirectory,
+    /// The facts that are kept as they are found.
+    pub(super) seen: SeenFacts,
+    pub(super) files: ChangedFiles,
+    /// For each file that was read, its place in `seen.read`.
+    was_read: HashMap<String, usize>,
+    pub(super) failures: Failures<'i>,
+    pub(super) repository: RepositoryState,
+    /// The last group with a commit.
+    pub(super) committed: Option<usize>,
+    secrets: Vec<SecretFact<'i>>,
+    /// The sentences with which the model leaves something open.
+    left_open: LeftOpen<'i>,
+    /// The last call of the turn that failed.
+    last_failed: Option<&'i IndexedCall>,
+    reply: LastReply<'i>,
+}
+
+/// The model's text that stands directly before a call.
+#[derive(Default)]
+struct LastReply<'i> {
+    text: Option<&'i str>,
+    /// A file was changed after it.
+    is_used: bool,
+}
+
+/// A file with credentials, and what a call did with it.
+struct SecretFact<'i> {
+    path: &'i str,
+    kind: &'static str,
+    usage: SecretUse,
+    turn: usize,
+    /// Whether the call went well; `None` if that is unknown.
+    worked: Option<bool>,
+}
+
+impl<'i> TranscriptWalk<'i> {
+    pub(crate) fn new(whereabouts: Whereabouts, verdict_paths: &'i [String]) -> Self {
+        Self {
+            repository: RepositoryState::on(whereabouts.branch.clone()),
+            whereabouts,
+            verdict_paths,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn all(&mut self, messages: &'i [IndexedMessage], turns: &[IndexedTurn<'i>]) {
+        let answers = answers(messages, 0..messages.len());
+        for turn in turns {
+            // The user has written since: an earlier question may be answered.
+            self.seen.questions.clear();
+            self.last_failed = None;
+            self.reply = LastReply::default();
+            for at in turn.messages.clone() {
+                let message = &messages[at];
+                for (i, item) in message.items.iter().enumerate() {
+                    match item {
+                        IndexedItem::Text(reply) if message.role == Role::Assistant => {
+                            self.left_open.add(reply, self.last_failed);
+                            self.reply = LastReply {
+                                text: Some(&reply.text),
+                                is_used: false,
+                            };
+                        }
+                        IndexedItem::Text(_) | IndexedItem::Task(_) => {}
+                        IndexedItem::Gap => self.gap(turn.n),
+                        IndexedItem::Result(_) => {
+                            self.after_result = true;
+                            self.reply = LastReply::default();
+                        }
+                        IndexedItem::Call(call) => {
+                            self.begin();
+                            self.take(turn.n, call, answers.get(&(at, i)).copied());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls are missing here: the known state may be out of date.
+    fn gap(&mut self, turn: usize) {
+        self.runs.clear();
+        self.failures.forget_all(turn);
+        self.files.undone("*");
+        self.may_change(false);
+    }
+
+    fn begin(&mut self) {
+        self.group += usize::from(self.after_result);
+        self.after_result = false;
+        self.call += 1;
+    }
+
+    fn take(&mut self, turn: usize, call: &'i IndexedCall, outcome: Option<&'i IndexedResult>) {
+        if call.kind == ToolKind::Own {
+            return;
+        }
+        let looks = matches!(call.kind, ToolKind::Todo | ToolKind::Search);
+        let Some(outcome) = outcome else {
+            self.add_questions(turn, call);
+            // It may have done something, or may be doing it.
+            let asks = looks || matches!(call.kind, ToolKind::Read | ToolKind::Ask);
+            return self.may_change(asks || call.is_read_only);
+        };
+        if outcome.not_run {
+            return self.add_questions(turn, call);
+        }
+        let done = CompletedCall {
+            turn,
+            number: self.call,
+            call,
+            outcome,
+        };
+        self.settle(&done);
+        self.add_secrets(&done);
+        if looks {
+            return;
+        }
+        self.verdict(call, outcome);
+        match call.kind {
+            ToolKind::Shell => self.shell(&done),
+            ToolKind::Read => self.reads(&done),
+            ToolKind::Ask => {}
+            kind if kind.changes() => self.changes(&done),
+            _ => self.may_change(false),
+        }
+    }
+
+    /// Notes what a call settles, or that it failed. The lines of shells are compared with more: `shell`.
+    fn settle(&mut self, done: &CompletedCall<'i>) {
+        let is_line = done.call.kind == ToolKind::Shell && done.call.command.is_some();
+        match done.outcome.is_error() {
+            true => self.last_failed = Some(done.call),
+            false => self.left_open.settle(|failed| settles(done.call, failed)),
+        }
+        if !is_line {
+            self.failures.apply_call(done);
+        }
+    }
+
+    fn add_questions(&mut self, turn: usize, call: &IndexedCall) {
+        let questions = call.questions.iter();
+        self.seen
+            .questions
+            .extend(questions.map(|text| SeenStatement::new(text, turn)));
+    }
+
+    fn add_secrets(&mut self, done: &CompletedCall<'i>) {
+        for file in &done.call.secrets {
+            let (path, usage) = (&*file.path, file.usage);
+            self.secrets
+                .retain(|known| (known.path, known.usage) != (path, usage));
+            let worked = match done.outcome.is_error() {
+                true => Some(false),
+                // What a tool for files does without an error has worked.
+                false => {
+                    let is_known = done.call.kind != ToolKind::Shell || done.outcome.failed == Some(false);
+                    is_known.then_some(true)
+                }
+            };
+            let fact = SecretFact {
+                path,
+                kind: file.kind,
+                usage,
+                turn: done.turn,
+                worked,
+            };
+            newest::push(&mut self.secrets, MAX_SECRETS, fact);
+        }
+    }
+
+    pub(super) fn may_change(&mut self, surely_not: bool) {
+        if !surely_not {
+            self.maybe = [Some((self.group, self.call)), self.maybe[0]];
+            self.repository.changed();
+        }
+    }
+
+    fn reads(&mut self, done: &CompletedCall<'_>) {
+        if done.outcome.is_error() {
+            return;
+        }
+        for (path, _) in &done.call.paths {
+            let path = self.whereabouts.relative(path);
+            let place = *self.was_read.entry(path.clone()).or_insert(self.seen.read.len());
+            match self.seen.read.get_mut(place) {
+                Some(read) => read.turn = done.turn,
+                None => self.seen.read.push(SeenStatement::new(path, done.turn)),
+            }
+        }
+    }
+
+    fn changes(&mut self, done: &CompletedCall<'_>) {
+        let CompletedCall {
+            turn, call, outcome, ..
+        } = *done;
+        match outcome.changed {
+            Some(false) => return,
+            Some(true) => {}
+            None => self.may_change(false),
+        }
+        for (path, change) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            let known = self.was_read.contains_key(&path) || self.files.holds(&path);
+            let change = match (call.kind, outcome.made) {
+                (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(FileChange::Created),
+                (ToolKind::Write, None) if !known => Some(FileChange::Written),
+                _ => *change,
+            };
+            match (change, outcome.changed) {
+                (Some(change), Some(_)) => self.file(path, change, turn),
+                (Some(change), None) if !outcome.is_error() => {
+                    let made = self.edit(&path, turn);
+                    self.files.add_doubtful(path, change, made);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn file(&mut self, path: String, change: FileChange, turn: usize) {
+        self.changed = Some(self.group);
+        self.repository.changed();
+        let made = self.edit(&path, turn);
+        self.files.add(path, change, made);
+    }
+
+    fn edit(&mut self, path: &str, turn: usize) -> FileEdit {
+        FileEdit {
+            group: self.group,
+            turn,
+            call: self.call,
+            why: self.reply.why(path),
+        }
+    }
+
+    fn verdict(&mut self, call: &IndexedCall, outcome: &IndexedResult) {
+        for (path, change) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            let mut patterns = self.verdict_paths.iter();
+            if !patterns.any(|pattern| files::fits(pattern, &path)) {
+                continue;
+            }
+            let missing = *change == Some(FileChange::Deleted)
+                || call.kind == ToolKind::Read && outcome.failed == Some(true);
+            let score = call.score.or(outcome.score);
+            self.seen.verdicts.retain(|known| known.path != path);
+            newest::push(
+                &mut self.seen.verdicts,
+                MAX_VERDICTS,
+                VerdictFile { path, score, missing },
+            );
+        }
+    }
+
+    /// The facts, and the sentences that leave something open.
+    pub(crate) fn ended(self) -> (SeenFacts, LeftOpen<'i>) {
+        let secrets = self.secrets.iter();
+        let secrets = secrets.map(|secret| SeenStatement::new(secret.words(&self.whereabouts), secret.turn));
+        let seen = SeenFacts {
+            verification: self.runs.all(self.changed, self.maybe),
+            effects: self.effects.all(),
+            uncommitted: self.files.since(self.committed),
+            files: self.files.all(true),
+            doubtful_files: self.files.all(false),
+            commands: once(self.seen.commands),
+            failures: self.failures.all(),
+            secrets: secrets.collect(),
+            branch: self.repository.branch,
+            good_commit: self.repository.good,
+            ..self.seen
+        };
+        (seen, self.left_open)
+    }
+}
+
+impl LastReply<'_> {
+    /// The sentence that belongs to a change of a file: one that names the file, or the last one before the first change.
+    fn why(&mut self, path: &str) -> Option<String> {
+        let text = self.text?;
+        let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+        let is_first = !std::mem::replace(&mut self.is_used, true);
+        let named = sentences(text).find(|sentence| sentence.contains(name));
+        let sentence = named.or_else(|| sentences(text).filter(|_| is_first).last())?;
+        let line = one_line(sentence, MAX_LINE_BYTES);
+        let line = line.trim_end_matches(':').trim_end();
+        line.contains(char::is_alphanumeric).then(|| line.to_owned())
+    }
+}
+
+impl SecretFact<'_> {
+    /// The fact in words.
+    fn words(&self, whereabouts: &Whereabouts) -> String {
+        let worked = match self.worked {
+            Some(true) => "it worked",
+            Some(false) => "it failed",
+            None => "not known whether it worked",
+        };
+        let (path, usage, turn) = (whereabouts.relative(self.path), self.usage.name(), self.turn);
+        format!("{path} ({}): {usage} in turn {turn}; {worked}", self.kind)
+    }
+}
+
+/// Each command with each of its ends once, the last time.
+fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
+    let mut known = HashSet::new();
+    let key = |ran: &SeenCommand| (ran.command.clone(), ran.exit, ran.by_user, ran.output.clone());
+    let newest = commands.into_iter().rev().filter(|ran| known.insert(key(ran)));
+    let mut kept: Vec<SeenCommand> = newest.collect();
+    kept.reverse();
+    kept
+}

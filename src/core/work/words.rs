@@ -1,0 +1,30 @@
+//! Words by which texts of a conversation, of results and of errors are judged: `words.toml`, which says what each
+//! list is.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::text::phrases::Phrases;
+pub(crate) use crate::text::prose::has_word;
+use crate::text::table;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+pub(crate) struct DraftWords {
+    pub(crate) go_on: Vec<&'static str>,
+    pub(crate) done: Vec<&'static str>,
+    pub(crate) not_done: Vec<&'static str>,
+    pub(crate) leaves: Vec<&'static str>,
+    pub(crate) as_it_is: Vec<&'static str>,
+    pub(crate) pointing: Vec<&'static str>,
+    pub(crate) mended: Phrases,
+    pub(crate) not_mended: Phrases,
+    pub(crate) errors: Vec<&'static str>,
+    pub(crate) denies: Vec<&'static str>,
+    pub(crate) window: Vec<&'static str>,
+    pub(crate) no_claim: Vec<&'static str>,
+    pub(crate) effects: Vec<&'static str>,
+}
+
+pub(crate) static WORDS: LazyLock<DraftWords> = LazyLock::new(|| table::read(include_str!("words.toml")));
