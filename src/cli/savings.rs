@@ -381,7 +381,6 @@ mod tests {
                 ..TokenCounts::default()
             },
             cost,
-            input_cost: None,
             without_tokens: None,
             without_cost: cost.map(|_| without),
             saved: cost.map(|cost| without - cost),

@@ -111,7 +111,6 @@ export class Mock {
       return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, filter_words: "error, command", ...this.totals(), ...this.status };
     }
     if (what === "conversations" && !id) return { conversations: this.stories.map((story) => story.conversation).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100) };
-    if (what === "conversations" && more === "carried") return this.carried;
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
@@ -144,9 +143,6 @@ export class Mock {
     const rows = this.rows().filter((row) => !of || row.conversation === of).filter((row) => !/\berror\b/.test(filter) || failed(row));
     return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };
   }
-
-  /** Cost of repeated results in every conversation. */
-  carried = { input_cost: 4.9, carried_cost: 1.72, sent_bytes: 617_000, carried_bytes: 216_000, tools: [{ tool: "read_file", argument: null, results: 12, bytes: 63_000, again: 38, again_bytes: 206_000, again_cost: 1.64 }], results: [{ tool: "read_file", argument: "src/store/mod.rs", results: 3, bytes: 18_000, again: 12, again_bytes: 70_000, again_cost: 0.56 }] };
 
   /** Items that models leave out of their prompts. */
   omissions = {};

@@ -188,18 +188,12 @@ async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
     }
 }
 
-/// A result that is in every request after the first counts as carried in all of them but one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_carrying_costs_is_counted_by_tool_and_by_argument() {
+async fn exchanges_are_found_by_their_cost() {
     let dir = temp();
-    let read = || Reply::text("I look.").call("read_file", json!({"path": "src/lib.rs"}));
-    let script = Queue::new([
-        read(),
-        Reply::text("One."),
-        Reply::text("Two."),
-        Reply::text("Three."),
-    ]);
-    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let provider = Strict::start(Queue::new([Reply::text("One.")]), Options::default())
+        .await
+        .unwrap();
     let prices = dir.path().join("prices.toml");
     let table = "source = \"mine\"\ndate = \"2026-11-23\"\n[[provider]]\nid = \"p\"\n[[provider.model]]\nid = \"m\"\n\
                  names = [\"claude-strict*\"]\nprice = [{ input = 3, output = 15 }]\n";
@@ -210,45 +204,10 @@ async fn what_carrying_costs_is_counted_by_tool_and_by_argument() {
         &format!("bill.prices = '{}'\n", prices.display()),
     );
     let program = Program::start(&config, dir.path());
-    let mut history = history();
-    let message = ask(&program, &history).await;
-    let call = message
-        .content
-        .iter()
-        .find(|block| block["type"] == "tool_use")
-        .unwrap();
-    let result =
-        json!({"type": "tool_result", "tool_use_id": call["id"], "content": "fn main() {}\n".repeat(100)});
-    history.extend([
-        assistant(&message.content),
-        json!({"role": "user", "content": [result]}),
-    ]);
-    for _ in 0..3 {
-        let message = ask(&program, &history).await;
-        history = then(&history, &message, "Go on.");
-    }
-    let rows = listed(&program, "", 4).await;
-    let key = rows[0]["conversation"].as_str().unwrap();
-    let carried = program
-        .admin(&format!("/api/conversations/{key}/carried"))
-        .await
-        .json();
-    let bytes = result.to_string().len() as u64;
-    assert_eq!(carried["tools"][0]["tool"], "read_file", "{carried}");
-    assert_eq!(
-        (&carried["tools"][0]["results"], &carried["tools"][0]["again"]),
-        (&json!(1), &json!(2))
-    );
-    assert_eq!(carried["results"][0]["argument"], "src/lib.rs");
-    let again = carried["carried_bytes"].as_u64().unwrap();
-    assert!(again.abs_diff(2 * bytes) < 16, "{again} of {bytes}");
-    assert_eq!(listed(&program, "cost%3E0", 4).await.len(), 4);
-    assert_eq!(listed(&program, "cost%3E1", 4).await.len(), 0);
-    // It was carried in two of the three requests, and the cost is proportional.
-    let share = carried["carried_cost"].as_f64().unwrap() / carried["input_cost"].as_f64().unwrap();
-    let by_bytes = again as f64 / carried["sent_bytes"].as_f64().unwrap();
-    assert!((share - by_bytes).abs() < 0.1, "{share} {by_bytes}");
-    assert_eq!(program.admin("/api/conversations/nope/carried").await.status, 404);
+    ask(&program, &history()).await;
+    listed(&program, "", 1).await;
+    assert_eq!(listed(&program, "cost%3E0", 1).await.len(), 1);
+    assert_eq!(listed(&program, "cost%3E1", 1).await.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,7 +23,6 @@ pub(super) async fn answer(state: &AdminState, path: &str, query: Option<&str>) 
         ["status"] => status(state).await,
         ["conversations"] => conversations(state, params).await,
         ["conversations", key] => conversation(state, key).await,
-        ["conversations", key, "carried"] => carried(state, key).await,
         ["exchanges"] => exchanges(state, params).await,
         ["exchanges", id] => exchange(state, id).await,
         ["exchanges", id, "message"] => message(state, id, params).await,
@@ -234,16 +233,4 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     let report = report.unwrap_or_else(|| SavingsReport::new(&[], group, &state.prices));
     let promised = KeptVerdict::kept(&state.config.state_dir);
     shown(&SavingsReport { promised, ..report })
-}
-
-/// Answers `/api/conversations/KEY/carried` with the cost of sending results again.
-pub(super) async fn carried(state: &AdminState, key: &str) -> ApiResult {
-    let (wanted, prices) = (key.to_owned(), state.prices.clone());
-    let found = read_one(state, ApiError::NOT_IN_JOURNAL, move |q| {
-        match q.conversations(Some(&wanted), 1)?.is_empty() {
-            true => Ok(None),
-            false => q.carried(&wanted, &prices).map(Some),
-        }
-    });
-    shown(&found.await?)
 }

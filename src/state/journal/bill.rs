@@ -49,9 +49,6 @@ pub struct BillEntry {
     /// Cost in dollars. `None` if a price is unknown.
     #[serde(serialize_with = "baton_core::bill::dollars")]
     pub cost: Option<f64>,
-    /// Part of the cost that is for input.
-    #[serde(serialize_with = "baton_core::bill::dollars")]
-    pub input_cost: Option<f64>,
     /// Estimated token counts without baton.
     pub without_tokens: Option<TokenCounts>,
     /// Estimated cost without baton, in dollars.
@@ -207,7 +204,6 @@ impl BilledRow {
             model: answered.map(|request| request.model.clone()).or(self.entry.model),
             tokens: bill.tokens,
             cost: bill.cost.map(|cost| cost.total()),
-            input_cost: bill.cost.map(|cost| cost.total() - cost.output),
             without_tokens: without.map(|without| without.tokens),
             without_cost: without.and_then(|without| Some(without.cost?.total())),
             saved: bill.saved(),

@@ -1,8 +1,8 @@
-// Bill: cost with and without baton, by day, model or conversation, and the cost of repeated tool results.
+// Bill: cost with and without baton, by day, model or conversation.
 
 import * as api from "./api.js";
 import { facts, h, line, set } from "./dom.js";
-import { bytes, count, decimalsOf, dollars, money, plural, short } from "./words.js";
+import { count, decimalsOf, dollars, money, plural, short } from "./words.js";
 
 const GROUPS = [["day", "day"], ["model", "model"], ["conversation", "conversation"]];
 const TIMES = [["", "all time"], ["30d", "30 days"], ["7d", "7 days"], ["1d", "1 day"]];
@@ -142,41 +142,17 @@ export async function savings(ctx, _, query) {
   return { node, title: "Savings", up: "#/", refresh: load };
 }
 
-/** Cost of a conversation by model, and of its repeated tool results. Loaded after the view is shown. */
+/** Cost of a conversation by model. Loaded after the view is shown. */
 export function conversationBill(ctx, key) {
   const numbers = h("div", { class: "facts" });
   const table = h("div", null);
-  const carried = h("div", null);
-  const node = h("section", { class: "bill", hidden: true, "aria-label": "Cost" }, h("h2", null, "Cost"), numbers, h("details", null, h("summary", null, "By model, and the cost of repeated results"), table, carried));
+  const node = h("section", { class: "bill", hidden: true, "aria-label": "Cost" }, h("h2", null, "Cost"), numbers, h("details", null, h("summary", null, "By model"), table));
   const load = async () => {
     const options = { signal: ctx.signal };
-    const [report, carry] = await Promise.all([api.json(api.path(["savings"], { by: "model", conversation: key }), options), api.json(api.path(["conversations", key, "carried"]), options)]);
+    const report = await api.json(api.path(["savings"], { by: "model", conversation: key }), options);
     node.hidden = !report.total.exchanges;
-    facts(numbers, [...billFacts(report.total), carriedFact(carry)]);
+    facts(numbers, billFacts(report.total));
     set(table, sumTable(report.groups, "model", line), h("p", { class: "dim small" }, remarks(report)));
-    set(carried, carriedTable(carry));
   };
   return { node, load: () => load().catch(() => (node.hidden = true)) };
-}
-
-function carriedFact(carry) {
-  if (!carry.carried_bytes) return null;
-  const top = carry.tools[0];
-  const most = `most of it ${plural(top.results, "result")} of ${line(top.tool)}`;
-  const [value, label] = carry.carried_cost !== null && carry.input_cost ? [money(carry.carried_cost), "of that for tool results sent again"] : [bytes(carry.carried_bytes), "of tool results sent again"];
-  return [value, `${label}, ${most}`, "Each request repeats the tool results of the requests before it, until a handoff cuts them"];
-}
-
-function carriedTable(carry) {
-  if (!carry.results.length) return null;
-  const decimals = decimalsOf([...carry.tools, ...carry.results].map((it) => it.again_cost));
-  const cost = (it) => (it.again_cost === null ? "–" : dollars(it.again_cost, decimals));
-  const row = (name, it) => h("tr", null, h("th", { scope: "row", dir: "auto" }, name), [count(it.results), bytes(it.bytes), count(it.again), bytes(it.again_bytes), cost(it)].map((text) => h("td", { class: "num" }, text)));
-  const head = (name) => h("thead", null, h("tr", null, [name, "results", "size", "times resent", "bytes resent", "cost"].map((text) => h("th", { scope: "col" }, text))));
-  const table = (label, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "numbers" }, head(label), h("tbody", null, rows)));
-  return [
-    h("h3", null, "Cost of repeated results"),
-    table("Tool", carry.tools.map((it) => row(line(it.tool), it))),
-    table("Result", carry.results.map((it) => row([h("b", null, line(it.tool)), it.argument ? ` ${line(it.argument)}` : ""], it))),
-  ];
 }
