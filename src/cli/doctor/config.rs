@@ -173,7 +173,7 @@ mod tests {
         assert!(
             warning
                 .message
-                .ends_with("reached there: gemini (50%), qwen (70%)"),
+                .ends_with("never reach it: gemini (50%), qwen (70%)"),
             "{warning:?}"
         );
         policy.thresholds.auto_at = 0.75;
