@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::{assistant, handoff, history, then, user};
+use crate::harness::fixture::{handoff, history, then, user};
 use crate::harness::program::{Program, ask, config_for};
 use crate::harness::{client, post, read, temp};
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::summary;
 use baton_core::agents::tools::{self, ToolKind};
 use baton_core::text::json;
-use baton_core::transcript::{AnswerContent, AnswerPartKind, ToolCall};
+use baton_core::transcript::{AnswerContent, AnswerPartKind};
 
 /// Maximum number of calls listed.
 const MOST_CALLS: usize = 8;
@@ -101,13 +101,6 @@ impl CallSummary {
             argument: main_argument(&name, &arguments).and_then(|text| line(&text)),
             name: line(&name).unwrap_or_default(),
         }
-    }
-
-    /// Summarizes a call in a stored message, which is already redacted.
-    pub(super) fn of_call(call: &ToolCall<'_>) -> Self {
-        Self::new(call.named(), &call.given(), |text| {
-            Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))
-        })
     }
 }
 
