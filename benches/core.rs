@@ -351,7 +351,7 @@ mod stream {
     }
 }
 
-/// Drafts of seeded sessions. Measures their cost, after printing what they keep.
+/// Drafts of seeded sessions. Measures their cost, after printing the share of planted facts that they keep.
 #[divan::bench_group(sample_count = 10, sample_size = 1)]
 mod drafts {
     use super::sessions::Session;
@@ -408,7 +408,8 @@ mod drafts {
             .bench_local(|| index(&view).bundle(&REQUEST).unwrap().len());
     }
 
-    /// Prints what is kept of sessions of 200 to 2,000 turns, compared with keeping their last turns.
+    /// Prints the share of planted facts that drafts keep at 200 to 2,000 turns, compared with keeping the
+    /// last turns.
     #[allow(clippy::print_stdout, clippy::cast_precision_loss)]
     fn told(session: &Session, view: &View, name: &str) {
         let index = index(view);
@@ -494,7 +495,7 @@ mod carry {
     }
 }
 
-/// Recall over sessions with planted facts. Measures its cost, after printing what it finds.
+/// Recall over sessions with planted facts. Measures its cost, after printing its score.
 #[divan::bench_group(sample_count = 20, sample_size = 1)]
 mod recall {
     use super::planted::{Planted, Score};
@@ -603,7 +604,7 @@ mod recall {
         });
     }
 
-    /// Prints what is found, by wire and size.
+    /// Prints the score of recall, by wire and size.
     #[allow(clippy::print_stdout)]
     fn told() {
         for turns in [200, 600, 2_000] {

@@ -36,7 +36,7 @@ struct Case {
 enum Work {
     /// This many requests.
     Requests { few: usize, many: usize },
-    /// One stream of this many chunks of this many events.
+    /// A single stream of this many chunks of this many events.
     Stream {
         few: usize,
         many: usize,

@@ -1,6 +1,6 @@
 //! The baseline: a proxy of plain hyper that forwards requests, either streaming or collecting them.
 //!
-//! It runs as a separate process, with the same runtime as baton.
+//! This proxy runs as a separate process, with the same runtime as baton.
 
 use std::net::SocketAddr;
 

@@ -73,7 +73,7 @@ struct Seen {
     rounds: Vec<f64>,
 }
 
-/// Time after which the journal has written what it collects in a quarter of a second.
+/// Time for the journal to write its pending notes, which it collects for a quarter of a second.
 pub(crate) const SETTLED: Duration = Duration::from_millis(700);
 
 /// Measures agent requests of each size, with the whole history and with a cut one. Both include the tool.

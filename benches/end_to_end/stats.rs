@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::history::Seeded;
 
-/// One figure of several repetitions.
+/// A figure with a value for each repetition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure(pub(crate) Vec<f64>);
 

@@ -45,7 +45,7 @@ struct Row {
 
 /// Bytes of a neighbour's request, and the pause between two of them.
 ///
-/// All of its text is new, so that the journal has to redact, hash, compress and commit it.
+/// The whole text is new, so that the journal has to redact, hash, compress and commit it.
 const NEIGHBOUR: usize = 1_000_000;
 const NEIGHBOUR_PAUSE: Duration = Duration::from_millis(250);
 

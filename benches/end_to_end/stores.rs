@@ -1,7 +1,7 @@
 //! The cost of a store that several processes share, compared with SQLite.
 //!
-//! The same cut requests and handoffs go through baton over each store, in turn. Also measures the throughput
-//! of three replicas together, and the memory of conversations on the server.
+//! Sends the same cut requests and handoffs through baton over each store, in turn. Also measures the
+//! throughput of three replicas together, and the memory of conversations on the server.
 //!
 //! The store's server runs on the core of client and upstream, and the replicas share the other one.
 

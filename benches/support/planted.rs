@@ -2,8 +2,8 @@
 //! recall.
 //!
 //! A fact is stated once, or stated and revised later. Statements and questions are written separately, in
-//! tables. A question shares with its statement only what a questioner would know, usually the name of a part
-//! of the program. Many facts are about the same few parts, and remarks about those parts are everywhere.
+//! tables. A question shares with its statement only the knowledge of a questioner, usually the name of a
+//! part of the program. Many facts are about the same few parts, and remarks about those parts are everywhere.
 
 use baton_core::record::WireId;
 use baton_core::wire::{Operation, View};

@@ -1,6 +1,6 @@
 //! Sessions of coding agents, from a seeded generator, in the words of each wire's agent.
 //!
-//! They have finished requests and an open one. Planted among them are facts that must not be lost and
+//! Each session has finished requests and an open one. Planted among them are facts that must not be lost and
 //! secrets that must not be shown.
 
 use baton_core::record::WireId;

@@ -1,6 +1,6 @@
 //! Transcripts for any wire, from a seeded generator.
 //!
-//! They begin with a question, followed by rounds of a short text, a tool call and its result.
+//! A transcript is a question followed by rounds of a short text, a tool call and its result.
 
 use baton_core::record::WireId;
 

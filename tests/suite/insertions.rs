@@ -129,7 +129,7 @@ async fn a_handoff_cuts_it_off() {
     stage.assert_clean();
 }
 
-/// If the store has lost the notice, the request is sent without it, which is counted once.
+/// If the store has lost the notice, baton sends the request without it and counts the loss once.
 #[tokio::test]
 async fn what_the_store_has_lost_is_left_out() {
     let dir = temp();

@@ -1,4 +1,4 @@
-//! The inspector's lists show what the model did, what failed with which message, and the cost.
+//! The inspector's lists show the model's actions, the failures with their messages, and the cost.
 //!
 //! Also tests the filter of these lists, on the API and in `baton log`.
 

@@ -132,7 +132,7 @@ async fn restarted(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The same request goes to a new process: the response continues after the sentinel, without the finished
+/// Repeats a request to a new process: the response continues after the sentinel, without the finished
 /// task.
 async fn repeated_after_a_restart(variant: Variant) {
     let dir = temp();
@@ -478,7 +478,7 @@ async fn told_to_the_end(variant: Variant) {
 
 /// The agent continues from a response that upstream stores, without a message of its own.
 ///
-/// Such a request cannot be recognized again, so nothing is cut.
+/// Without a message the request cannot be recognized again, so nothing is cut.
 #[tokio::test]
 async fn a_system_message_alone_is_no_cut_point() {
     let dir = temp();

@@ -46,7 +46,7 @@ fn messages(seen: &Received) -> Vec<Value> {
     seen.messages().to_vec()
 }
 
-/// Returns the messages of the leg after a handoff of this history, and the messages of the agent's next request.
+/// Returns the messages of two requests: the leg after a handoff of this history, and the agent's next one.
 ///
 /// Both begin with the same messages.
 async fn legs(stage: &Fixture, history: &[Value], tool: &str) -> (Vec<Value>, Vec<Value>) {

@@ -1,7 +1,7 @@
 //! A provider rejects the thinking of a cut request, because something before it has changed.
 //!
 //! baton repeats the request without that thinking, and every later request up to the next cut has the same
-//! view. Thinking that a provider drops without an error is counted.
+//! view. baton counts thinking that a provider drops without an error.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the checked cut keeps of sessions written by others, five handoffs deep: `tests/quality/run`.
+//! Measures how much of third-party sessions the checked cut keeps after five handoffs (`tests/quality/run`).
 //!
 //! Also checks which statements of poisoned sessions it attributes to the user, and which text it adds to the
 //! prompts of scripted models.

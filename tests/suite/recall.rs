@@ -1,7 +1,7 @@
 //! Recall on every wire, streamed and in one piece: after a handoff the model may search the removed history.
 //!
-//! Its calls are hidden, answered within the same response, and restored on every later request. The list of
-//! tools never changes between two cuts.
+//! Recall calls are hidden, answered within the same response, and restored on every later request. The list
+//! of tools never changes between two cuts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -164,7 +164,7 @@ async fn alone(side: Variant, stream: bool) {
         assert_eq!(tools(&stage, back), wanted, "{back}");
     }
     assert_eq!(recalls(&stage).await, [AnswerOutcome::Found]);
-    // Later, in another process, it equals what the model saw.
+    // Later, in another process, the transcript equals the one that the model saw.
     let (seen, before) = sent(&stage, 0);
     assert_eq!(
         seen[..5],

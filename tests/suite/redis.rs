@@ -338,10 +338,10 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
     assert!(said(&away).contains("store.url"), "{away:?}");
 }
 
-/// One proxy's connection to the server fails in every way.
+/// The connection of one proxy to the server fails in every way.
 ///
-/// Its open streams, its other conversations and the process are unharmed. Cut conversations get an error
-/// that agents retry.
+/// The proxy's open streams and other conversations are unharmed. Cut conversations get an error that agents
+/// retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: .ci/full redis"]
 async fn a_network_that_fails_costs_bounded_waits() {

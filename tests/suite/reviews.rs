@@ -1,7 +1,7 @@
 //! A draft awaits the user's approval while the work continues.
 //!
-//! It cuts the transcript where it was made, and the later work follows unchanged. On every wire, with the
-//! strict provider.
+//! The draft cuts the transcript at the position of its creation, and the later work follows unchanged. Runs
+//! on every wire, with the strict provider.
 
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -122,7 +122,7 @@ async fn another_transcript(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Another process knows where the draft was made.
+/// Another process finds the position of the draft.
 async fn accepted_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;

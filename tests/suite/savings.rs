@@ -144,7 +144,7 @@ async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     assert_eq!(report["prices"]["source"], "mine");
     assert!(savings(&["--csv"]).starts_with("key,exchanges,"));
     assert!(savings(&[]).contains("without baton"));
-    // Without that table the model has no price: only tokens are shown, and the missing price is noted once.
+    // Without that table the model has no price: only tokens are shown, with one note of the missing price.
     let output = command(&["savings", "--state-dir", state]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("1 exchange without a price").count(), 1, "{text}");

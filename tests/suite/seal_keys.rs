@@ -324,7 +324,7 @@ mod redis {
 
     /// Three processes over one store have separate state directories.
     ///
-    /// They share one directory of keys, or each has its own, and the files are copied.
+    /// The processes share one directory of keys, or each has its own, with copies of the files.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs Redis: .ci/full redis"]
     async fn replicas_with_state_directories_of_their_own_follow_without_a_restart() {

@@ -43,7 +43,7 @@ struct File {
     touched: bool,
 }
 
-/// What really happened.
+/// The actual events.
 #[derive(Default)]
 struct Truth {
     at: usize,

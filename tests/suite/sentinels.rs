@@ -143,7 +143,7 @@ async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
     );
 }
 
-/// The request goes upstream uncut, and is counted and logged.
+/// baton sends the request upstream uncut, counts it and logs it.
 #[tokio::test]
 async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {
     let first = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;

@@ -107,7 +107,7 @@ impl Recorded {
     }
 }
 
-/// Header in which such a server reports the use of the plan.
+/// Header by which the server reports the use of the plan.
 const LIMITS: (&str, &str) = ("x-codex-primary-used-percent", "12");
 
 /// The server of a sign-in, another server in place of all other upstreams, and the proxy.

@@ -304,7 +304,7 @@ async fn bytes_after_a_request_are_the_next_request() {
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
     let got: Vec<_> = upstream.take().into_iter().map(|got| got.body).collect();
     assert_eq!(got, [b"{}".to_vec(), b"[1]".to_vec()]);
-    // The same rules apply to the second request.
+    // Checks the second request by the same rules.
     let two = format!("{one}GET /v1/../smuggled HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let answer = send(&baton, two.as_bytes(), Body("")).await;
     assert!(answer.contains("x-baton-error: bad_target"), "{answer}");

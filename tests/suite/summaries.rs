@@ -528,7 +528,7 @@ async fn an_earlier_summary_gives_way(variant: Variant) {
     }
 }
 
-/// The same text in a request that is not a summary request.
+/// Repeats the text in a request that is not a summary request.
 async fn ordinary_text_is_not_cut(variant: Variant) {
     let conversation = HandedOver::new(variant, Some("one")).await;
     for (agent, _) in AGENTS {

@@ -1,8 +1,7 @@
 //! A second tool of baton's whose result is text: by itself, together with the agent's calls, together with a
 //! handoff.
 //!
-//! Its hidden calls and their results are unchanged in every later request, including after forks and
-//! restarts.
+//! Hidden calls and their results are unchanged in every later request, including after forks and restarts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -307,7 +307,7 @@ async fn spans_that_no_collector_accepts_are_counted() {
 #[tokio::test]
 async fn a_collector_that_hangs_is_not_waited_for() {
     let metrics = Metrics::new();
-    // It accepts connections and never responds.
+    // A listener that accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let traces = Traces::start(&url, "here:1".to_owned(), &metrics).unwrap();

@@ -232,7 +232,7 @@ async fn a_repeated_request_is_answered_however_its_leg_breaks(variant: Variant)
     goes_on(&fixture, true).await;
 }
 
-/// One replica's knowledge of a response's end reaches another one through the store.
+/// A replica learns through the store whether another one has delivered a response's end.
 async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
     let server = RedisServer::start(&[]);
     let cases = [(true, false), (false, false), (true, true), (false, true)];

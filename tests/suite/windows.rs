@@ -1,7 +1,7 @@
 //! The window that a context notice relates the context use to, on every wire.
 //!
-//! It is the window of the model's generation, the one that the agent is known to assume, or one that the
-//! agent declares.
+//! This window is that of the model's generation, the one that the agent assumes, or one that the agent
+//! declares.
 
 use baton_strict::{Options, Queue, Reply, Rule};
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! Streamed responses and complete ones behave alike.
 //!
-//! The same script leads to the same text, the same end, the same upstream requests and the same notes, on
-//! every wire.
+//! On every wire, equal scripts lead to the same text, end, upstream requests and notes.
 
 use std::sync::atomic::Ordering;
 

@@ -103,7 +103,7 @@ async fn assert_put_back(fixture: &Fixture, answer: &Answer, stream: bool) {
     fixture.assert_clean();
 }
 
-/// A refused handoff call gets an error result from the proxy, and the model is asked again.
+/// A refused handoff call gets an error result from the proxy, which then asks the model again.
 pub async fn refused_call(variant: Variant) {
     for stream in [true, false] {
         let bad = Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
@@ -128,7 +128,7 @@ pub async fn two_refused_calls(variant: Variant) {
     }
 }
 
-/// A model writes the call as text, as small local models do. It is counted, and nothing else happens.
+/// A model writes the call as text, as small local models do. The proxy only counts such calls.
 pub async fn written_call(variant: Variant) {
     let text = "```json\n{\"name\": \"session_handoff\", \"arguments\": {\"prompt\": \"Go on.\"}}\n```";
     for stream in [true, false] {

@@ -28,7 +28,7 @@ pub type Call = (String, String);
 /// A token count: the path, the body, and the JSON pointer of the number in the response.
 pub type Count = (&'static str, Value, &'static str);
 
-/// One variant of a wire.
+/// A variant of a wire.
 #[derive(Clone, Copy)]
 pub struct Variant {
     /// Name of the upstream and path of its base URL. `None` is the wire's default upstream.
@@ -217,7 +217,7 @@ pub const OLLAMA: Variant = Variant {
     model: "llama-strict",
 };
 
-/// Azure's older paths, where the model is the name of the deployment.
+/// Azure's older paths, which contain the name of the deployment instead of the model.
 pub const AZURE: Variant = Variant {
     place: Some(("azure", "")),
     path: |_| "/openai/deployments/strict/chat/completions?api-version=2024-10-21",

@@ -53,7 +53,7 @@ pub async fn results_whose_calls_were_cut(variant: Variant) {
     let behind = [&ran, &answer.keep, &late, &[fixture.user("More.")][..]].concat();
     fixture.ask(&behind, true).await;
     assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
-    // The same result after the next turn.
+    // Sends the late result again after the next turn.
     let message = fixture.ask(&behind, true).await;
     let further = [&behind[..], &message.keep, &late, &[fixture.user("Further.")]].concat();
     fixture.ask(&further, true).await;

@@ -99,7 +99,8 @@ fn reads(path: &str) -> Reply {
     Reply::text("Reading.").call("read_file", json!({"path": path}))
 }
 
-/// The same call after a handoff call. On wires that sign the first call, the signed one is baton's.
+/// Calls the tool like `reads`, after a handoff call. On wires that sign the first call, the signed one is
+/// baton's.
 fn reads_beside(path: &str) -> Reply {
     handoff_beside(Reply::new()).call("read_file", json!({"path": path}))
 }
@@ -122,7 +123,7 @@ fn calls(outline: &[String]) -> Vec<&str> {
 
 /// A handoff in one branch removes the other branch's pair from the conversation's list.
 ///
-/// A request from before both branches does not decide what their transcripts contain.
+/// A request from before both branches does not decide the contents of their transcripts.
 async fn rewinding_twice_keeps_a_hidden_pair(variant: Variant) {
     let script = [
         reads("a"),
@@ -302,7 +303,7 @@ async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Varia
     fixture.assert_clean();
 }
 
-/// The same call as before, but next to a handoff call.
+/// Repeats an earlier call, next to a handoff call.
 async fn an_identical_earlier_call_has_no_pair(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [reads("x"), reads_beside("x"), ends(), fresh()]).await;
