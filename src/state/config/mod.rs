@@ -52,23 +52,18 @@ pub struct Config {
     pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// Clients that may use the proxy. If empty, every request belongs to the client `local`.
     pub clients: Vec<ClientKey>,
-    /// Handoff settings.
     pub handoff: HandoffPolicy,
-    /// Settings of chat commands.
     pub commands: ChatCommandPolicy,
-    /// Settings of drafts.
     pub draft: DraftPolicy,
     /// Settings of handoff documents.
     pub documents: DocumentPolicy,
     /// Settings of the search in removed history.
     pub recall: RecallPolicy,
-    /// Log settings.
     pub log: Log,
     /// Trace settings.
     pub telemetry: Telemetry,
     pub journal: Journal,
     pub bill: Bill,
-    /// Limits.
     pub limits: LimitConfig,
 }
 

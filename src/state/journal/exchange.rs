@@ -43,7 +43,7 @@ pub struct MessageList {
     pub envelope: Vec<MessageSummary>,
 }
 
-/// Size of a body.
+/// Size of a body in the journal.
 #[derive(Debug, Serialize)]
 pub struct BodySize {
     /// Bytes of the journal's copy.

@@ -10,7 +10,6 @@ use baton_core::text::date::PeriodStart;
 /// The view that a filter has of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct FilteredRow<'a> {
-    /// Row of the exchange.
     pub row: &'a ExchangeRow,
     /// Cost in dollars, if known.
     pub cost: Option<f64>,

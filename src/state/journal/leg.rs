@@ -9,7 +9,7 @@ use super::headers::StoredHeaders;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::Usage;
 
-/// Summary of a message.
+/// Summary of a message, and its state on its side of the comparison.
 #[derive(Debug, Clone, Serialize)]
 pub struct MessageSummary {
     /// Index of the message, from 0.
@@ -64,7 +64,7 @@ pub struct LegDetail {
     pub(super) headers: StoredHeaders,
 }
 
-/// Request of a leg.
+/// Request of a leg, as sent upstream.
 #[derive(Debug, Default, Serialize)]
 pub struct LegRequest {
     /// URL without its query.
@@ -87,7 +87,7 @@ pub struct EnvelopeChange {
     pub what: String,
 }
 
-/// Response of a leg.
+/// Response of a leg, as received from upstream.
 #[derive(Debug, Default, Serialize)]
 pub struct LegResponse {
     /// Status from upstream, if it responded.

@@ -97,7 +97,7 @@ pub struct ReceivedRequest {
     pub received: LocatedBody,
 }
 
-/// A captured body.
+/// A body as captured, up to the journal's bound.
 #[derive(Debug, Default)]
 pub struct CapturedBody {
     /// Chunks as they arrived.

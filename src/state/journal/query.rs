@@ -350,7 +350,6 @@ impl JournalReader {
         Ok(())
     }
 
-    /// Returns the text of a chunk.
     pub(super) fn text(&self, chunk: i64) -> Result<Vec<u8>, JournalError> {
         let mut ask = self
             .conn

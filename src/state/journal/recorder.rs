@@ -58,7 +58,7 @@ impl Recorder {
         self.0.is_some()
     }
 
-    /// Returns the recording of the exchange with this id.
+    /// Creates the recording of an exchange, which records nothing before [`begin`](Recording::begin).
     pub fn exchange(&self, id: &str) -> Recording {
         Recording(self.0.as_ref().map(|queue| {
             Arc::new(RecordedExchange {

@@ -69,7 +69,6 @@ pub struct ExchangeRow {
 pub struct LegChange {
     /// Number of the leg, from 0.
     pub leg: u32,
-    /// Size of the change.
     #[serde(flatten)]
     pub change: SizeChange,
 }

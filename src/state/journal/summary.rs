@@ -61,7 +61,7 @@ pub(super) fn distinctive_line(text: &[u8], at: Span) -> String {
     dig(text, at, 0).unwrap_or_default()
 }
 
-/// Returns the role with this name.
+/// Returns the role with this name, or `Other` if there is none.
 pub(super) fn role_named(name: &str) -> Role {
     Role::named(name).unwrap_or(Role::Other)
 }

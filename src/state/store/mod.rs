@@ -124,7 +124,7 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Returns a handoff by id.
+    /// Returns a handoff of this principal by id.
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>>;
 
     /// Lists handoffs, newest first, without the fields that only a cut needs: the contents of `head`, and

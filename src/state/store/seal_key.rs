@@ -30,7 +30,7 @@ const KEY_BYTES: usize = 32;
 /// Maximum number of keys: a prompt under an unknown seal is hashed twice with each of them.
 pub const MOST_KEYS: usize = 16;
 
-/// A key as stored.
+/// A seal key with its creation time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredKey {
     pub key: SealKey,

@@ -26,7 +26,7 @@ impl<T> Default for PerWire<T> {
     }
 }
 
-/// The series of one wire.
+/// The series of one wire, looked up once.
 pub(super) struct WireSeries {
     /// Counters in the order of the table of facts, for each fact one per value of its label.
     pub(super) facts: Vec<Vec<Counter>>,

@@ -42,7 +42,7 @@ pub(super) const RECALL: KeySection = KeySection {
     ],
 };
 
-/// Settings of chat commands.
+/// Settings of chat commands, which a user writes in a message.
 #[derive(Debug, Clone, Default)]
 pub struct ChatCommandPolicy {
     /// Prefix of chat commands. If empty, chat commands are off.

@@ -150,7 +150,6 @@ pub struct HandoffPolicy {
     pub nudge_limit: bool,
     /// Whether the notice of a long context states its length.
     pub nudge_wording: NudgeWording,
-    /// Thresholds for subagents.
     pub subagents: SubagentThresholds,
     /// Context windows of models.
     pub windows: Windows,

@@ -33,7 +33,7 @@ pub(super) const BILL: KeySection = KeySection {
     ],
 };
 
-/// Log settings.
+/// Format and content of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     /// Log level as configured.
@@ -44,14 +44,14 @@ pub struct Log {
     pub requests: bool,
 }
 
-/// Trace settings.
+/// Destination of traces.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     /// Base URL of an OTLP/HTTP collector. `None` turns traces off.
     pub otlp_endpoint: Option<String>,
 }
 
-/// Settings of the bill.
+/// Prices for the bill.
 #[derive(Debug, Clone, Default)]
 pub struct Bill {
     /// File of a price table that replaces the embedded one.

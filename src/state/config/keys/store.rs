@@ -100,7 +100,7 @@ impl From<StoreKind> for StoreConfig {
 }
 
 baton_core::named! {
-    /// Kind of store.
+    /// Backend of the store.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum StoreKind {
         /// In memory; lost at exit.

@@ -230,7 +230,7 @@ pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, D
     Ok(archived.len())
 }
 
-/// Writes the files of a document.
+/// Writes the files of a document on a thread that may block.
 pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {

@@ -17,7 +17,7 @@ use baton_core::work::DraftIndexSettings;
 /// lock for 20.
 const MAX_DOCUMENT_TIME: Duration = Duration::from_secs(45);
 
-/// Settings of documents.
+/// The part of the config that documents need.
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
     pub(super) dir: PathBuf,

@@ -77,7 +77,7 @@ impl DraftState {
     }
 }
 
-/// A draft.
+/// A draft: its order, its state and its result so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRecord {
     /// Id of the draft, a version 7 UUID.
@@ -88,7 +88,6 @@ pub struct DraftRecord {
     pub principal: String,
     /// Order that requested the draft.
     pub wanted: DraftOrder,
-    /// State of the draft.
     pub state: DraftState,
     /// Method that made the draft, once it is made.
     pub method: Option<DraftMethod>,

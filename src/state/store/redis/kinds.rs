@@ -271,7 +271,6 @@ pub(super) fn response(principal: &str, shown: &str) -> String {
     short(&[principal, shown])
 }
 
-/// Returns the id of a record.
 pub(super) fn id_of(record: &StoredRecord) -> String {
     match record {
         StoredRecord::Handoff(handoff) => handoff.id.to_string(),

@@ -2,7 +2,7 @@
 
 use redis::Cmd;
 
-/// A script.
+/// A script that the server loads with each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RedisScript {
     Write,

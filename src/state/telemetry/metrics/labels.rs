@@ -68,7 +68,6 @@ impl EncodeLabelSet for ModelLabels {
 /// Possible results of writing a document.
 pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 
-/// Returns the label of a wire.
 pub(super) fn label(wire: Option<WireId>) -> &'static str {
     // A relayed request has no wire.
     wire.map_or("none", WireId::name)
