@@ -14,11 +14,11 @@ use super::output::{Out, first_line, plural, short};
 use super::state_args::{StateArgs, named, period_start};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
-    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, KeptVerdict, NO_GROUP, SavingsReport,
+    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, NO_GROUP, SavingsReport,
 };
-use baton_core::bill::{Arm, PriceTable, TokenCounts};
+use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date::{PeriodStart, rfc3339};
-use baton_core::trial::ArmSum;
+use baton_core::trial::{ArmSum, JOURNAL_SHADOW};
 
 /// Width of the longest bar, in cells.
 const BAR: f64 = 24.0;
@@ -73,10 +73,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = super::prices(file)?;
     let entries = entries(args, &config.state_dir, &prices)?;
-    let report = SavingsReport {
-        promised: KeptVerdict::kept(&config.state_dir),
-        ..SavingsReport::new(&entries, args.by, &prices)
-    };
+    let report = SavingsReport::new(&entries, args.by, &prices);
     if args.json {
         out.json(&report)?;
     } else if args.csv {
@@ -254,8 +251,7 @@ fn row(name: &str, amount: String, more: String) -> String {
     format!("  {name:<14} {amount:>10}   {more}")
 }
 
-/// Lines about the estimate of `baton try`, and about the savings of its rules and of a shadow in these
-/// conversations.
+/// What other settings and a shadow would have saved in these conversations.
 fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
     let line = |name: &str, saved: f64, error: f64, about: &str| {
         row(
@@ -265,20 +261,12 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
         )
     };
     let mut lines = Vec::new();
-    // Without a cost there is no share to show.
-    if let Some(had) = report.promised.as_ref().filter(|had| had.paid > 0.0) {
-        let (sum, day) = (&had.sum, rfc3339(had.at_ms / 1000));
-        let (share, paid) = (sum.saved / had.paid * 100.0, dollars(had.paid));
-        let arm = first_line(&sum.arm, None);
-        let about = format!("{share:.0} % of {paid}, by `{arm}` on {}", &day[..10]);
-        lines.push(line("try estimated", sum.saved, sum.error, &about));
-    }
-    let is_shown = |sum: &&ArmSum| rules || sum.arm == Arm::Model.name();
+    let is_shown = |sum: &&ArmSum| rules || sum.arm == JOURNAL_SHADOW;
     for sum in report.tried.iter().filter(is_shown) {
         let cuts = plural(sum.cuts as u64, "cut");
-        let (name, about) = match sum.arm == Arm::Model.name() {
+        let (name, about) = match sum.arm == JOURNAL_SHADOW {
             true => ("in its shadow", format!("with {cuts} at its moments")),
-            false => (&*sum.arm, format!("with {cuts} by this rule")),
+            false => (&*sum.title, format!("with {cuts} by this setting")),
         };
         lines.push(line(name, sum.saved, sum.error, &about));
     }

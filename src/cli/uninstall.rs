@@ -36,7 +36,6 @@ const STATE_FILES: &[&str] = &[
     "starting.lock",
     "serve.log",
     "serve.log.old",
-    "tried.json",
     service::LOG,
 ];
 

@@ -135,15 +135,15 @@ test("a loss is said as one, and small amounts in cents", async () => {
   mock.stories = [tell({ tasks: 1, turns: 3 })];
   mock.savings = () => {
     const sum = { exchanges: 3, unpriced: 0, subscription: 0, compacted: 0, tokens: { input: 900, cache_read: 9000, cache_write: 0, cache_write_long: 0, output: 400 }, cost: 0.0387, without_cost: 0.0258, saved: -0.0129, saved_error: 0.002 };
-    const tried = [{ arm: "free", saved: -0.0093, error: 0.0026, cuts: 0 }, { arm: "nudge=pays", saved: 0.31, error: 0.04, cuts: 2 }];
+    const tried = [{ arm: "cold_cache", title: "cold", saved: -0.0093, error: 0.0026, cuts: 0 }, { arm: "auto_0.5", title: "handoff.auto_at = 0.5", saved: 0.31, error: 0.04, cuts: 2 }];
     return { prices: { source: "genai-prices", date: "2026-11-20" }, unpriced_models: [], total: { key: "", ...sum }, groups: [{ key: "a", ...sum }, { key: "b", ...sum, saved: -0.00001 }], tried };
   };
   await go("#/s?by=model");
   assert.match(await text(".facts"), /3\.9 cents\s*cost\s*2\.6 cents\s*without baton, estimated\s*1\.3 cents more\s*than without baton \(50 %\), ± 0\.2 cents/);
   assert.deepEqual(await page.locator(".sums tbody td:last-child").allInnerTexts(), ["−$0.0129", "$0.00"]);
   assert.equal(await page.locator(".sums td.bad").count(), 1);
-  await page.getByText("Other rules in the same conversations").click();
-  assert.deepEqual(await page.locator("details li").allInnerTexts(), ["handoffs when they pay off: 2 handoffs would have saved $0.31 (± 4.0 cents)"]);
+  await page.getByText("Other settings in the same conversations").click();
+  assert.deepEqual(await page.locator("details li").allInnerTexts(), ["handoff.auto_at = 0.5: 2 handoffs would have saved $0.31 (± 4.0 cents)"]);
 });
 
 test("side calls are folded, unless they failed", async () => {

@@ -81,6 +81,7 @@ mod token_counts;
 mod tools;
 mod traces;
 mod trial;
+mod trial_strangers;
 mod undo;
 mod unread_ends;
 mod untooled;

@@ -1,83 +1,203 @@
-//! One session, turn by turn.
+//! One session: what each policy would have done, call by call, and whether the work would have gone on well.
 
-use std::collections::BTreeSet;
-use std::iter;
+use std::collections::BTreeMap;
 
+use super::layout::{money, percent, saving, table, wrapped};
 use super::places::SessionFile;
-use super::rules;
-use super::screen::counted;
+use super::rules::{self, CarriedOver};
+use super::screen::{counted, short_id};
 use crate::cli::exit::CliResult;
-use crate::cli::output::{first_line, short, table, visible};
-use crate::cli::savings::{dollars, signed_dollars};
+use crate::cli::output::{first_line, short, visible};
 use crate::state::config::Config;
+use baton_core::record::{CarriedItem, CarriedState};
 use baton_core::text::date::rfc3339;
-use baton_core::trial::{ArmResult, Reckoned};
+use baton_core::trial::{ArmResult, POLICIES, Reckoned, lost_cache};
 
 /// Cuts of which a draft is made.
-const DRAFTS: usize = 3;
+const DRAFTS: usize = 8;
 
-pub(super) fn lines(one: &Reckoned, files: &[SessionFile], config: &Config) -> CliResult<Vec<String>> {
+/// Columns before what happened at a call.
+const EVENTS_AT: usize = 40;
+
+pub(super) fn lines(
+    one: &Reckoned,
+    tried: &[Reckoned],
+    files: &[SessionFile],
+    config: &Config,
+    columns: usize,
+) -> CliResult<Vec<String>> {
     let session = &one.session;
     let (id, title) = (visible(&session.id), first_line(&session.title, None));
-    let (model, directory) = (&one.model, session.directory.as_deref().unwrap_or_default());
-    let mut lines = vec![
-        format!("{} {id}: {title}", session.agent()),
-        visible(&format!("{}, {model}, {directory}", counted(one.calls, "call"))),
-        String::new(),
-    ];
-    lines.extend(arms(one));
+    let mut lines = wrapped(&format!("{} {id}: {title}", session.agent()), columns, 2);
+    let models = one.models.iter().filter(|used| used.calls > 0);
+    let models: Vec<String> = models
+        .map(|used| format!("{} of {}", counted(used.calls, "call"), used.model))
+        .collect();
+    let [from, to] = [one.started_ms, one.ended_ms].map(|ms| rfc3339(ms / 1000)[..16].replace('T', " "));
+    let directory = session.directory.as_deref().unwrap_or_default();
+    let about = visible(&format!(
+        "  {}; {from} to {to} (UTC); {directory}",
+        models.join(", ")
+    ));
+    lines.extend(wrapped(&about, columns, 0));
+    lines.extend(subagents(one, tried, columns));
+    let shown = shown(one);
     lines.push(String::new());
-    lines.extend(calls(one));
-    let cuts = one.arms.iter().flat_map(|arm| &arm.bill.cuts);
-    let places: BTreeSet<usize> = cuts.map(|cut| cut.call).collect();
-    for place in places.iter().take(DRAFTS) {
-        let carried = rules::carried_at(one, *place, files, config)?;
-        let Some(carried) = carried else { continue };
-        let head = format!("what a handoff before call {} would have carried:", place + 1);
-        lines.extend([String::new(), head]);
-        lines.extend(carried.prompt.lines().map(|line| format!("  {}", visible(line))));
+    lines.extend(arms(one, &shown, columns));
+    lines.push(String::new());
+    lines.extend(calls(one, &shown, columns));
+    let mut cuts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for arm in &shown {
+        arm.bill
+            .cuts
+            .iter()
+            .for_each(|cut| cuts.entry(cut.call).or_default().push(arm.title));
     }
+    for (call, titles) in cuts.iter().take(DRAFTS) {
+        let over = rules::carried_at(one, *call, files, config)?;
+        let Some(over) = over else { continue };
+        lines.extend([
+            String::new(),
+            format!("Cut before call {}, by {}", call + 1, titles.join(", ")),
+        ]);
+        lines.extend(carried(&over, columns));
+    }
+    let more = cuts.len().saturating_sub(DRAFTS);
+    lines.extend((more > 0).then(|| format!("… and {} without a draft here", counted(more, "cut"))));
     Ok(lines)
 }
 
-fn arms(one: &Reckoned) -> Vec<String> {
-    let head = ["", "cost", "saved", "±", "cuts", "compactions"].map(str::to_owned);
-    let row = |arm: &ArmResult| {
-        let [cost, error] = [arm.bill.cost, arm.error].map(dollars);
-        let saved = signed_dollars(arm.saved);
-        let (cuts, compactions) = (arm.bill.cuts.len().to_string(), arm.bill.compactions.to_string());
-        vec![format!("  {}", arm.arm), cost, saved, error, cuts, compactions]
+/// The policies that are shown: the defaults, what they are compared with, the best setting for this session, and the upper bound.
+fn shown(one: &Reckoned) -> Vec<&ArmResult> {
+    let is_setting = |result: &&ArmResult| {
+        POLICIES
+            .iter()
+            .any(|policy| policy.name == result.arm && !policy.setting.is_empty())
     };
-    let rows = one.arms.iter().map(row);
-    let rows: Vec<_> = iter::once(head.to_vec()).chain(rows).collect();
-    let paid = one.paid.map_or("nothing that has a price".to_owned(), dollars);
-    let recorded = iter::once(format!("  recorded: {paid}"));
-    table(&rows).into_iter().chain(recorded).collect()
+    let settings = one.arms.iter().filter(is_setting);
+    let best = settings
+        .max_by(|a, b| a.saved.total_cmp(&b.saved))
+        .map(|best| best.arm);
+    let is_shown = |result: &&ArmResult| {
+        ["default", "masked", "only_cold"].contains(&result.arm)
+            || result.hindsight
+            || Some(result.arm) == best
+    };
+    one.arms.iter().filter(is_shown).collect()
+}
+
+fn subagents(one: &Reckoned, tried: &[Reckoned], columns: usize) -> Vec<String> {
+    let beginning = format!("{}/", one.session.id);
+    let own = tried
+        .iter()
+        .filter(|other| other.session.id.starts_with(&beginning));
+    let own: Vec<String> = own
+        .map(|other| format!("{} ({})", short_id(other), counted(other.calls, "call")))
+        .collect();
+    match own.is_empty() {
+        true => Vec::new(),
+        false => wrapped(&format!("  subagents: {}", own.join(", ")), columns, 2),
+    }
+}
+
+fn arms(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
+    let has_dollars = one.has_dollars();
+    let row = |arm: &&ArmResult| {
+        let mut row = vec![format!("  {}", arm.title)];
+        if has_dollars {
+            let error = if arm.hindsight {
+                String::new()
+            } else {
+                money(arm.error)
+            };
+            row.extend([money(arm.cost), saving(arm.saved), error]);
+        }
+        let (cuts, compactions) = (arm.bill.cuts.len().to_string(), arm.bill.compactions.to_string());
+        row.extend([percent(arm.saved, one.cost()), cuts, compactions]);
+        row
+    };
+    let head: &[&str] = match has_dollars {
+        true => &[
+            "  would have",
+            "cost",
+            "saved",
+            "±",
+            "share",
+            "cuts",
+            "compactions",
+        ],
+        false => &["  would have", "saved", "cuts", "compactions"],
+    };
+    let head: Vec<String> = head.iter().map(|text| (*text).to_owned()).collect();
+    let rows: Vec<_> = std::iter::once(head).chain(shown.iter().map(row)).collect();
+    let mut lines = table(&rows, columns);
+    let paid = one.paid.filter(|_| has_dollars);
+    lines.extend(paid.map(|paid| format!("  recorded: {}", money(paid))));
+    lines
 }
 
 /// The calls at which something happened, each with what it was.
-fn calls(one: &Reckoned) -> Vec<String> {
-    let mut rows = vec![["call", "sent", "history", ""].map(str::to_owned).to_vec()];
+fn calls(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
+    let mut lines = vec!["  call  sent (UTC)           history".to_owned()];
     for (at, call) in one.session.calls.iter().enumerate() {
         let mut events = Vec::new();
-        for arm in &one.arms {
+        for arm in shown {
             let cuts = arm.bill.cuts.iter().filter(|cut| cut.call == at);
-            events.extend(cuts.map(|cut| format!("{}: {}, at {}", arm.arm, cut.reason, short(cut.tokens))));
+            events.extend(
+                cuts.map(|cut| format!("cut by {}: {}, at {}", arm.title, cut.reason, short(cut.tokens))),
+            );
         }
-        let seen = [
-            (call.compacted, "compacted"),
-            (call.plan, "a plan was accepted"),
-            (call.user, "a request"),
-        ];
-        events.extend(
-            seen.iter()
-                .filter(|(is, _)| *is)
-                .map(|(_, text)| (*text).to_owned()),
+        events.extend(call.compacted.then(|| "compacted".to_owned()));
+        events.extend(call.plan.then(|| "a plan was accepted".to_owned()));
+        events.extend(call.user.then(|| "a request".to_owned()));
+        let lost = lost_cache(&one.session, at);
+        events
+            .extend(lost.map(|(cause, tokens)| format!("{} stored again ({})", short(tokens), cause.name())));
+        if events.is_empty() {
+            continue;
+        }
+        let (sent, history) = (
+            rfc3339(call.at_ms / 1000)[..19].replace('T', " "),
+            short(call.counts.whole_input()),
         );
-        if !events.is_empty() {
-            let (sent, history) = (rfc3339(call.at_ms / 1000), short(call.counts.whole_input()));
-            rows.push(vec![(at + 1).to_string(), sent, history, events.join("; ")]);
+        let line = format!("  {:>4}  {sent}  {history:>9}", at + 1);
+        let events = wrapped(&events.join("; "), columns.saturating_sub(EVENTS_AT), 0);
+        for (n, event) in events.iter().enumerate() {
+            let begin = if n == 0 { line.as_str() } else { "" };
+            lines.push(format!("{begin:EVENTS_AT$}{event}").trim_end().to_owned());
         }
     }
-    table(&rows)
+    lines
+}
+
+/// What would have been carried over a cut, and what a reader of it would have missed.
+fn carried(over: &CarriedOver, columns: usize) -> Vec<String> {
+    let mut lines = vec!["  what would have been carried:".to_owned()];
+    lines.extend(
+        over.carried
+            .prompt
+            .lines()
+            .map(|line| format!("    {}", visible(line))),
+    );
+    let left = over
+        .carried
+        .items
+        .iter()
+        .filter(|item| item.state == CarriedState::LeftOut);
+    let left = left.map(|item: &CarriedItem| format!("{}: {}", item.kind.name(), item.text));
+    let again = over
+        .again
+        .iter()
+        .map(|text| format!("looked up again, and not named: {text}"));
+    let missed: Vec<String> = left.chain(again).collect();
+    let head = match missed.is_empty() {
+        true => "  what a reader would have missed: nothing that was seen",
+        false => "  what a reader would have missed:",
+    };
+    lines.push(head.to_owned());
+    let missed = missed
+        .iter()
+        .map(|text| format!("    - {}", first_line(text, Some(columns - 6))));
+    lines.extend(missed);
+    lines
 }

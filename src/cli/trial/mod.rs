@@ -3,10 +3,12 @@
 //! `places` finds the files, `files` and `databases` read them, `gather` reads all of them at once. `screen`, `plot` and `detail`
 //! present what `baton_core::trial` makes of them.
 
+mod behind;
 mod databases;
 mod detail;
 mod files;
 mod gather;
+mod layout;
 mod places;
 mod plot;
 mod rules;
@@ -24,10 +26,10 @@ use super::output::{Out, visible};
 use super::stored::only;
 use super::trial_args::TryArgs;
 use crate::state::clock::now_ms;
-use crate::state::journal::KeptVerdict;
+use crate::state::config::Config;
 use baton_core::bill::PriceTable;
 use baton_core::text::date::rfc3339_millis;
-use baton_core::trial::{self, ARMS, Reckoned, TrialReport};
+use baton_core::trial::{self, POLICIES, Reckoned, RecordedSession, TrialReport, TrialSettings};
 
 /// The output of `--json`; the names are API.
 #[derive(Serialize)]
@@ -46,26 +48,23 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
         return Err(nothing(args, &[]));
     }
     let mut gathered = gather::all(&files, &config.handoff.preamble_tags);
-    let tried = tried(args, &mut gathered, &prices)?;
+    let tried = tried(args, &mut gathered, &prices, &config)?;
+    let columns = layout::columns(out.width());
     if let Some(id) = &args.session {
         let one = named(id, &tried)?;
         return match args.json {
             true => out.json(one),
-            false => out.lines(detail::lines(one, &files, &config)?),
+            false => out.lines(detail::lines(one, &tried, &files, &config, columns)?),
         };
     }
-    let report = TrialReport::new(&tried);
+    let report = TrialReport::new(&tried, args.follow_share);
     if let Some(file) = &args.plot {
         written(file, std::fs::write(file, plot::svg(&report)))?;
-    }
-    if args.keep {
-        let dir = &config.state_dir;
-        written(dir, KeptVerdict::new(&report, now_ms()).keep(dir))?;
     }
     if args.csv {
         return out.document(&csv(&tried));
     }
-    let rules = rules::dropped(&tried, report.best, &files, &config)?;
+    let rules = rules::dropped(&tried, &report.verdict.best.arm, &files, &config)?;
     if args.json {
         return out.json(&TriedJson {
             report: &report,
@@ -80,14 +79,15 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
         rules: &rules,
         gathered: &gathered,
         prices: &prices,
+        columns,
     };
     out.lines(screen.lines())
 }
 
 fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
     match &args.from {
-        None => Ok(places::files(args.agent.as_deref(), args.since)),
-        Some(path) => places::given(path, args.since).map_err(|error| {
+        None => Ok(places::files(args.agent)),
+        Some(path) => places::given(path).map_err(|error| {
             Exit::NO_INPUT.failure(format!("{}: {error}", visible(&path.display().to_string())))
         }),
     }
@@ -95,7 +95,7 @@ fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
 
 /// No session: where they were looked for, and what to do.
 fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
-    let own = || places::directories(args.agent.as_deref());
+    let own = || places::directories(args.agent);
     let looked = args.from.clone().map_or_else(own, |path| vec![path]);
     let mut lines = vec!["no sessions with calls of a model; looked in".to_owned()];
     let shown = |path: &PathBuf| format!("  {}", visible(&path.display().to_string()));
@@ -105,33 +105,75 @@ fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
     Exit::NO_INPUT.failure(lines.join("\n")).help(help)
 }
 
-/// The sessions that are asked for, each call counted once.
-fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> CliResult<Vec<Reckoned>> {
-    let from = args.since.map_or(0, |since| since.at_ms(now_ms()));
-    let mut sessions = trial::counted_once(std::mem::take(&mut gathered.sessions));
-    let agent = args.agent.as_deref();
-    sessions.retain(|session| agent.is_none_or(|name| session.agent() == name));
-    for session in sessions.iter_mut().filter(|_| args.plan) {
-        session.subscription.get_or_insert_default();
-    }
-    let reckoned = gather::in_parallel(&sessions, |_, session| {
-        trial::reckon(session.clone(), prices, &ARMS)
-    });
-    let mut all: Vec<Reckoned> = reckoned.into_iter().flatten().collect();
-    all.retain(|one| one.ended_ms >= from);
-    match all.is_empty() {
-        true => Err(nothing(args, &gathered.unread)),
-        false => Ok(all),
-    }
+/// No session in a span: those that there are outside of it.
+fn nothing_since(from_ms: u64, ended_ms: &[u64]) -> CommandFailure {
+    let day = |ms: u64| rfc3339_millis(ms)[..10].to_owned();
+    let [first, last] =
+        [ended_ms.iter().min(), ended_ms.iter().max()].map(|ms| day(ms.copied().unwrap_or_default()));
+    let count = screen::counted(ended_ms.len(), "session");
+    let message = format!(
+        "no session since {} (UTC): {count} ended before that, from {first} to {last}",
+        day(from_ms)
+    );
+    Exit::NO_INPUT.with_help(message, format!("baton try --since {last}"))
 }
 
-/// The one session whose id begins like this.
+/// The sessions that are asked for, each call counted once.
+fn tried(
+    args: &TryArgs,
+    gathered: &mut Gathered,
+    prices: &PriceTable,
+    config: &Config,
+) -> CliResult<Vec<Reckoned>> {
+    let from = args.since.map_or(0, |since| since.at_ms(now_ms()));
+    let mut sessions = trial::counted_once(std::mem::take(&mut gathered.sessions));
+    sessions.retain(|session| args.agent.is_none_or(|name| session.agent() == name));
+    if sessions.is_empty() {
+        return Err(nothing(args, &gathered.unread));
+    }
+    let ended = |session: &RecordedSession| session.calls.last().map_or(0, |call| call.at_ms);
+    let ends: Vec<u64> = sessions
+        .iter()
+        .filter(|one| !one.is_subagent())
+        .map(ended)
+        .collect();
+    sessions.retain(|session| ended(session) >= from);
+    if sessions.is_empty() {
+        return Err(nothing_since(from, &ends));
+    }
+    for session in sessions.iter_mut().filter(|_| args.subscription) {
+        session.subscription.get_or_insert_default();
+    }
+    behind::mark(&mut sessions, config)?;
+    let settings = TrialSettings {
+        prices,
+        windows: &config.handoff.windows,
+        follow_share: args.follow_share,
+    };
+    let reckoned = gather::in_parallel(&sessions, |_, session| {
+        trial::reckon(session.clone(), &settings, &POLICIES)
+    });
+    Ok(reckoned.into_iter().flatten().collect())
+}
+
+/// The one session with this id, or whose id begins like this. A subagent is named with a `/`, by its own name or that of its file.
 fn named<'t>(id: &str, tried: &'t [Reckoned]) -> CliResult<&'t Reckoned> {
-    let matching = tried.iter().filter(|one| one.session.id.starts_with(id));
-    only(matching, ["session", "the id"], id, || {
+    let wanted = id.trim_end_matches('…').replace("/agent-", "/");
+    let none = || {
         let message = format!("there is no session {}", visible(id));
         Exit::NO_INPUT.with_help(message, "`baton try --csv` lists them")
-    })
+    };
+    if let Some(exact) = tried.iter().find(|one| one.session.id == wanted) {
+        return Ok(exact);
+    }
+    let (session, agent) = wanted.split_once('/').unwrap_or((&wanted, ""));
+    let bare = wanted.strip_prefix("agent-").unwrap_or(&wanted);
+    let is_named = |one: &&Reckoned| match one.session.id.split_once('/') {
+        Some((_, name)) if agent.is_empty() => name == bare,
+        Some((parent, name)) => parent.starts_with(session) && name.starts_with(agent),
+        None => agent.is_empty() && one.session.id.starts_with(session),
+    };
+    only(tried.iter().filter(is_named), ["session", "the id"], id, none)
 }
 
 fn written(file: &Path, done: std::io::Result<()>) -> CliResult {
@@ -141,18 +183,22 @@ fn written(file: &Path, done: std::io::Result<()>) -> CliResult {
     })
 }
 
+/// A line for each session: what was paid, and what it would have cost under each policy.
 fn csv(all: &[Reckoned]) -> String {
-    let arms: String = ARMS.iter().map(|arm| format!(",{}", arm.name())).collect();
-    let mut text = format!("id,agent,model,started,calls,longest,input,output,paid{arms}\n");
+    let arms = POLICIES.iter().map(|policy| policy.name).chain(["hindsight"]);
+    let arms: String = arms.map(|name| format!(",{name}")).collect();
+    let mut text = format!("id,agent,model,started,calls,longest,input,output,behind_baton,paid{arms}\n");
     for one in all {
         let [id, model] = [&one.session.id, &one.model].map(|text| text.replace('"', "\"\""));
         let (agent, at) = (one.session.agent(), rfc3339_millis(one.started_ms));
         let (input, output) = (one.tokens.whole_input(), one.tokens.output);
+        let behind = one.session.behind_baton;
         let paid = one.paid.map_or(String::new(), |paid| format!("{paid:.6}"));
-        let costs = one.arms.iter().map(|arm| format!(",{:.6}", arm.bill.cost));
-        let (costs, calls, longest) = (costs.collect::<String>(), one.calls, one.longest);
-        text +=
-            &format!("\"{id}\",{agent},\"{model}\",{at},{calls},{longest},{input},{output},{paid}{costs}\n");
+        let costs: String = one.arms.iter().map(|arm| format!(",{:.6}", arm.cost)).collect();
+        let (calls, longest) = (one.calls, one.longest);
+        text += &format!(
+            "\"{id}\",{agent},\"{model}\",{at},{calls},{longest},{input},{output},{behind},{paid}{costs}\n"
+        );
     }
     text
 }

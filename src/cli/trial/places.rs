@@ -2,13 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::{Duration, UNIX_EPOCH};
 
-use baton_core::text::date::PeriodStart;
 use baton_core::text::table;
 use serde::Deserialize;
-
-use crate::state::clock::now_ms;
 
 /// WorkingDirs below a place that are searched.
 const DEPTH: usize = 8;
@@ -43,19 +39,19 @@ pub(super) fn directories(agent: Option<&str>) -> Vec<PathBuf> {
     places(agent).flat_map(PlaceRow::directories).collect()
 }
 
-/// The files of all agents, or of one; those that were not written since a time are left out.
-pub(super) fn files(agent: Option<&str>, since: Option<PeriodStart>) -> Vec<SessionFile> {
+/// The files of all agents, or of one.
+pub(super) fn files(agent: Option<&str>) -> Vec<SessionFile> {
     let mut found = Vec::new();
     for place in places(agent) {
         for directory in place.directories() {
             walk(&directory, DEPTH, &[place], &mut found);
         }
     }
-    newer(found, since)
+    largest_first(found)
 }
 
 /// The file at a path of the user's own, or all below it that may have sessions.
-pub(super) fn given(path: &Path, since: Option<PeriodStart>) -> std::io::Result<Vec<SessionFile>> {
+pub(super) fn given(path: &Path) -> std::io::Result<Vec<SessionFile>> {
     let about = std::fs::metadata(path)?;
     if about.is_file() {
         let (path, bytes, old) = (path.to_owned(), about.len(), false);
@@ -63,7 +59,7 @@ pub(super) fn given(path: &Path, since: Option<PeriodStart>) -> std::io::Result<
     }
     let mut found = Vec::new();
     walk(path, DEPTH, &places(None).collect::<Vec<_>>(), &mut found);
-    Ok(newer(found, since))
+    Ok(largest_first(found))
 }
 
 fn places(agent: Option<&str>) -> impl Iterator<Item = &'static PlaceRow> {
@@ -105,18 +101,8 @@ fn walk(directory: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<Se
     }
 }
 
-/// The largest first: they take longest to read.
-fn newer(mut found: Vec<SessionFile>, since: Option<PeriodStart>) -> Vec<SessionFile> {
-    if let Some(since) = since {
-        let from = UNIX_EPOCH + Duration::from_millis(since.at_ms(now_ms()));
-        let is_old = |file: &SessionFile| {
-            let written = std::fs::metadata(&file.path).and_then(|about| about.modified());
-            // What is still in a database's log is newer than the database.
-            file.path.extension().is_some_and(|ending| ending != "db")
-                && written.is_ok_and(|written| written < from)
-        };
-        found.retain(|file| !is_old(file));
-    }
+/// The largest take longest to read.
+fn largest_first(mut found: Vec<SessionFile>) -> Vec<SessionFile> {
     found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     found
 }

@@ -1,34 +1,99 @@
-//! The plot as SVG: what sessions would have saved and lost, by their length.
+//! The plot as SVG: what was paid by the length of sessions, and how much less it would have been.
 
-use super::screen::{counted, length};
-use crate::cli::savings::signed_dollars;
-use baton_core::trial::TrialReport;
+use super::layout::{money, percent, saving};
+use super::screen::{length_name, sessions, span};
+use crate::cli::output::plural;
+use baton_core::trial::{ArmSum, TrialReport};
 
-/// Height of a row, and where bars begin and how wide they are.
-const ROW: usize = 28;
-const LEFT: f64 = 190.0;
-const WIDTH: f64 = 480.0;
+/// The picture's width and margins, and the height of a row and of a bar.
+const WIDTH: f64 = 800.0;
+const LEFT: f64 = 170.0;
+const RIGHT: f64 = 190.0;
+const TOP: usize = 96;
+const ROW: usize = 34;
+const BAR: usize = 18;
 
 pub(super) fn svg(report: &TrialReport) -> String {
-    let most = report.most().max(f64::MIN_POSITIVE);
-    let height = 70 + ROW * report.lengths.len();
-    let arm = report.verdict.arm;
-    let title = format!("What `{arm}` would have saved, by the longest history of a session");
+    let whole: f64 = report.lengths.iter().map(|length| length.paid).sum();
+    let best = report.arm(&report.verdict.best.arm);
+    let title = title(report, best, whole);
+    let setting = best.map_or("", |sum| sum.title.as_str());
+    let about = format!("{}, {} (UTC): {setting}", sessions(report), span(report));
+    let height = TOP + ROW * report.lengths.len() + 52;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 800 {height}\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n\
-         <title>{title}</title>\n<rect width=\"800\" height=\"{height}\" fill=\"#fff\"/>\n<text x=\"20\" y=\"30\" font-size=\"15\" font-weight=\"600\">{title}</text>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"14\">\n\
+         <title>{0}</title>\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n\
+         <text x=\"24\" y=\"40\" font-size=\"24\" font-weight=\"700\" fill=\"#0f172a\">{0}</text>\n\
+         <text x=\"24\" y=\"66\" fill=\"#475569\">{1}</text>\n",
+        escaped(&title),
+        escaped(&about)
     );
-    for (n, group) in report.lengths.iter().enumerate() {
-        let (top, below) = (50 + ROW * n, 61 + ROW * n);
-        let (won, lost) = (group.won / most * WIDTH, group.lost / most * WIDTH);
-        let (name, sessions) = (length(group), counted(group.sessions, "session"));
-        let (text, right) = (top + 14, LEFT + won.max(lost) + 8.0);
-        let net = signed_dollars(group.won - group.lost);
+    let most = report
+        .lengths
+        .iter()
+        .map(|length| length.paid)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let has_dollars = report.with_dollars > 0;
+    for (n, length) in report.lengths.iter().enumerate() {
+        let top = TOP + ROW * n;
+        let text = top + BAR - 4;
+        let net = length.won - length.lost;
+        let scale = (WIDTH - LEFT - RIGHT) / most;
+        let paid = length.paid * scale;
+        let changed = (net.abs() * scale).min(paid);
+        let colour = if net < 0.0 { "#be185d" } else { "#0d9488" };
+        let name = format!("{} ({})", length_name(length), length.sessions);
+        let amount = match has_dollars {
+            true => format!("{} of {}", saving(net), money(length.paid)),
+            false => percent(net, length.paid),
+        };
         svg.push_str(&format!(
-            "<text x=\"20\" y=\"{text}\">{name}, {sessions}</text>\n<rect x=\"{LEFT}\" y=\"{top}\" width=\"{won:.1}\" height=\"10\" fill=\"#0f766e\"/>\n\
-             <rect x=\"{LEFT}\" y=\"{below}\" width=\"{lost:.1}\" height=\"10\" fill=\"#be185d\"/>\n<text x=\"{right:.0}\" y=\"{text}\">{net}</text>\n"
+            "<text x=\"24\" y=\"{text}\" fill=\"#0f172a\">{name}</text>\n\
+             <rect x=\"{LEFT}\" y=\"{top}\" width=\"{paid:.1}\" height=\"{BAR}\" rx=\"3\" fill=\"#cbd5e1\"/>\n\
+             <rect x=\"{:.1}\" y=\"{top}\" width=\"{changed:.1}\" height=\"{BAR}\" rx=\"3\" fill=\"{colour}\"/>\n\
+             <text x=\"{:.0}\" y=\"{text}\" fill=\"#0f172a\">{}</text>\n",
+            LEFT + paid - changed,
+            LEFT + paid + 10.0,
+            escaped(&amount)
         ));
     }
-    svg.push_str("</svg>\n");
+    let y = TOP + ROW * report.lengths.len() + 26;
+    let total = if has_dollars {
+        format!(" Total paid: {}.", money(report.paid))
+    } else {
+        String::new()
+    };
+    let legend = format!(
+        "Sessions by their longest history in tokens (number of sessions).{total} Grey: paid; green: less; red: more. baton try"
+    );
+    svg.push_str(&format!(
+        "<text x=\"24\" y=\"{y}\" font-size=\"12\" fill=\"#64748b\">{}</text>\n</svg>\n",
+        escaped(&legend)
+    ));
     svg
+}
+
+/// `14 sessions, 2 weeks: up to 25 % less`.
+fn title(report: &TrialReport, best: Option<&ArmSum>, whole: f64) -> String {
+    let days = (report.ended_ms.saturating_sub(report.started_ms))
+        .div_ceil(86_400_000)
+        .max(1);
+    let time = match days {
+        0..14 => plural(days, "day"),
+        14..60 => plural(days / 7, "week"),
+        _ => plural(days / 30, "month"),
+    };
+    let saved = best.map_or(0.0, |sum| sum.saved);
+    let what = match saved / whole.max(f64::MIN_POSITIVE) {
+        share if share >= 0.005 => format!("up to {} less", percent(saved, whole)),
+        share if share <= -0.005 => format!("{} more", percent(-saved, whole)),
+        _ => "no difference".to_owned(),
+    };
+    format!("{}, {time}: {what}", plural(report.sessions as u64, "session"))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }

@@ -5,11 +5,10 @@ use super::places::SessionFile;
 use crate::cli::exit::CliResult;
 use crate::cli::handoffs::carried_of_session;
 use crate::state::config::Config;
-use baton_core::bill::Arm;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::{CarriedKind, CarriedState};
-use baton_core::trial::Reckoned;
+use baton_core::trial::{MissedReader, Reckoned};
 
 /// Sessions whose rules are looked for, those that gain most: a draft is made for each.
 const SESSIONS: usize = 3;
@@ -18,12 +17,15 @@ const SESSIONS: usize = 3;
 /// last cut of the sessions that gain most.
 pub(super) fn dropped(
     tried: &[Reckoned],
-    arm: Arm,
+    arm: &str,
     files: &[SessionFile],
     config: &Config,
 ) -> CliResult<Vec<String>> {
     let saved = |one: &Reckoned| one.arm(arm).map_or(0.0, |result| result.saved);
-    let mut best: Vec<&Reckoned> = tried.iter().filter(|one| saved(one) > 0.0).collect();
+    let mut best: Vec<&Reckoned> = tried
+        .iter()
+        .filter(|one| one.is_judged() && saved(one) > 0.0)
+        .collect();
     best.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
     let mut rules = Vec::new();
     for one in best.into_iter().take(SESSIONS) {
@@ -32,7 +34,7 @@ pub(super) fn dropped(
             continue;
         };
         let carried = carried_at(one, cut.call, files, config)?;
-        for item in carried.into_iter().flat_map(|carried| carried.items) {
+        for item in carried.into_iter().flat_map(|over| over.carried.items) {
             let is_lacking = item.kind == CarriedKind::Rule && item.state != CarriedState::InPrompt;
             if is_lacking && !rules.contains(&item.text) {
                 rules.push(item.text);
@@ -42,24 +44,53 @@ pub(super) fn dropped(
     Ok(rules)
 }
 
-/// A handoff in front of a call, by a draft without a model.
+/// A handoff before a call, by a draft without a model, and what a reader of it would have missed.
+pub(super) struct CarriedOver {
+    pub(super) carried: Carried,
+    /// Read or run again within the next requests, and not named in the prompt.
+    pub(super) again: Vec<String>,
+}
+
 pub(super) fn carried_at(
     one: &Reckoned,
     at: usize,
     files: &[SessionFile],
     config: &Config,
-) -> CliResult<Option<Carried>> {
-    let call = &one.session.calls[at];
+) -> CliResult<Option<CarriedOver>> {
+    let Some(call) = one.session.calls.get(at) else {
+        return Ok(None);
+    };
     let file = &files[call.source as usize];
-    let mut reader = SessionReader::default();
+    let (mut reader, mut missed) = (SessionReader::default(), MissedReader::default());
+    let (session, agent) = match one.session.id.split_once('/') {
+        Some((session, agent)) => (session, Some(agent)),
+        None => (one.session.id.as_str(), None),
+    };
     let mut entries = 0;
     // A file that has changed since is read as far as it goes.
     _ = files::read(&file.path, &mut |entry| {
-        let named = entry["sessionId"].as_str();
-        if entries < call.entry && named.is_none_or(|named| one.session.id.starts_with(named)) {
-            reader.entry(entry);
-        }
+        let is_before = entries < call.entry;
         entries += 1;
+        let is_named = entry["sessionId"].as_str().is_none_or(|named| named == session);
+        let is_own = entry["isSidechain"] == true && entry["agentId"].as_str() == agent;
+        if !is_named || (entry["isSidechain"] == true && !is_own) {
+            return;
+        }
+        missed.entry(entry, is_before);
+        match is_before {
+            true if is_own => {
+                // The reader leaves out the turns of subagents.
+                let mut entry = entry.clone();
+                entry["isSidechain"] = false.into();
+                reader.entry(&entry);
+            }
+            true => reader.entry(entry),
+            false => {}
+        }
     });
-    carried_of_session(config, &reader)
+    let carried = carried_of_session(config, &reader)?;
+    Ok(carried.map(|carried| CarriedOver {
+        again: missed.beyond(&carried.prompt),
+        carried,
+    }))
 }

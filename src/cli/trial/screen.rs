@@ -3,26 +3,25 @@
 use std::iter;
 
 use super::gather::Gathered;
-use crate::cli::output::{first_line, plural, short, size, table, visible};
-use crate::cli::savings::{bar, dollars, signed_dollars};
-use baton_core::bill::{Arm, PriceTable};
+use super::layout::{clipped, money, percent, saving, table, wrapped};
+use crate::cli::output::{first_line, plural, short, size, visible};
+use crate::cli::savings::bar;
+use baton_core::bill::PriceTable;
 use baton_core::text::date::rfc3339;
-use baton_core::trial::{ARMS, GroupSum, Outcome, Reckoned, TrialReport};
+use baton_core::trial::{ArmSum, GroupSum, LengthSum, Outcome, Reckoned, TrialReport};
 
 /// Width of the longest bar.
 const BAR: f64 = 24.0;
 
-/// Groups, sessions, rules and files that are named.
+/// Groups, settings, sessions, rules and files that are named.
 const GROUPS: usize = 8;
+const SETTINGS: usize = 3;
 const NAMED: usize = 3;
 const RULES: usize = 5;
 const UNREAD: usize = 5;
 
-/// Columns of a title.
-const TITLE: usize = 44;
-
-/// Characters of a session's id.
-const ID: usize = 13;
+/// Characters of a session's id that are printed; `--session` takes them.
+const ID: usize = 8;
 
 /// What the screen is made of.
 pub(super) struct Screen<'a> {
@@ -31,22 +30,16 @@ pub(super) struct Screen<'a> {
     pub(super) rules: &'a [String],
     pub(super) gathered: &'a Gathered,
     pub(super) prices: &'a PriceTable,
+    pub(super) columns: usize,
 }
 
 impl Screen<'_> {
     pub(super) fn lines(&self) -> Vec<String> {
-        let (report, gathered) = (self.report, self.gathered);
-        let (sessions, days) = (counted(report.sessions, "session"), plural(report.days, "day"));
-        let (files, bytes) = (counted(gathered.files, "file"), size(gathered.bytes));
-        let (calls, seconds) = (counted(report.calls, "call"), gathered.seconds);
-        let date = &self.prices.date;
-        let mut lines = vec![format!(
-            "{sessions} in {days}, {calls}: {bytes} in {files} read in {seconds:.1} s; prices of {date}"
-        )];
-        lines.extend(unread(&gathered.unread));
-        let mut parts = vec![self.groups(), self.lengths()];
+        let mut lines = self.head();
+        lines.extend(unread(&self.gathered.unread));
+        let mut parts = vec![self.groups(), self.policies(), self.lengths()];
         parts.extend(self.named());
-        parts.extend([self.rules(), self.certainty(), self.verdict()]);
+        parts.extend([self.rules(), self.notes(), self.verdict()]);
         for part in parts.iter().filter(|part| !part.is_empty()) {
             lines.push(String::new());
             lines.extend_from_slice(part);
@@ -54,51 +47,220 @@ impl Screen<'_> {
         lines
     }
 
-    /// A row for each agent and model, and what each arm would have saved.
-    fn groups(&self) -> Vec<String> {
-        let row = |group: &GroupSum| {
-            let (name, paid) = (first_line(&group.key, Some(TITLE)), dollars(group.paid));
-            let sessions = group.sessions.to_string();
-            let about = [format!("  {name}"), sessions, short(group.input), paid];
-            let saved = group.saved[1..].iter().map(|saved| signed_dollars(*saved));
-            about.into_iter().chain(saved).collect()
+    fn head(&self) -> Vec<String> {
+        let (report, gathered) = (self.report, self.gathered);
+        let behind = match report.behind_baton {
+            0 => String::new(),
+            count => format!(
+                " {} behind baton, which {} not judged.",
+                counted(count, "session"),
+                if count == 1 { "is" } else { "are" }
+            ),
         };
-        let about = ["  agent and model", "sessions", "input", "paid"].map(str::to_owned);
-        let saved = ARMS[1..].iter().map(|arm| format!("{} saves", arm.name()));
-        let head = about.into_iter().chain(saved).collect();
-        let groups = self.report.groups.iter().take(GROUPS).chain(&self.report.total);
-        table(&iter::once(head).chain(groups.map(row)).collect::<Vec<_>>())
+        let (files, bytes, seconds) = (
+            counted(gathered.files, "file"),
+            size(gathered.bytes),
+            gathered.seconds,
+        );
+        let date = &self.prices.date;
+        let text = format!(
+            "{}, {} (UTC): {}.{behind} {files}, {bytes}, read in {seconds:.1} s; prices of {date}.",
+            sessions(report),
+            span(report),
+            counted(report.calls, "call")
+        );
+        wrapped(&text, self.columns, 0)
     }
 
-    /// Sessions by length: what was saved, and what was lost.
-    fn lengths(&self) -> Vec<String> {
-        let (groups, name) = (&self.report.lengths, self.report.best.name());
-        let most = self.report.most();
-        let head = format!("  longest history   sessions   saved █ and lost ▒ by `{name}`");
-        let row = |group: &GroupSum| {
-            let bars = bar(group.won, most, BAR) + &bar(-group.lost, most, BAR);
-            let (from, net) = (length(group), signed_dollars(group.won - group.lost));
-            format!("  {from:<17} {:>8}   {bars} {net}", group.sessions)
+    /// Whether dollars are shown: not if all is on a subscription.
+    fn has_dollars(&self) -> bool {
+        self.report.with_dollars > 0
+    }
+
+    /// A row for each agent and model, by call.
+    fn groups(&self) -> Vec<String> {
+        let report = self.report;
+        let shown = [
+            report.verdict.default.arm.as_str(),
+            report.verdict.best.arm.as_str(),
+        ];
+        let shown = if shown[0] == shown[1] {
+            &shown[..1]
+        } else {
+            &shown[..]
         };
-        iter::once(head).chain(groups.iter().map(row)).collect()
+        let is_shown = |sum: &&ArmSum| shown.contains(&sum.arm.as_str()) || sum.hindsight;
+        let columns = report.arms.iter().enumerate().filter(|(_, sum)| is_shown(sum));
+        let columns: Vec<usize> = columns.map(|(at, _)| at).collect();
+        let row = |name: String, calls: usize, input: u64, paid: f64, saved: &dyn Fn(usize) -> f64| {
+            let mut row = vec![name, calls.to_string(), short(input)];
+            if self.has_dollars() {
+                row.push(money(paid));
+                row.extend(columns.iter().map(|at| saving(saved(*at))));
+            }
+            row
+        };
+        let of_group = |group: &GroupSum| {
+            let name = format!("    {}", group.model);
+            let saved = |at: usize| group.saved.get(at).copied().unwrap_or_default();
+            row(name, group.calls, group.input, group.paid, &saved)
+        };
+        let mut head = vec![
+            "  agent and model".to_owned(),
+            "calls".to_owned(),
+            "input".to_owned(),
+        ];
+        if self.has_dollars() {
+            head.push("paid".to_owned());
+            head.extend(columns.iter().map(|at| match &report.arms[*at] {
+                sum if sum.hindsight => "hindsight".to_owned(),
+                sum if sum.arm == shown[0] => "default".to_owned(),
+                _ => "best".to_owned(),
+            }));
+        }
+        let input = report.groups.iter().map(|group| group.input).sum();
+        let all = row("  all".to_owned(), report.calls, input, report.paid, &|at| {
+            report.arms[at].saved
+        });
+        let mut rows = vec![head];
+        let mut agents: Vec<&str> = Vec::new();
+        for group in &report.groups {
+            if !agents.contains(&group.agent) {
+                agents.push(group.agent);
+                let own = report.groups.iter().filter(|other| other.agent == group.agent);
+                rows.push(vec![format!("  {}", group.agent)]);
+                rows.extend(own.take(GROUPS).map(of_group));
+            }
+        }
+        rows.push(all);
+        table(&rows, self.columns)
+    }
+
+    /// A row for each policy: what it would have saved of what was paid.
+    fn policies(&self) -> Vec<String> {
+        let report = self.report;
+        let whole: f64 = self.whole();
+        let row = |sum: &&ArmSum| {
+            let name = format!("  {}", sum.title);
+            let mut row = vec![name];
+            if self.has_dollars() {
+                row.extend([
+                    saving(sum.saved),
+                    if sum.hindsight {
+                        String::new()
+                    } else {
+                        money(sum.error)
+                    },
+                ]);
+            } else {
+                row.push(tokens(sum.unsent));
+            }
+            row.extend([
+                percent(sum.saved, whole),
+                sum.cuts.to_string(),
+                sum.compactions.to_string(),
+            ]);
+            row
+        };
+        let fixed = ["default", "masked", "only_cold"];
+        let named = fixed.iter().filter_map(|name| report.arm(name));
+        let mut settings: Vec<&ArmSum> = report.arms.iter().filter(|sum| !sum.setting.is_empty()).collect();
+        settings.sort_by(|a, b| b.at_least().total_cmp(&a.at_least()));
+        let bound = report.bound();
+        let sums: Vec<&ArmSum> = named
+            .chain(settings.into_iter().take(SETTINGS))
+            .chain(bound)
+            .collect();
+        let head: &[&str] = match self.has_dollars() {
+            true => &[
+                "  would have saved",
+                "dollars",
+                "±",
+                "share",
+                "cuts",
+                "compactions",
+            ],
+            false => &["  would have saved", "input", "share", "cuts", "compactions"],
+        };
+        let head = head.iter().map(|text| (*text).to_owned()).collect();
+        let rows: Vec<_> = iter::once(head).chain(sums.iter().map(row)).collect();
+        let mut lines = table(&rows, self.columns);
+        let followed = report.follow_share * 100.0;
+        let legend = format!(
+            "  The model hands over at {followed:.0} % of task ends and notices (--follow-share). masked: old results are left out, as providers do. hindsight: with the future known."
+        );
+        lines.extend(wrapped(&legend, self.columns, 0));
+        lines
+    }
+
+    /// What shares are shares of: dollars, or tokens as list prices weigh them.
+    fn whole(&self) -> f64 {
+        let all = self
+            .sessions
+            .iter()
+            .filter(|one| one.is_judged() && !one.arms.is_empty());
+        match self.has_dollars() {
+            true => self.report.paid,
+            false => all.map(Reckoned::cost).sum(),
+        }
+    }
+
+    /// Sessions by length: what the best setting would have saved, and lost.
+    fn lengths(&self) -> Vec<String> {
+        let lengths = &self.report.lengths;
+        let most = lengths
+            .iter()
+            .map(|length| length.won.max(length.lost))
+            .fold(0.0, f64::max);
+        if most < 0.01 {
+            return Vec::new();
+        }
+        let whole = self.whole();
+        let row = |length: &LengthSum| {
+            let bars = bar(length.won, most, BAR) + &bar(-length.lost, most, BAR);
+            let net = match self.has_dollars() {
+                true => saving(length.won - length.lost),
+                false => percent(length.won - length.lost, whole),
+            };
+            format!(
+                "  {:<15}  {:>8}   {bars} {net}",
+                length_name(length),
+                length.sessions
+            )
+        };
+        let head = format!(
+            "  longest history  sessions   saved █ and lost ▒ by {}",
+            self.named_best()
+        );
+        iter::once(clipped(&head, self.columns))
+            .chain(lengths.iter().map(row))
+            .collect()
+    }
+
+    fn named_best(&self) -> &str {
+        let best = self.report.arm(&self.report.verdict.best.arm);
+        best.map_or("", |sum| sum.title.as_str())
     }
 
     /// The sessions that would have gained most, and those that would have lost most.
     fn named(&self) -> [Vec<String>; 2] {
-        let saved = |one: &Reckoned| one.arm(self.report.best).map_or(0.0, |result| result.saved);
-        let is_changed = |one: &&Reckoned| one.is_changed(self.report.best);
+        let arm = self.report.verdict.best.arm.as_str();
+        let saved = |one: &Reckoned| one.arm(arm).map_or(0.0, |result| result.saved);
+        let is_changed = |one: &&Reckoned| one.is_judged() && one.is_changed(arm);
         let mut changed: Vec<&Reckoned> = self.sessions.iter().filter(is_changed).collect();
         changed.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
         let row = |one: &&Reckoned| {
-            let cost = one.arms.first().map_or(0.0, |none| none.bill.cost);
-            let amount = match one.session.subscription {
-                None => format!("{} of {}", signed_dollars(saved(one)), dollars(cost)),
-                Some(_) => format!("{:+.0} % of its tokens", saved(one) / cost * 100.0),
+            let amount = match one.has_dollars() {
+                true => format!("{} of {}", saving(saved(one)), money(one.cost())),
+                false => format!("{} of its tokens", percent(saved(one), one.cost())),
             };
-            let (agent, title) = (one.session.agent(), first_line(&one.session.title, Some(TITLE)));
-            let day = rfc3339(one.started_ms / 1000);
-            let id = first_line(&one.session.id, Some(ID));
-            format!("    {amount:<20} {} {agent:<11} {title} ({id})", &day[..10])
+            let day = &rfc3339(one.started_ms / 1000)[..10];
+            let line = format!(
+                "    {amount:<19} {day} {} {}",
+                short_id(one),
+                visible(&one.session.title)
+            );
+            clipped(&line, self.columns)
         };
         let gained = changed.iter().take_while(|one| saved(one) > 0.0);
         let lost = changed.iter().rev().take_while(|one| saved(one) < 0.0);
@@ -109,108 +271,173 @@ impl Screen<'_> {
     }
 
     fn rules(&self) -> Vec<String> {
+        let width = self.columns - 6;
         let rules = self.rules.iter().take(RULES);
-        let rules = rules.map(|rule| format!("    - {}", first_line(rule, Some(96))));
+        let rules = rules.map(|rule| format!("    - {}", first_line(rule, Some(width))));
         let more = self.rules.len().saturating_sub(RULES);
         let more = (more > 0).then(|| format!("    … and {more} more"));
         under(
-            "  rules of yours that a cut without carry would have dropped",
+            "  rules of yours that a prompt alone would have dropped",
             rules.chain(more),
         )
     }
 
-    /// How sure the figures are.
-    fn certainty(&self) -> Vec<String> {
-        let (report, name) = (self.report, self.report.best.name());
-        let (none, best) = (report.arm(Arm::None), report.arm(self.report.best));
-        let error = report.model_error.map(|(median, worst)| {
-            let (median, worst) = (median * 100.0, worst * 100.0);
+    /// What the figures rest on.
+    fn notes(&self) -> Vec<String> {
+        let report = self.report;
+        let off = report.model_error.map(|(all, worst)| {
+            let [all, worst] = [all, worst].map(|share| share * 100.0);
+            format!("Without cuts the replay differs from the record by {all:.1} %, in the worst session by {worst:.1} %.")
+        });
+        let lost = report.lost.iter().map(|lost| {
+            let cost = self.has_dollars().then(|| format!(", {}", money(lost.cost)));
+            let (calls, tokens) = (counted(lost.calls, "call"), short(lost.tokens));
             format!(
-                "The model of what was paid is off by {median:.1} % in the median and {worst:.1} % at worst."
+                "{calls} by {} ({tokens} tokens{})",
+                lost.cause.name(),
+                cost.unwrap_or_default()
             )
         });
-        let (cuts, assumed) = (counted(best.cuts, "cut"), best.assumed);
-        let again = format!(
-            "Read again behind {cuts}: what the session reads again, and files that it changes; in {assumed} of them 20,000 tokens are assumed."
-        );
-        let (count, left) = (plural(none.compactions.into(), "compaction"), best.compactions);
-        let compacted = format!("The agents compacted: {count}, of which `{name}` leaves {left}.");
+        let lost: Vec<String> = lost.collect();
         let models = first_line(&report.unpriced.join(", "), None);
-        let unpriced = format!("Without a price, and not reckoned: {models} (bill.prices).");
-        let sums = "goose records sums only: its calls are estimated from these.".to_owned();
         let is_estimated = self.sessions.iter().any(|one| one.session.estimated);
         let all = [
-            error,
-            Some(again).filter(|_| best.cuts > 0),
-            Some(compacted).filter(|_| none.compactions > 0),
-            Some(unpriced).filter(|_| !models.is_empty()),
-            Some(sums).filter(|_| is_estimated),
+            off,
+            Some(format!("Stored again: {}.", lost.join(", "))).filter(|_| !lost.is_empty()),
+            Some(format!(
+                "Without a price, and not judged: {models} (bill.prices)."
+            ))
+            .filter(|_| !models.is_empty()),
+            is_estimated.then(|| "goose records sums only: its calls are estimated from these.".to_owned()),
         ];
         let all = all.into_iter().flatten();
-        all.map(|line| format!("  {line}")).collect()
+        all.flat_map(|line| wrapped(&format!("  {line}"), self.columns, 2))
+            .collect()
     }
 
+    /// What the defaults would have done, the best setting, and the upper bound.
     fn verdict(&self) -> Vec<String> {
         let (report, verdict) = (self.report, &self.report.verdict);
-        let sum = report.arm(self.report.best);
-        let (sessions, days) = (counted(report.sessions, "session"), plural(report.days, "day"));
-        let rule = match self.report.best {
-            Arm::Free => "cuts that cost nothing",
-            Arm::Pays => "handoffs where they pay",
-            _ => "handoffs at task ends",
-        };
-        let lost = Some(format!(" by {}", dollars(sum.lost))).filter(|_| sum.lost > 0.0);
-        let (cheaper, unchanged, dearer) = (sum.cheaper, sum.unchanged, sum.dearer);
-        let lost = lost.unwrap_or_default();
-        let changes = format!("{cheaper} cheaper, {unchanged} unchanged, {dearer} dearer{lost}");
-        let verb = if sum.saved < 0.0 { "cost" } else { "saved" };
-        let (paid, amount, error) = (dollars(report.paid), dollars(sum.saved.abs()), dollars(sum.error));
-        let unsent = tokens(sum.unsent);
-        let (over, would) = match report.with_dollars {
-            0 => (String::new(), format!("sent {unsent}")),
-            _ => (format!(", {paid}"), format!("{verb} {amount} ± {error}")),
-        };
-        let advice = match (verdict.outcome, verdict.from_tokens.map(short)) {
-            (Outcome::NotForYou, _) if sum.cuts == 0 => {
-                "Not for you: nothing would have been cut; the tool in each request costs that.".to_owned()
-            }
-            (Outcome::NotForYou, _) => "Not for you: that is no more than the error, or little.".to_owned(),
-            (Outcome::Dearer, _) => "Not for you: handoffs would have made it dearer.".to_owned(),
-            (Outcome::ForYou, None) => format!("For you: `{}`.", verdict.setting),
-            (Outcome::ForYou, Some(from)) => {
-                let setting = verdict.setting;
-                format!("For you: `{setting}`. Sessions under {from} tokens: leave it off.")
-            }
-        };
-        let mask = dollars(report.arm(Arm::Mask).saved);
-        let mask = format!(
-            "Leaving out old results (`mask`), as providers' context editing does, would have saved more: {mask}."
-        );
-        let all = [
-            Some(format!(
-                "Over {sessions} in {days}{over}: {rule} would have {would} ({changes}). {advice}"
-            )),
-            Some(mask).filter(|_| verdict.mask_is_better),
-            self.subscription(&unsent),
-        ];
-        all.into_iter().flatten().collect()
+        let default = report.arm(&verdict.default.arm).map(|sum| {
+            let what = self.would(sum, true);
+            format!("With the defaults: {what}. {}", outcome(verdict.default.outcome))
+        });
+        let best = report
+            .arm(&verdict.best.arm)
+            .map(|sum| match verdict.best.setting.as_str() {
+                "" => "Without knowing the future: no setting does better than the defaults.".to_owned(),
+                setting => {
+                    let what = self.would(sum, true);
+                    format!(
+                        "Without knowing the future, at best: {what}, by `{setting}`. {}",
+                        outcome(verdict.best.outcome)
+                    )
+                }
+            });
+        let bound = report.bound().map(|sum| {
+            let what = self.would(sum, false);
+            format!("In hindsight, with every cut at its best moment: {what}. No setting reaches that.")
+        });
+        let masked = report
+            .arm("masked")
+            .filter(|_| verdict.masked_is_better)
+            .map(|sum| {
+                format!(
+                    "Leaving out old results, as providers' context editing does: {}.",
+                    self.would(sum, true)
+                )
+            });
+        let all = [default, best, bound, masked, self.subscription()];
+        let all = all.into_iter().flatten();
+        all.flat_map(|line| wrapped(&line, self.columns, 2)).collect()
     }
 
-    fn subscription(&self, unsent: &str) -> Option<String> {
+    /// `$2.10 ± $0.80 less (7 % of $28.91; 2 of 3 sessions cheaper, 1 dearer)`.
+    fn would(&self, sum: &ArmSum, has_error: bool) -> String {
+        let word = if sum.saved < 0.0 { "more" } else { "less" };
+        let share = percent(sum.saved.abs(), self.whole());
+        let error = match has_error {
+            true => format!(" ± {}", money(sum.error)),
+            false => String::new(),
+        };
+        let (cheaper, dearer) = (sum.cheaper, sum.dearer);
+        match self.has_dollars() {
+            true => format!(
+                "{}{error} {word} ({share} of {}; {cheaper} cheaper, {dearer} dearer)",
+                money(sum.saved.abs()),
+                money(self.report.paid)
+            ),
+            false => format!(
+                "{share} {word} by weight, {} of input ({cheaper} cheaper, {dearer} dearer)",
+                tokens(sum.unsent)
+            ),
+        }
+    }
+
+    fn subscription(&self) -> Option<String> {
         let count = self.report.subscription;
         let used = |one: &Reckoned| one.session.subscription.as_ref()?.percent;
         let limits: Vec<f64> = self.sessions.iter().filter_map(used).collect();
         let used: f64 = limits.iter().sum();
-        let share = match limits.is_empty() {
-            true => "the record has no limits".to_owned(),
-            false => format!("they used {used:.0} % of the short limit, summed up"),
+        let limits = match limits.is_empty() {
+            true => "their records have no limits".to_owned(),
+            false => {
+                let default = self.report.arm("default").map_or(0.0, |sum| sum.saved);
+                let share = if self.whole() > 0.0 {
+                    default / self.whole()
+                } else {
+                    0.0
+                };
+                format!(
+                    "they used {used:.0} % of the short limit, summed up; with the defaults {:.0} %",
+                    used * (1.0 - share)
+                )
+            }
         };
-        let sessions = counted(count, "session");
         let text = format!(
-            "{sessions} on a subscription, without dollars: {share}; of all sessions {unsent} of input."
+            "{} on a subscription, weighed by list prices: {limits}.",
+            counted(count, "session")
         );
         Some(text).filter(|_| count > 0)
     }
+}
+
+/// An outcome as a sentence.
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::ForYou => "For you.",
+        Outcome::NoDifference => "It makes no difference.",
+        Outcome::NotForYou => "Not for you.",
+    }
+}
+
+/// `3 sessions and 7 subagents`.
+pub(super) fn sessions(report: &TrialReport) -> String {
+    let subagents = match report.subagents {
+        0 => String::new(),
+        count => format!(" and {}", counted(count, "subagent")),
+    };
+    format!("{}{subagents}", counted(report.sessions, "session"))
+}
+
+/// `2026-02-11 to 2026-02-24`.
+pub(super) fn span(report: &TrialReport) -> String {
+    let [from, to] = [report.started_ms, report.ended_ms].map(|ms| rfc3339(ms / 1000)[..10].to_owned());
+    if from == to {
+        from
+    } else {
+        format!("{from} to {to}")
+    }
+}
+
+/// An id that `--session` opens: the beginning of a session's, and the whole name of a subagent.
+pub(super) fn short_id(one: &Reckoned) -> String {
+    let id = visible(&one.session.id);
+    let (session, agent) = id
+        .split_once('/')
+        .map_or((&*id, None), |(session, agent)| (session, Some(agent)));
+    let beginning: String = session.chars().take(ID).collect();
+    agent.map_or(beginning.clone(), |agent| format!("{beginning}/{agent}"))
 }
 
 /// Lines under a head, if there are any.
@@ -220,18 +447,17 @@ fn under(head: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
     head.into_iter().chain(lines).collect()
 }
 
-/// `12.3M tokens less`, or more.
+/// `12.3 M less`, or more.
 fn tokens(unsent: i64) -> String {
     let word = if unsent < 0 { "more" } else { "less" };
     format!("{} tokens {word}", short(unsent.unsigned_abs()))
 }
 
-/// The shortest history of a group's sessions.
-pub(super) fn length(group: &GroupSum) -> String {
-    let tokens = group.key.parse().unwrap_or_default();
-    match tokens {
-        0 => "short".to_owned(),
-        tokens => format!("from {}", short(tokens)),
+/// The lengths of a group's sessions.
+pub(super) fn length_name(length: &LengthSum) -> String {
+    match length.from {
+        0 => "under 25 k".to_owned(),
+        from => format!("from {} k", from / 1000),
     }
 }
 

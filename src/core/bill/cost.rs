@@ -73,6 +73,25 @@ impl TokenCounts {
         .fold(0, u64::saturating_add)
     }
 
+    /// What these counts have more than a part of them; nothing if that part is larger.
+    pub fn beyond(self, part: Self) -> Self {
+        if self.total() <= part.total() {
+            return Self::default();
+        }
+        Self {
+            input: self.input.saturating_sub(part.input),
+            cache_read: self.cache_read.saturating_sub(part.cache_read),
+            cache_write: self.cache_write.saturating_sub(part.cache_write),
+            cache_write_long: self.cache_write_long.saturating_sub(part.cache_write_long),
+            output: self.output.saturating_sub(part.output),
+        }
+    }
+
+    /// Input that was stored in a cache.
+    pub fn written(&self) -> u64 {
+        self.cache_write.saturating_add(self.cache_write_long)
+    }
+
     /// Input and output.
     pub fn total(&self) -> u64 {
         self.whole_input().saturating_add(self.output)

@@ -22,6 +22,7 @@ pub use cache_miss::{CacheMiss, CacheMissReason};
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts, dollars};
 pub use free_cut::{CutLedger, DraftCost, FreeCut, FreeCutReason, RequestCosts};
+pub(crate) use free_cut::{PROMPT, READ, READ_AGAIN, READ_OUTPUT};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
 pub use session_sizes::{Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
 pub use simulation::{RequestSegment, SimulatedCache};

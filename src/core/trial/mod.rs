@@ -1,14 +1,19 @@
-//! What handoffs would have done in sessions that agents have recorded: each session is read as the sizes of its calls,
-//! and these are run against the arms of [`bill`](crate::bill).
+//! What handoffs would have done in sessions that agents have recorded: each session is replayed call by call under policies of when to
+//! cut.
 //!
 //! ```text
-//! an agent's lines ─► session (calls with usage and times) ─► counted once ─► sizes ─► arms ─► report
+//! an agent's lines ─► session (calls with usage and times) ─► counted once ─► replay under each policy ─► report
 //! ```
-//! Knows how agents record calls. Must not know files, databases, clocks: entries come in one at a time, and no text of a
-//! session is kept but the beginning of its first request.
+//! Knows how agents record calls. Must not know files, databases, clocks: entries come in one at a time, and of a session's texts no more is
+//! kept than the beginning of its first request.
 
+mod hindsight;
+mod lost;
+mod missed;
+mod policies;
 mod reader;
 mod reckon;
+mod replay;
 mod report;
 mod session;
 mod sizes;
@@ -17,8 +22,11 @@ mod sizes;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
+pub use lost::{LossCause, LostCaches, lost_cache};
+pub use missed::MissedReader;
+pub use policies::{JOURNAL_POLICIES, JOURNAL_SHADOW, POLICIES, Policy};
 pub use reader::TrialReader;
-pub use reckon::{ARMS, ArmResult, Reckoned, reckon};
-pub use report::{ArmSum, GroupSum, Outcome, TrialReport, Verdict};
+pub use reckon::{ArmResult, DEFAULT_FOLLOW_SHARE, ModelUse, Reckoned, TrialSettings, reckon};
+pub use replay::{ReplayBill, ReplayCut};
+pub use report::{ArmSum, GroupSum, Judged, LengthSum, Outcome, TrialReport, Verdict};
 pub use session::{RecordedCall, RecordedSession, SubscriptionUse, counted_once};
-pub use sizes::{MAX_CALLS, sizes};

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::Value as Json;
 
 use super::session::{RecordedCall, RecordedSession};
+use super::sizes::TOKEN_BYTES;
 use crate::agents::files;
 use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::agents::todo::{self, TodoItem, TodoState};
@@ -20,8 +21,11 @@ use crate::wire::Role;
 /// Bytes of a session's title.
 const TITLE: usize = 60;
 
-/// Bytes of a token where nothing has counted it.
-pub(super) const BYTES: u64 = 4;
+/// Characters of the name of a subagent that has none.
+const CHAIN_NAME: usize = 8;
+
+/// How a line begins that baton writes into a transcript at a handoff.
+const HANDOFF: &str = "[[handoff-resume:";
 
 /// Calls whose results are awaited at most.
 const AWAITED: usize = 64;
@@ -39,6 +43,9 @@ pub struct TrialReader {
     threads: HashMap<String, Thread>,
     /// The session that entries without an id belong to.
     current: String,
+    /// For each entry of a subagent that has no name: the entry that its chain begins with, as an index into `roots`.
+    chains: HashMap<u64, usize>,
+    roots: Vec<String>,
     /// Whether this record has the usage of each request in entries of their own (Codex).
     has_requests: bool,
 }
@@ -53,8 +60,10 @@ struct Thread {
     /// When the last entry came that is not an answer.
     asked_ms: u64,
     model: String,
-    /// How many items of the to-do list are open, where there is one.
-    open: Option<usize>,
+    /// How many items of the to-do list are finished and open, if there is one.
+    todos: Option<(u32, u32)>,
+    /// Whether the user has spoken since the list was finished.
+    was_finished: bool,
     /// Results that are awaited: hash of the call, with the file that it reads; none of a call that asks for a plan.
     awaited: Vec<(u64, Option<u64>)>,
     /// Calls that were read.
@@ -77,7 +86,10 @@ impl TrialReader {
 
     /// The sessions that the record has.
     pub fn into_sessions(self) -> Vec<RecordedSession> {
-        let sessions = self.threads.into_values().map(|thread| thread.session);
+        let sessions = self.threads.into_values().map(|thread| RecordedSession {
+            ends_finished: thread.is_finished(),
+            ..thread.session
+        });
         sessions.filter(|session| !session.calls.is_empty()).collect()
     }
 
@@ -85,7 +97,9 @@ impl TrialReader {
     pub fn entry(&mut self, entry: &Json) {
         // A fork has a copy of its parent's head behind its own.
         let is_head = ["session_meta", "session"].contains(&entry["type"].as_str().unwrap_or_default());
-        let id = session_id(entry).filter(|_| !is_head || self.current.is_empty());
+        let id = self
+            .session_id(entry)
+            .filter(|_| !is_head || self.current.is_empty());
         let id = id.unwrap_or_else(|| self.current.clone());
         self.current.clone_from(&id);
         let thread = self.threads.entry(id).or_default();
@@ -121,21 +135,35 @@ impl TrialReader {
         thread.was_answer = is_answer;
         thread.messages(behind, &self.tags);
     }
-}
 
-/// The session that an entry names.
-fn session_id(entry: &Json) -> Option<String> {
-    let text = |value: &Json| value.as_str().map(str::to_owned);
-    let named = match entry["type"].as_str() {
-        Some("session_meta") => text(&entry["payload"]["id"]),
-        Some("session") => text(&entry["id"]),
-        _ => text(&entry["sessionId"]),
-    }?;
-    if entry["isSidechain"] != true {
-        return Some(named);
+    /// The session that an entry names; of a subagent with its name after a `/`.
+    fn session_id(&mut self, entry: &Json) -> Option<String> {
+        let text = |value: &Json| value.as_str().map(str::to_owned);
+        let named = match entry["type"].as_str() {
+            Some("session_meta") => text(&entry["payload"]["id"]),
+            Some("session") => text(&entry["id"]),
+            _ => text(&entry["sessionId"]),
+        }?;
+        if entry["isSidechain"] != true {
+            return Some(named);
+        }
+        let agent = text(&entry["agentId"]).unwrap_or_else(|| self.chain(entry));
+        Some(format!("{named}/{agent}"))
     }
-    let agent = text(&entry["agentId"]).unwrap_or_else(|| "subagent".to_owned());
-    Some(format!("{named}/{agent}"))
+
+    /// A name for the subagent of an entry without one. Older versions of Claude Code write the turns of all subagents into the session's
+    /// own file, each chained to the one before it.
+    fn chain(&mut self, entry: &Json) -> String {
+        let uuid = entry["uuid"].as_str().unwrap_or_default();
+        let parent = entry["parentUuid"].as_str().map(hash);
+        let root = parent.and_then(|parent| self.chains.get(&parent)).copied();
+        let root = root.unwrap_or_else(|| {
+            self.roots.push(uuid.chars().take(CHAIN_NAME).collect());
+            self.roots.len() - 1
+        });
+        self.chains.insert(hash(uuid), root);
+        self.roots[root].clone()
+    }
 }
 
 impl Thread {
@@ -171,7 +199,12 @@ impl Thread {
         if sum.is_some_and(|sum| std::mem::replace(&mut self.total, sum) == sum) {
             return;
         }
-        let id = usage.id.as_deref().map_or(0, hash);
+        let names = [&entry["requestId"], &entry["uuid"]];
+        let id = usage
+            .id
+            .as_deref()
+            .or_else(|| names.iter().find_map(|name| name.as_str()));
+        let id = id.map_or(0, hash);
         if id != 0 && !self.seen.insert(id) {
             // An answer is written again as it grows.
             if let Some(last) = self.session.calls.last_mut().filter(|last| last.id == id) {
@@ -181,6 +214,7 @@ impl Thread {
         }
         let model = usage.model.unwrap_or_else(|| self.model.clone());
         let model = self.session.model_index(&model, usage.service.as_deref());
+        self.since.rounds = usage.rounds;
         self.push(id, model, usage.counts, at_ms);
     }
 
@@ -190,6 +224,7 @@ impl Thread {
         let times = [Some(self.asked_ms).filter(|ms| *ms > 0), at_ms];
         let last = self.session.calls.last().map_or(0, |call| call.at_ms);
         call.at_ms = times.into_iter().flatten().min().unwrap_or_default().max(last);
+        call.answered_ms = at_ms.unwrap_or(call.at_ms);
         self.session.calls.push(call);
     }
 
@@ -247,6 +282,9 @@ impl Thread {
 
     fn text(&mut self, said: &SaidPart<'_>) {
         self.since.said = self.since.said.saturating_add(said.text.len() as u64);
+        // The user may quote such a line: only the model's text holds it at the beginning of a line.
+        let is_models = said.spoken.is_empty();
+        self.session.behind_baton |= is_models && said.text.lines().any(|line| line.starts_with(HANDOFF));
         let own = said.users_words();
         if own.is_empty() {
             return;
@@ -255,7 +293,8 @@ impl Thread {
             self.session.title = one_line(&own, TITLE);
         }
         self.since.user = true;
-        self.since.finished |= self.open.take_if(|open| *open == 0).is_some();
+        self.since.finished |= self.is_finished();
+        self.was_finished |= self.since.finished;
     }
 
     fn call(&mut self, call: &ToolCall<'_>) {
@@ -287,7 +326,7 @@ impl Thread {
 
     fn result(&mut self, id: u64, bytes: u64, failed: bool) {
         self.since.results = self.since.results.saturating_add(bytes);
-        let tokens = u32::try_from(bytes / BYTES).unwrap_or(u32::MAX).max(1);
+        let tokens = u32::try_from(bytes / TOKEN_BYTES).unwrap_or(u32::MAX).max(1);
         let at = self.awaited.iter().position(|(call, _)| *call == id);
         match at.map(|at| self.awaited.remove(at).1) {
             Some(None) => self.since.plan |= !failed,
@@ -296,15 +335,36 @@ impl Thread {
         }
     }
 
+    /// Whether the to-do list is finished, and the user has not spoken since.
+    fn is_finished(&self) -> bool {
+        !self.was_finished && self.todos.is_some_and(|(_, open)| open == 0)
+    }
+
     fn todos(&mut self, name: &str, arguments: &Json) {
         let list = todo::list(arguments);
-        let is_open = |item: &&TodoItem| item.state.is_open();
-        self.open = match todo::state_of_one(arguments) {
-            Some(TodoState::Done | TodoState::Cancelled) => self.open.map(|open| open.saturating_sub(1)),
-            None if !list.is_empty() => Some(list.iter().filter(is_open).count()),
-            None if name == "TaskCreate" => Some(self.open.unwrap_or_default() + 1),
-            _ => self.open,
+        let before = self.todos.map_or(0, |(done, _)| done);
+        let (done, open) = self.todos.unwrap_or_default();
+        let state = todo::state_of_one(arguments);
+        self.todos = match state {
+            Some(TodoState::Done | TodoState::Cancelled) => Some((done + 1, open.saturating_sub(1))),
+            None if !list.is_empty() => {
+                let count = |is: fn(&TodoItem) -> bool| list.iter().filter(|item| is(item)).count() as u32;
+                let counted = (
+                    count(|item| item.state == TodoState::Done),
+                    count(|item| item.state.is_open()),
+                );
+                self.since.steps = Some(counted);
+                Some(counted)
+            }
+            None if name == "TaskCreate" => Some((done, open + 1)),
+            _ => self.todos,
         };
+        let now = self.todos.map_or(0, |(done, _)| done);
+        self.since.step_done |= match list.is_empty() {
+            true => state == Some(TodoState::Done),
+            false => now > before,
+        };
+        self.was_finished &= self.todos.is_some_and(|(_, open)| open == 0);
     }
 }
 
@@ -327,12 +387,12 @@ fn hash(text: &str) -> u64 {
 }
 
 impl SessionMessage {
-    fn is_models(&self) -> bool {
+    pub(super) fn is_models(&self) -> bool {
         let kind = self.message["type"].as_str().unwrap_or_default();
         self.role() == Role::Assistant || kind.ends_with("_call") || kind == "reasoning"
     }
 
-    fn role(&self) -> Role {
+    pub(super) fn role(&self) -> Role {
         match self.message["role"].as_str() {
             Some("assistant" | "model") => Role::Assistant,
             Some("system" | "developer") => Role::System,

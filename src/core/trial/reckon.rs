@@ -1,21 +1,36 @@
-//! The arms of one session.
+//! One session under every policy.
 
 use serde::Serialize;
 
-use super::session::RecordedSession;
-use super::sizes;
-use crate::bill::{Arm, ArmBill, ArmCut, PriceQuery, PriceTable, Rates, SessionSizes, TokenCounts, dollars};
+use super::hindsight;
+use super::lost::{LostCaches, lost_caches};
+use super::policies::{HINDSIGHT, Policy};
+use super::replay::{Replay, ReplayBill};
+use super::session::{RecordedCall, RecordedSession};
+use super::sizes::ReplaySession;
+use crate::bill::{PriceTable, TokenCounts, dollars};
+use crate::nudge::Windows;
 
-/// The arms that are tried; the first is what the others are compared with.
-pub const ARMS: [Arm; 5] = [Arm::None, Arm::Mask, Arm::TaskEnds, Arm::Free, Arm::Pays];
+/// The share of notices and task ends at which a model hands over. Half: without a word at the right moment models do not use such a tool
+/// at all (SelfCompact, arXiv 2606.23525), and what stands in the context is kept to in every case (Governance Decay, arXiv 2606.22528).
+pub const DEFAULT_FOLLOW_SHARE: f64 = 0.5;
 
-/// Tokens that are read again where the session does not show it.
-const READ_AGAIN: u64 = 20_000;
+/// By so much the share may be wrong.
+const FOLLOW_ERROR: f64 = 0.25;
 
-/// A session counts as unchanged where an arm changes its cost by less than this share.
+/// A session counts as unchanged if a policy changes its cost by less than this share.
 pub(super) const UNCHANGED: f64 = 0.005;
 
-/// A session with its cost in each arm.
+/// What a trial depends on besides the sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct TrialSettings<'a> {
+    pub prices: &'a PriceTable,
+    pub windows: &'a Windows,
+    /// The share of notices and task ends at which a model hands over.
+    pub follow_share: f64,
+}
+
+/// A session with its cost under each policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reckoned {
     #[serde(flatten)]
@@ -30,132 +45,206 @@ pub struct Reckoned {
     pub longest: u64,
     /// The provider's counts.
     pub tokens: TokenCounts,
-    /// What the recorded counts cost; `None` where the record lacks some, or a model has no price.
+    /// Cost of the recorded counts; `None` if the record lacks some, or a model has no price.
     #[serde(serialize_with = "dollars")]
     pub paid: Option<f64>,
-    /// The arms, without cuts first; none where a model has no price.
+    /// By model and call, in the order of the session's models.
+    pub models: Vec<ModelUse>,
+    /// Caches that were lost, by their cause.
+    pub lost: Vec<LostCaches>,
+    /// The policies, without cuts first; the upper bound last. Empty if a model has no price.
     pub arms: Vec<ArmResult>,
 }
 
-/// What an arm would have cost.
+/// The calls of one model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ModelUse {
+    pub model: String,
+    pub calls: usize,
+    pub tokens: TokenCounts,
+    #[serde(serialize_with = "dollars")]
+    pub paid: f64,
+}
+
+/// What a policy would have done.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmResult {
     pub arm: &'static str,
-    #[serde(flatten)]
-    pub bill: ArmBill,
-    /// Dollars less than without cuts; negative where it costs more.
+    pub title: &'static str,
+    /// Dollars.
+    #[serde(serialize_with = "dollars")]
+    pub cost: f64,
+    /// Dollars less than without cuts, which is what was recorded; negative if it costs more.
     #[serde(serialize_with = "dollars")]
     pub saved: f64,
     /// The expected error of that.
     #[serde(serialize_with = "dollars")]
     pub error: f64,
-    /// Of the cuts, those whose tokens that are read again were assumed.
-    pub assumed: usize,
+    /// Whether it needs to know how the session goes on.
+    pub hindsight: bool,
+    /// Of a session in which the model follows each notice: cuts, compactions and requests.
+    #[serde(flatten)]
+    pub bill: ReplayBill,
+    /// Dollars saved by model.
+    #[serde(skip)]
+    pub by_model: Vec<f64>,
+    /// Tokens of input that were not sent.
+    pub unsent: i64,
 }
 
 impl Reckoned {
-    /// An arm's result; `None` where no arm has one.
-    pub fn arm(&self, arm: Arm) -> Option<&ArmResult> {
-        self.arms.iter().find(|result| result.arm == arm.name())
+    /// A policy's result; `None` if no policy has one.
+    pub fn arm(&self, name: &str) -> Option<&ArmResult> {
+        self.arms.iter().find(|result| result.arm == name)
     }
 
-    /// Whether an arm would have changed what it costs.
-    pub fn is_changed(&self, arm: Arm) -> bool {
-        let none = self.arms.first().map_or(0.0, |none| none.bill.cost);
-        let found = self.arm(arm).filter(|one| !one.bill.cuts.is_empty());
-        found.is_some_and(|one| one.saved.abs() > none * UNCHANGED)
+    /// Whether a policy would have changed the cost.
+    pub fn is_changed(&self, name: &str) -> bool {
+        let found = self.arm(name).filter(|one| !one.bill.cuts.is_empty());
+        found.is_some_and(|one| one.saved.abs() > self.cost() * UNCHANGED)
     }
 
-    /// By which share the modelled cost without cuts differs from what was paid.
+    /// The recorded cost; if the record lacks some counts, the estimated one.
+    pub fn cost(&self) -> f64 {
+        let none = || self.arms.first().map_or(0.0, |none| none.bill.cost);
+        self.paid.unwrap_or_else(none)
+    }
+
+    /// By which share the cost without cuts differs from the recorded one.
     pub fn deviation(&self) -> Option<f64> {
         let (paid, none) = (self.paid.filter(|paid| *paid > 0.0)?, self.arms.first()?);
-        Some((none.bill.cost - none.bill.compacting) / paid - 1.0)
+        Some(none.bill.cost / paid - 1.0)
     }
 
-    /// Whether its dollars are somebody's: those of a subscription's session are what an API key would have cost.
+    /// Whether its dollars are somebody's: on a subscription they are what an API key would have cost.
     pub fn has_dollars(&self) -> bool {
         self.session.subscription.is_none() && !self.arms.is_empty()
     }
+
+    /// Whether other policies are compared with it: a session behind baton had one already.
+    pub fn is_judged(&self) -> bool {
+        !self.session.behind_baton
+    }
 }
 
-/// Reckons a session at the prices of its day, in these arms, of which the first is without cuts. `None`: it has no calls.
-pub fn reckon(session: RecordedSession, prices: &PriceTable, run: &[Arm]) -> Option<Reckoned> {
-    let sizes = sizes(&session)?;
-    let (own, paid) = (session.own(), paid(&session, prices));
+/// Replays a session at the prices of its day, under these policies, of which the first is without cuts. `None`: it has no calls.
+pub fn reckon(
+    session: RecordedSession,
+    settings: &TrialSettings<'_>,
+    policies: &'static [Policy],
+) -> Option<Reckoned> {
+    let replayed = ReplaySession::new(&session, settings.prices, settings.windows);
+    let own = session.own();
     let (first, last) = (own.first()?, own.last()?);
-    let at_ms = session.started_ms();
-    let rates = |model: &str| rates(prices, (model, None), at_ms);
+    let requests = || own.iter().flat_map(RecordedCall::requests);
     let mut tokens = TokenCounts::default();
-    own.iter().for_each(|call| tokens += call.counts);
+    requests().for_each(|call| {
+        tokens += call.counts;
+        tokens += call.rounds;
+    });
+    let models = models(&session, replayed.as_ref());
+    let known = replayed.as_ref().filter(|_| !session.estimated);
+    let paid = known.map(|_| models.iter().map(|model| model.paid).sum());
+    let lost = replayed
+        .as_ref()
+        .map(|replayed| lost_caches(&session, |at| replayed.rates_of(at)));
     Some(Reckoned {
         model: session.main_model().to_owned(),
         started_ms: first.at_ms,
         ended_ms: last.at_ms,
-        calls: own.len(),
+        calls: requests().count(),
         longest: own.iter().map(|call| call.counts.whole_input()).max()?,
         tokens,
-        arms: arms(&sizes, &rates, paid, run).unwrap_or_default(),
+        arms: replayed.map_or(Vec::new(), |replayed| arms(&replayed, paid, settings, policies)),
         paid,
+        models,
+        lost: lost.unwrap_or_default(),
         session,
     })
 }
 
-/// What the recorded counts cost, each at the price of its own time.
-fn paid(session: &RecordedSession, prices: &PriceTable) -> Option<f64> {
-    if session.estimated {
-        return None;
-    }
-    let own = session.own().iter().take(super::MAX_CALLS);
-    let mut costs = own.map(|call| {
-        let rates = rates(prices, session.model(call), call.at_ms)?;
-        Some(call.counts.cost(&rates).total())
+/// Calls, tokens and dollars of each model.
+fn models(session: &RecordedSession, replayed: Option<&ReplaySession>) -> Vec<ModelUse> {
+    let names = session.models.iter().map(|(name, _)| ModelUse {
+        model: name.clone(),
+        ..ModelUse::default()
     });
-    costs.try_fold(0.0, |sum, cost| Some(sum + cost?))
-}
-
-fn rates(prices: &PriceTable, (model, service): (&str, Option<&str>), at_ms: u64) -> Option<Rates> {
-    prices.rates(&PriceQuery {
-        model,
-        service,
-        at_ms,
-        host: "",
-    })
+    let mut models: Vec<ModelUse> = names.collect();
+    for (at, call) in session.calls.iter().enumerate().skip(session.copied) {
+        for request in call.requests() {
+            let model = &mut models[usize::from(request.model)];
+            model.calls += 1;
+            model.tokens += request.counts;
+            model.tokens += request.rounds;
+        }
+        for (model, cost) in replayed.into_iter().flat_map(|replayed| replayed.paid(at)) {
+            models[usize::from(model)].paid += cost;
+        }
+    }
+    models
 }
 
 fn arms(
-    sizes: &SessionSizes,
-    rates: &dyn Fn(&str) -> Option<Rates>,
+    session: &ReplaySession,
     paid: Option<f64>,
-    run: &[Arm],
-) -> Option<Vec<ArmResult>> {
-    let none = sizes.bill(Arm::None, rates)?;
-    let off = paid.map_or(0.0, |paid| (none.cost - none.compacting - paid).abs());
-    let model_error = off / none.cost.max(f64::MIN_POSITIVE);
-    let twice = reading_twice(sizes);
-    let result = |arm: &Arm| {
-        let bill = sizes.bill(*arm, rates)?;
-        let saved = none.cost - bill.cost;
-        let of_reading = match bill.cuts.is_empty() {
-            true => 0.0,
-            false => (twice.bill(*arm, rates)?.cost - bill.cost).abs(),
+    settings: &TrialSettings<'_>,
+    policies: &'static [Policy],
+) -> Vec<ArmResult> {
+    let none = Replay::run(session, &policies[0], true, 1);
+    let off = paid.map_or(0.0, |paid| (none.cost - paid).abs());
+    let share = settings.follow_share;
+    let mut bound = hindsight::best(session);
+    let mut all: Vec<ArmResult> = Vec::with_capacity(policies.len() + 1);
+    for policy in policies {
+        let followed = Replay::run(session, policy, true, 1);
+        let is_cut = !followed.cuts.is_empty();
+        let ignored = (is_cut && policy.decides()).then(|| Replay::run(session, policy, false, 1));
+        let ignored = ignored.as_ref().unwrap_or(&followed);
+        let twice = if is_cut {
+            Replay::run(session, policy, true, 2).cost
+        } else {
+            followed.cost
         };
-        let is_assumed = |cut: &&ArmCut| sizes.calls[cut.call].seen.read_again.is_none();
-        Some(ArmResult {
-            arm: arm.name(),
-            saved,
-            error: saved.abs() * model_error + of_reading,
-            assumed: bill.cuts.iter().filter(is_assumed).count(),
-            bill,
-        })
-    };
-    run.iter().map(result).collect()
+        let mixed = |followed: f64, ignored: f64| followed * share + ignored * (1.0 - share);
+        let error = match is_cut {
+            true => off + FOLLOW_ERROR * (followed.cost - ignored.cost).abs() + (twice - followed.cost).abs(),
+            false => 0.0,
+        };
+        let by_model = none
+            .by_model
+            .iter()
+            .zip(followed.by_model.iter().zip(&ignored.by_model));
+        let by_model = by_model.map(|(none, (followed, ignored))| none - mixed(*followed, *ignored));
+        let input = |bill: &ReplayBill| bill.tokens.whole_input() as f64;
+        if followed.cost < bound.cost {
+            bound = followed.clone();
+        }
+        all.push(ArmResult {
+            by_model: by_model.collect(),
+            unsent: (input(&none) - mixed(input(&followed), input(ignored))) as i64,
+            ..result(policy, mixed(followed.cost, ignored.cost), &none, error, followed)
+        });
+    }
+    let by_model = none.by_model.iter().zip(&bound.by_model);
+    all.push(ArmResult {
+        by_model: by_model.map(|(none, bound)| none - bound).collect(),
+        unsent: none.tokens.whole_input() as i64 - bound.tokens.whole_input() as i64,
+        hindsight: true,
+        ..result(&HINDSIGHT, bound.cost, &none, 0.0, bound)
+    });
+    all
 }
 
-/// The same session where twice as much is read again.
-fn reading_twice(sizes: &SessionSizes) -> SessionSizes {
-    let mut twice = sizes.clone();
-    for call in &mut twice.calls {
-        call.seen.read_again = Some(call.seen.read_again.unwrap_or(READ_AGAIN) * 2);
+fn result(policy: &'static Policy, cost: f64, none: &ReplayBill, error: f64, bill: ReplayBill) -> ArmResult {
+    ArmResult {
+        arm: policy.name,
+        title: policy.title,
+        cost,
+        saved: none.cost - cost,
+        error,
+        hindsight: false,
+        bill,
+        by_model: Vec::new(),
+        unsent: 0,
     }
-    twice
 }

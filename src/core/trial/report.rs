@@ -4,68 +4,88 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::reckon::{ARMS, ArmResult, Reckoned, UNCHANGED};
-use crate::bill::{Arm, dollars};
+use super::lost::LostCaches;
+use super::policies::{DEFAULTS, HINDSIGHT, POLICIES, Policy};
+use super::reckon::{Reckoned, UNCHANGED};
+use crate::bill::dollars;
 
 /// Bounds of the lengths that sessions are grouped by, in tokens of the longest history.
 const LENGTHS: [u64; 7] = [25_000, 50_000, 100_000, 150_000, 200_000, 300_000, 500_000];
 
-/// The arms that a setting of baton's makes.
-const OURS: [Arm; 3] = [Arm::TaskEnds, Arm::Free, Arm::Pays];
-
 /// Below this share of the cost a saving is not worth a proxy.
-const WORTH: f64 = 0.03;
+const MIN_SAVED_SHARE: f64 = 0.03;
 
 /// All sessions, and what follows.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialReport {
     pub sessions: usize,
+    pub subagents: usize,
+    /// Sessions that ran behind baton: they are counted apart, and no policy is judged by them.
+    pub behind_baton: usize,
     pub calls: usize,
-    /// Days from the first call to the last one.
-    pub days: u64,
+    /// When the first call was sent, and the last one, in milliseconds since the Unix epoch.
+    pub started_ms: u64,
+    pub ended_ms: u64,
     /// Sessions whose dollars are summed up; the others are on a subscription, or have no price.
     pub with_dollars: usize,
     pub subscription: usize,
     pub unpriced: Vec<String>,
+    /// Recorded dollars: the base of every saving.
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
-    /// By which share the modelled cost differs from the recorded one: in the median, and at worst.
+    /// By which share the replay without cuts differs from the record: of the sum, and of the worst session.
     pub model_error: Option<(f64, f64)>,
-    /// By agent and model, the dearest first.
+    /// The share of notices and task ends at which a model hands over.
+    pub follow_share: f64,
+    /// By agent and model, by call, the dearest first.
     pub groups: Vec<GroupSum>,
-    /// All of them; none where there is no session.
-    pub total: Option<GroupSum>,
-    pub lengths: Vec<GroupSum>,
-    /// The arms over all sessions, in the order of [`ARMS`].
+    /// By the longest history of a session.
+    pub lengths: Vec<LengthSum>,
+    /// The policies over all sessions, the upper bound last.
     pub arms: Vec<ArmSum>,
-    /// The arm that is recommended.
-    #[serde(skip)]
-    pub best: Arm,
+    /// Lost caches by their cause.
+    pub lost: Vec<LostCaches>,
     pub verdict: Verdict,
 }
 
-/// Some sessions.
+/// The calls of one model in one agent.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GroupSum {
-    pub key: String,
-    pub sessions: usize,
+    pub agent: &'static str,
+    pub model: String,
+    pub calls: usize,
     /// Tokens of input.
     pub input: u64,
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
-    /// What each arm would have saved, in the order of [`ARMS`].
-    pub saved: [f64; ARMS.len()],
-    /// Of the recommended arm: what sessions saved that it makes cheaper, and what the others lost.
+    /// Saved by each policy, in the order of the report's `arms`.
+    pub saved: Vec<f64>,
+}
+
+/// Sessions of one length under the best policy.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LengthSum {
+    /// The lower bound, in tokens of the longest history.
+    pub from: u64,
+    pub sessions: usize,
+    #[serde(serialize_with = "dollars")]
+    pub paid: f64,
+    /// What those sessions saved that it makes cheaper, and what the others lost.
     #[serde(serialize_with = "dollars")]
     pub won: f64,
     #[serde(serialize_with = "dollars")]
     pub lost: f64,
 }
 
-/// An arm over all sessions with dollars, and its tokens over all.
+/// A policy over all sessions with dollars, and its tokens over all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArmSum {
     pub arm: String,
+    pub title: String,
+    /// The lines of the config that make it.
+    pub setting: String,
+    /// Whether it needs to know how a session goes on.
+    pub hindsight: bool,
     #[serde(serialize_with = "dollars")]
     pub saved: f64,
     #[serde(serialize_with = "dollars")]
@@ -77,9 +97,7 @@ pub struct ArmSum {
     pub unchanged: usize,
     #[serde(serialize_with = "dollars")]
     pub lost: f64,
-    /// Cuts, and those whose tokens that are read again were assumed.
     pub cuts: usize,
-    pub assumed: usize,
     /// The agents' own compactions that are left.
     pub compactions: u32,
 }
@@ -87,190 +105,251 @@ pub struct ArmSum {
 /// What to do.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// The best arm of ours by what it saves.
-    pub arm: &'static str,
     pub outcome: Outcome,
-    /// The setting that makes it.
-    pub setting: &'static str,
-    /// The length from which on it saves; `None`: at every length.
-    pub from_tokens: Option<u64>,
-    /// Whether leaving out old results saves more.
-    pub mask_is_better: bool,
+    /// What the defaults would have done.
+    pub default: Judged,
+    /// The policy without knowledge of the future that saves most after its error. Chosen afterwards, over these very sessions.
+    pub best: Judged,
+    /// Whether leaving out old results saves more than both.
+    pub masked_is_better: bool,
 }
 
-/// Whether handoffs are for this user.
+/// A policy and its outcome.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    pub arm: String,
+    pub setting: String,
+    pub outcome: Outcome,
+}
+
+/// Whether a policy is for this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// They save more than the error.
+    /// It saves more than its error, and enough to matter.
     ForYou,
-    /// They save little, or no more than the error.
+    /// It changes little, or no more than its error.
+    NoDifference,
+    /// It costs more than it saves.
     NotForYou,
-    /// They cost more than they save.
-    Dearer,
 }
 
 impl TrialReport {
     /// The report of some sessions.
-    pub fn new(all: &[Reckoned]) -> Self {
-        let arms = ARMS.map(|arm| ArmSum::new(arm, all)).to_vec();
-        let best = best(&arms);
-        let mut lengths: Vec<GroupSum> = grouped(all, best, length_of);
-        lengths.sort_by_key(|group| group.key.parse::<u64>().unwrap_or(u64::MAX));
-        let mut groups = grouped(all, best, |one| format!("{} {}", one.session.agent(), one.model));
-        groups.sort_by(|a, b| b.paid.total_cmp(&a.paid).then(b.input.cmp(&a.input)));
-        let started = all.iter().map(|one| one.started_ms).min().unwrap_or_default();
-        let ended = all.iter().map(|one| one.ended_ms).max().unwrap_or_default();
+    pub fn new(all: &[Reckoned], follow_share: f64) -> Self {
+        let is_session = |one: &&Reckoned| !one.session.is_subagent();
+        let behind = all.iter().filter(|one| !one.is_judged());
+        let behind_baton = behind.filter(is_session).count();
+        let judged: Vec<&Reckoned> = all.iter().filter(|one| one.is_judged()).collect();
+        let policies = POLICIES.iter().chain([&HINDSIGHT]);
+        let arms: Vec<ArmSum> = policies.map(|policy| ArmSum::new(policy, &judged)).collect();
+        let paid = judged
+            .iter()
+            .filter(|one| one.has_dollars())
+            .map(|one| one.cost())
+            .sum();
+        let weight = weight(&judged);
+        let verdict = Verdict::new(&arms, weight);
         let unpriced = all.iter().filter(|one| one.arms.is_empty());
         let unpriced: BTreeSet<String> = unpriced.map(|one| one.model.clone()).collect();
+        let mut lost = Vec::new();
+        for one in judged.iter().flat_map(|one| &one.lost) {
+            LostCaches::add(&mut lost, one);
+        }
+        lost.sort_by(|a, b| b.cost.total_cmp(&a.cost));
+        let sessions = judged.iter().filter(|one| !one.session.is_subagent()).count();
         Self {
-            sessions: all.len(),
-            calls: all.iter().map(|one| one.calls).sum(),
-            days: (ended - started).div_ceil(86_400_000),
-            with_dollars: all.iter().filter(|one| one.has_dollars()).count(),
-            subscription: all
+            sessions,
+            subagents: judged.len() - sessions,
+            behind_baton,
+            calls: judged.iter().map(|one| one.calls).sum(),
+            started_ms: judged.iter().map(|one| one.started_ms).min().unwrap_or_default(),
+            ended_ms: judged.iter().map(|one| one.ended_ms).max().unwrap_or_default(),
+            with_dollars: judged.iter().filter(|one| one.has_dollars()).count(),
+            subscription: judged
                 .iter()
                 .filter(|one| one.session.subscription.is_some())
                 .count(),
             unpriced: unpriced.into_iter().collect(),
-            paid: all.iter().filter(|one| one.has_dollars()).map(spent).sum(),
-            model_error: model_error(all),
-            verdict: Verdict::new(best, &arms, &lengths, all),
-            total: grouped(all, best, |_| "all".to_owned()).pop(),
-            groups,
-            lengths,
+            paid,
+            model_error: model_error(&judged),
+            follow_share,
+            groups: groups(&judged, arms.len()),
+            lengths: lengths(&judged, &verdict.best.arm),
             arms,
-            best,
+            lost,
+            verdict,
         }
     }
 
-    /// The sum of one of [`ARMS`].
-    pub fn arm(&self, arm: Arm) -> &ArmSum {
-        sum_of(&self.arms, arm)
+    /// The sum of a policy.
+    pub fn arm(&self, name: &str) -> Option<&ArmSum> {
+        self.arms.iter().find(|sum| sum.arm == name)
     }
 
-    /// The most that sessions of one length saved or lost.
-    pub fn most(&self) -> f64 {
-        let groups = self.lengths.iter();
-        groups.map(|group| group.won.max(group.lost)).fold(0.0, f64::max)
+    /// The sum of the upper bound.
+    pub fn bound(&self) -> Option<&ArmSum> {
+        self.arms.iter().find(|sum| sum.hindsight)
     }
 }
 
-fn sum_of(arms: &[ArmSum], arm: Arm) -> &ArmSum {
-    &arms[ARMS.iter().position(|one| *one == arm).unwrap_or_default()]
+/// What the savings are shares of: recorded dollars, or on subscriptions alone the tokens as list prices weigh them.
+fn weight(all: &[&Reckoned]) -> f64 {
+    counted(all).map(|one| one.cost()).sum()
 }
 
-/// What was paid; where the record does not say so, what the model says.
-fn spent(one: &Reckoned) -> f64 {
-    one.paid
-        .unwrap_or_else(|| one.arms.first().map_or(0.0, |none| none.bill.cost))
+/// The sessions whose dollars are summed up: those that somebody pays in dollars, or all if nobody does.
+fn counted<'a>(all: &'a [&'a Reckoned]) -> impl Iterator<Item = &'a Reckoned> {
+    let has_any = all.iter().any(|one| one.has_dollars());
+    all.iter()
+        .copied()
+        .filter(move |one| one.has_dollars() || !has_any)
 }
 
-/// Of ours, the arm that saves most. Without dollars the prices weigh the tokens.
-fn best(arms: &[ArmSum]) -> Arm {
-    let saved = |arm: Arm| sum_of(arms, arm).saved;
-    let better = |best, arm| if saved(arm) > saved(best) { arm } else { best };
-    OURS.into_iter().fold(OURS[0], better)
-}
-
-/// The lower bound of a session's length.
-fn length_of(one: &Reckoned) -> String {
-    let bound = LENGTHS.iter().rev().find(|bound| one.longest >= **bound);
-    bound.copied().unwrap_or_default().to_string()
-}
-
-fn grouped(all: &[Reckoned], best: Arm, key: impl Fn(&Reckoned) -> String) -> Vec<GroupSum> {
-    let mut groups: BTreeMap<String, GroupSum> = BTreeMap::new();
+/// The calls by agent and model, the dearest first.
+fn groups(all: &[&Reckoned], arms: usize) -> Vec<GroupSum> {
+    let mut groups: BTreeMap<(&'static str, String), GroupSum> = BTreeMap::new();
     for one in all {
-        let key = key(one);
-        let group = groups.entry(key.clone()).or_insert_with(|| GroupSum {
-            key,
-            ..GroupSum::default()
-        });
-        group.sessions += 1;
-        group.input = group.input.saturating_add(one.tokens.whole_input());
-        if !one.has_dollars() {
-            continue;
-        }
-        group.paid += spent(one);
-        for (sum, arm) in group.saved.iter_mut().zip(&one.arms) {
-            *sum += arm.saved;
-        }
-        if let Some(result) = one.arm(best).filter(|_| one.is_changed(best)) {
-            group.won += result.saved.max(0.0);
-            group.lost += (-result.saved).max(0.0);
+        for (at, used) in one.models.iter().enumerate().filter(|(_, used)| used.calls > 0) {
+            let key = (one.session.agent(), used.model.clone());
+            let group = groups.entry(key).or_insert_with(|| GroupSum {
+                agent: one.session.agent(),
+                model: used.model.clone(),
+                saved: vec![0.0; arms],
+                ..GroupSum::default()
+            });
+            group.calls += used.calls;
+            group.input = group.input.saturating_add(used.tokens.whole_input());
+            if one.has_dollars() {
+                group.paid += used.paid;
+                for (sum, arm) in group.saved.iter_mut().zip(&one.arms) {
+                    *sum += arm.by_model.get(at).copied().unwrap_or_default();
+                }
+            }
         }
     }
-    groups.into_values().collect()
+    let mut groups: Vec<GroupSum> = groups.into_values().collect();
+    groups.sort_by(|a, b| b.paid.total_cmp(&a.paid).then(b.input.cmp(&a.input)));
+    groups
 }
 
-/// Median and worst deviation of the model, as shares.
-fn model_error(all: &[Reckoned]) -> Option<(f64, f64)> {
-    let off = all.iter().filter_map(|one| Some(one.deviation()?.abs()));
-    let mut all: Vec<f64> = off.collect();
-    all.sort_by(f64::total_cmp);
-    Some((*all.get(all.len() / 2)?, *all.last()?))
+/// Sessions by their longest history, and what a policy would have done.
+fn lengths(all: &[&Reckoned], arm: &str) -> Vec<LengthSum> {
+    let mut lengths: BTreeMap<u64, LengthSum> = BTreeMap::new();
+    for one in counted(all).filter(|one| !one.session.is_subagent()) {
+        let from = LENGTHS.iter().rev().find(|bound| one.longest >= **bound);
+        let from = from.copied().unwrap_or_default();
+        let length = lengths.entry(from).or_default();
+        length.from = from;
+        length.sessions += 1;
+        length.paid += one.cost();
+        if let Some(result) = one.arm(arm).filter(|_| one.is_changed(arm)) {
+            length.won += result.saved.max(0.0);
+            length.lost += (-result.saved).max(0.0);
+        }
+    }
+    lengths.into_values().collect()
+}
+
+/// By which share the replay without cuts differs from the record: of the sum, and of the worst session.
+fn model_error(all: &[&Reckoned]) -> Option<(f64, f64)> {
+    let known: Vec<&&Reckoned> = all.iter().filter(|one| one.deviation().is_some()).collect();
+    let paid: f64 = known.iter().filter_map(|one| one.paid).sum();
+    let none: f64 = known
+        .iter()
+        .filter_map(|one| one.arms.first())
+        .map(|none| none.bill.cost)
+        .sum();
+    let worst = known
+        .iter()
+        .filter_map(|one| one.deviation())
+        .map(f64::abs)
+        .reduce(f64::max)?;
+    Some(((none / paid - 1.0).abs(), worst))
 }
 
 impl ArmSum {
-    /// The sum of the sessions that were run in an arm.
-    pub fn new(arm: Arm, all: &[Reckoned]) -> Self {
+    /// The sum of the sessions that were replayed under a policy.
+    pub fn new(policy: &Policy, all: &[&Reckoned]) -> Self {
+        let arm = policy.name;
         let mut sum = Self {
-            arm: arm.name().to_owned(),
+            arm: arm.to_owned(),
+            title: policy.title.to_owned(),
+            setting: policy.setting.to_owned(),
+            hindsight: *policy == HINDSIGHT,
             ..Self::default()
         };
-        let has_any = all.iter().any(Reckoned::has_dollars);
         for one in all {
-            let (Some(none), Some(result)) = (one.arms.first(), one.arm(arm)) else {
-                continue;
-            };
-            let input = |one: &ArmResult| i64::try_from(one.bill.tokens.whole_input()).unwrap_or(i64::MAX);
-            sum.unsent += input(none) - input(result);
+            let Some(result) = one.arm(arm) else { continue };
+            sum.unsent += result.unsent;
             sum.cuts += result.bill.cuts.len();
-            sum.assumed += result.assumed;
             sum.compactions += result.bill.compactions;
             match one.is_changed(arm) {
                 true if result.saved > 0.0 => sum.cheaper += 1,
                 true => sum.dearer += 1,
                 false => sum.unchanged += 1,
             }
-            // On a subscription alone, list prices weigh the tokens.
-            if one.has_dollars() || !has_any {
-                sum.saved += result.saved;
-                sum.error += result.error;
-                if one.is_changed(arm) {
-                    sum.lost += (-result.saved).max(0.0);
-                }
+        }
+        for one in counted(all) {
+            let Some(result) = one.arm(arm) else { continue };
+            sum.saved += result.saved;
+            sum.error += result.error;
+            if one.is_changed(arm) {
+                sum.lost += (-result.saved).max(0.0);
             }
         }
         sum
     }
+
+    /// Dollars that it saves if its error is against it.
+    pub fn at_least(&self) -> f64 {
+        self.saved - self.error
+    }
+
+    /// What it means, of so many recorded dollars.
+    fn outcome(&self, paid: f64) -> Outcome {
+        match () {
+            () if self.saved > self.error && self.saved > paid * MIN_SAVED_SHARE => Outcome::ForYou,
+            () if self.saved < -paid * UNCHANGED && -self.saved > self.error => Outcome::NotForYou,
+            () => Outcome::NoDifference,
+        }
+    }
 }
 
 impl Verdict {
-    fn new(best: Arm, arms: &[ArmSum], lengths: &[GroupSum], all: &[Reckoned]) -> Self {
-        let (sum, mask) = (sum_of(arms, best), sum_of(arms, Arm::Mask));
-        let none = all.iter().filter_map(|one| one.arms.first());
-        let none: f64 = none.map(|none| none.bill.cost).sum();
-        let outcome = match () {
-            () if sum.saved > sum.error && sum.saved > none * WORTH => Outcome::ForYou,
-            // The tool alone makes no session dearer that is worth a word.
-            () if sum.lost > 0.0 && sum.saved < -none * UNCHANGED => Outcome::Dearer,
-            () => Outcome::NotForYou,
+    fn new(arms: &[ArmSum], paid: f64) -> Self {
+        let judged = |sum: &ArmSum| Judged {
+            arm: sum.arm.clone(),
+            setting: sum.setting.clone(),
+            outcome: sum.outcome(paid),
         };
-        // The shortest length from which on no longer group loses.
-        let gains = |group: &&GroupSum| group.won >= group.lost && group.won > 0.0;
-        let shortest = lengths.iter().rev().take_while(gains).last();
+        let is_choice = |sum: &&ArmSum| {
+            let policy = POLICIES.iter().find(|policy| policy.name == sum.arm);
+            policy.is_some_and(Policy::is_choice)
+        };
+        let nothing = ArmSum::default();
+        let named = |name: &str| arms.iter().find(|sum| sum.arm == name).unwrap_or(&nothing);
+        let default = named(DEFAULTS);
+        let choices = arms.iter().filter(is_choice);
+        let best = choices.fold(default, |best, next| {
+            if next.at_least() > best.at_least() {
+                next
+            } else {
+                best
+            }
+        });
+        let masked = named("masked");
+        let (default, best) = (judged(default), judged(best));
+        let outcome = match (default.outcome, best.outcome) {
+            (Outcome::ForYou, _) | (_, Outcome::ForYou) => Outcome::ForYou,
+            (worse, Outcome::NotForYou) => worse,
+            _ => Outcome::NoDifference,
+        };
         Self {
-            arm: best.name(),
             outcome,
-            setting: match best {
-                Arm::Free => "handoff.when_cache_cold = \"on\"",
-                Arm::Pays => "handoff.nudge_at = \"break-even\"",
-                _ => "the defaults",
-            },
-            from_tokens: shortest.and_then(|group| group.key.parse().ok().filter(|tokens| *tokens > 0)),
-            mask_is_better: mask.saved > sum.saved.max(0.0),
+            default,
+            masked_is_better: masked.saved > masked.error.max(named(&best.arm).saved),
+            best,
         }
     }
 }

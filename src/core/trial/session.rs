@@ -28,6 +28,11 @@ pub struct RecordedSession {
     /// Calls in front of the first one that another record has, too.
     #[serde(skip)]
     pub copied: usize,
+    /// Whether it ends with a finished to-do list.
+    #[serde(skip)]
+    pub ends_finished: bool,
+    /// Whether it ran behind baton, as handoffs in it show.
+    pub behind_baton: bool,
     /// Whether calls have no usage of their own, and their sizes are estimated from the session's sums.
     pub estimated: bool,
 }
@@ -42,16 +47,24 @@ pub struct RecordedCall {
     pub entry: u32,
     /// When it was sent, in milliseconds since the Unix epoch.
     pub at_ms: u64,
+    /// When its answer was written.
+    pub answered_ms: u64,
     pub model: u16,
     pub counts: TokenCounts,
+    /// What was billed for rounds of the provider's own before the answer.
+    pub rounds: TokenCounts,
     /// Whether the user said something since the call before.
     pub user: bool,
     /// Whether a to-do list was finished before that.
     pub finished: bool,
     /// Whether the user accepted a plan since the call before.
     pub plan: bool,
-    /// Whether the agent compacted since the call before.
+    /// Whether a step of a to-do list was finished in the call before, and how many items of the list are finished and open.
+    pub step_done: bool,
+    pub steps: Option<(u32, u32)>,
+    /// Whether the agent compacted since the call before, and its request if the record has it.
     pub compacted: bool,
+    pub compaction: Option<Box<Self>>,
     /// Whether a shadow would have handed over here.
     pub handoff: bool,
     /// Bytes of what was said, and of results, since the call before.
@@ -77,7 +90,19 @@ fn agent_name<S: Serializer>(agent: &Option<AgentKind>, serializer: S) -> Result
     agent.map(AgentKind::name).serialize(serializer)
 }
 
+impl RecordedCall {
+    /// The requests that it stands for: the agent's compaction before it, and its own.
+    pub fn requests(&self) -> impl Iterator<Item = &Self> {
+        self.compaction.as_deref().into_iter().chain([self])
+    }
+}
+
 impl RecordedSession {
+    /// Whether it is a subagent's.
+    pub fn is_subagent(&self) -> bool {
+        self.id.contains('/')
+    }
+
     /// When its first call was sent, in milliseconds since the Unix epoch.
     pub fn started_ms(&self) -> u64 {
         self.calls.first().map_or(0, |call| call.at_ms)
@@ -124,7 +149,41 @@ pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
         session.calls.splice(..0, last);
     }
     sessions.retain(|session| !session.own().is_empty());
+    attach_compactions(&mut sessions);
     sessions
+}
+
+/// Beginning of the name under which Claude Code records the request of a compaction.
+const COMPACTION: &str = "acompact";
+
+/// Puts the recorded requests of compactions before the first call that was answered after them.
+fn attach_compactions(sessions: &mut Vec<RecordedSession>) {
+    let is_compaction = |session: &mut RecordedSession| {
+        let name = session.id.split_once('/').map_or("", |(_, name)| name);
+        name.starts_with(COMPACTION)
+    };
+    let mut compactions: Vec<RecordedSession> = sessions.extract_if(.., is_compaction).collect();
+    for compaction in &mut compactions {
+        let parent = compaction.id.split('/').next().unwrap_or_default();
+        let agent = compaction.agent;
+        let parent = sessions
+            .iter_mut()
+            .find(|one| one.id == parent && one.agent == agent);
+        let Some(parent) = parent else { continue };
+        let models = std::mem::take(&mut compaction.models);
+        for mut request in compaction.calls.drain(compaction.copied..) {
+            let (name, service) = &models[usize::from(request.model)];
+            request.model = parent.model_index(name, service.as_deref());
+            let own = parent.copied;
+            let is_after = |call: &&mut RecordedCall| call.answered_ms >= request.answered_ms;
+            let mut later = parent.calls.iter_mut().skip(own);
+            match later.find(|call| is_after(call) && call.compaction.is_none()) {
+                Some(call) => call.compaction = Some(Box::new(request)),
+                None => parent.calls.push(request),
+            }
+        }
+    }
+    sessions.extend(compactions.into_iter().filter(|left| !left.own().is_empty()));
 }
 
 /// Sessions whose record is in several files, each as one.
@@ -155,6 +214,8 @@ impl RecordedSession {
             self.title = next.title;
         }
         self.subscription = self.subscription.take().or(next.subscription);
+        self.ends_finished = next.ends_finished;
+        self.behind_baton |= next.behind_baton;
     }
 
     /// The index of a model.

@@ -1,105 +1,319 @@
-//! A recorded session as the sizes that the arms are simulated with.
+//! A recorded session as its replay needs it: what each call adds to the history, at what price.
 
 use std::collections::HashMap;
 
-use super::reader::BYTES;
 use super::session::{RecordedCall, RecordedSession};
-use crate::bill::{CacheRule, Caching, SessionCall, SessionSizes, TaskEnd, TokenCounts};
+use crate::bill::{CacheRule, ModelPrices, PriceQuery, PriceTable, READ_AGAIN, Rates, TokenCounts};
+use crate::nudge::{WindowQuery, Windows};
 use crate::tools::Tool;
+use crate::transcript::AgentKind;
 
-/// Calls of a session that are reckoned: a simulated request costs time in proportion to the calls before it.
-pub const MAX_CALLS: usize = 10_000;
+/// Bytes of a token that nothing has counted.
+pub(super) const TOKEN_BYTES: u64 = 4;
 
-/// Tokens of system prompt and tools, where the record does not begin with the session.
-const PREFIX: u64 = 21_000;
+/// Tokens of system prompt and tools, if the record does not begin with the session.
+const PREFIX_TOKENS: u64 = 21_000;
 
 /// A history that shrinks to less than this share was compacted, if it was as long as that.
 const SHRUNK: f64 = 0.5;
-const SHRUNK_FROM: u64 = 20_000;
+const MIN_SHRUNK_TOKENS: u64 = 20_000;
 
-/// A request that reads less than this share of the history before it has lost a part of the cache.
-const READ: f64 = 0.95;
+/// Tokens that a call adds, if no call has shown it.
+const STEP_TOKENS: u64 = 1_500;
 
-/// Tokens that a call adds, where no call has shown it.
-const STEP: u64 = 1_500;
+/// A session that can be replayed.
+#[derive(Debug)]
+pub(super) struct ReplaySession {
+    /// Tokens of the system prompt, the tools and the preamble.
+    pub(super) prefix: u64,
+    /// Of these, the tokens that the cache still has after a cut, as far as the record shows.
+    pub(super) shared: u64,
+    /// Tokens of the tool that handoffs need.
+    pub(super) tool: u64,
+    pub(super) calls: Vec<ReplayCall>,
+    /// Whether the session ends with a finished to-do list.
+    ends_finished: bool,
+    /// Calls at its beginning that another session has paid.
+    pub(super) copied: usize,
+    /// Names of the models, their windows, and all rates that calls have.
+    pub(super) names: Vec<String>,
+    pub(super) windows: Vec<Option<u64>>,
+    pub(super) rates: Vec<Rates>,
+}
 
-/// The sizes of a session, and of the tool that handoffs need. `None`: it has no calls.
-pub fn sizes(session: &RecordedSession) -> Option<SessionSizes> {
-    let calls = session.calls.get(..MAX_CALLS).unwrap_or(&session.calls);
-    let first = calls.first()?;
-    let whole = first.counts.whole_input();
-    let prefix = match session.copied {
-        0 => whole.saturating_sub((first.said + first.results) / BYTES),
-        _ => PREFIX.min(whole),
-    };
-    let caching = caching(session, calls);
-    let lifetime = lifetime(session, first, caching);
-    let reads = read_again(calls);
-    let step = step(calls);
-    let mut all = Vec::with_capacity(calls.len());
-    let mut before: Option<&RecordedCall> = None;
-    for (call, read_again) in calls.iter().zip(reads) {
-        let pause_ms = before.map_or(0, |before| call.at_ms - before.at_ms);
-        let mut one = grown(before, call, prefix, step);
-        (one.pause_ms, one.handoff) = (pause_ms, call.handoff);
-        one.seen.read_again = read_again;
-        one.seen.results = (call.results / BYTES).min(one.new);
-        one.seen.task_end = before.and_then(|_| task_end(call, pause_ms > lifetime));
-        let is_known = !caching.none && !session.estimated;
-        one.seen.kept = before.filter(|_| is_known).and_then(|before| kept(before, call));
-        let changed = before.is_some_and(|before| before.model != call.model);
-        one.model = changed.then(|| session.model(call).0.to_owned());
-        all.push(one);
-        before = Some(call);
+/// A call to be replayed.
+#[derive(Debug)]
+pub(super) struct ReplayCall {
+    pub(super) at_ms: u64,
+    pub(super) counts: TokenCounts,
+    /// What was billed for rounds of the provider's own before the answer.
+    pub(super) rounds: TokenCounts,
+    pub(super) model: u16,
+    /// Index of its rates.
+    pub(super) rates: u16,
+    /// Tokens that it adds to the history, and of these the tokens of results.
+    pub(super) new: u64,
+    pub(super) results: u64,
+    /// Tokens that the agent took out of the history before it.
+    pub(super) dropped: u64,
+    pub(super) compaction: Option<ReplayCompaction>,
+    /// Whether the pause before it outlived the cache by the provider's rule.
+    pub(super) is_cold: bool,
+    /// Whether the provider bills what it stores, and for the long lifetime, if the call itself does not show it.
+    stores: bool,
+    is_long: bool,
+    /// Whether the user spoke after a finished to-do list.
+    finished: bool,
+    pub(super) plan: bool,
+    pub(super) handoff: bool,
+    pub(super) step_done: bool,
+    pub(super) steps: Option<(u32, u32)>,
+    /// Tokens that are read again after a cut before it.
+    read_again: Option<u64>,
+}
+
+/// The agent's compaction before a call.
+#[derive(Debug)]
+pub(super) struct ReplayCompaction {
+    /// Tokens of the history before it.
+    pub(super) from: u64,
+    /// Its request, if the record has it: the model, what was billed, and dollars.
+    pub(super) request: Option<(u16, TokenCounts, f64)>,
+}
+
+impl ReplayCall {
+    /// Tokens of its input.
+    pub(super) fn whole(&self) -> u64 {
+        self.counts.whole_input()
     }
-    Some(SessionSizes {
-        name: session.id.clone(),
-        model: session.model(first).0.to_owned(),
-        prefix,
-        limit: None,
-        calls: all,
-        caching,
-        copied: session.copied,
-        tool: tool_tokens(),
-    })
+
+    /// Counts of a request of this size at this call, of which the cache gives so much. What is left is stored as it was for the call.
+    pub(super) fn billed(&self, whole: u64, cache_read: u64, output: u64) -> TokenCounts {
+        let rest = whole - cache_read;
+        let input = if self.stores {
+            self.counts.input.min(rest)
+        } else {
+            rest
+        };
+        let stored = rest - input;
+        let (short, long) = (self.counts.cache_write, self.counts.cache_write_long);
+        let cache_write_long = match short + long {
+            0 if self.is_long => stored,
+            0 => 0,
+            both => (u128::from(stored) * u128::from(long) / u128::from(both)) as u64,
+        };
+        TokenCounts {
+            input,
+            cache_read,
+            cache_write: stored - cache_write_long,
+            cache_write_long,
+            output,
+        }
+    }
+}
+
+impl ReplaySession {
+    /// A session at the prices of its day. `None`: it has no calls, or one of its models has no price.
+    pub(super) fn new(session: &RecordedSession, prices: &PriceTable, windows: &Windows) -> Option<Self> {
+        let calls = &session.calls;
+        let first = calls.first()?;
+        let whole = first.counts.whole_input();
+        let prefix = match session.copied {
+            0 => whole.saturating_sub((first.said + first.results) / TOKEN_BYTES),
+            _ => PREFIX_TOKENS.min(whole),
+        };
+        let mut rates = RateTable::new(session, prices);
+        let step = step(calls);
+        let reads = read_again(calls);
+        let mut stores: HashMap<u16, bool> = HashMap::new();
+        for call in calls {
+            *stores.entry(call.model).or_default() |= call.counts.written() > 0;
+        }
+        let mut replayed: Vec<ReplayCall> = Vec::with_capacity(calls.len());
+        let (mut before, mut is_long): (Option<&RecordedCall>, bool) = (None, false);
+        for (call, read_again) in calls.iter().zip(reads) {
+            if call.counts.written() > 0 {
+                is_long = call.counts.cache_write_long > call.counts.cache_write;
+            }
+            let mut one = grown(before, call, prefix, step);
+            one.rates = rates.of(call)?;
+            if let Some(request) = &call.compaction {
+                let at = rates.of(request)?;
+                let cost = request.counts.cost(&rates.all[usize::from(at)]).total();
+                one.compaction = Some(ReplayCompaction {
+                    from: before.map_or(0, |before| before.counts.whole_input()),
+                    request: Some((request.model, request.counts, cost)),
+                });
+            }
+            let lifetime = CacheRule::for_model(session.model(call).0, is_long).lifetime_ms;
+            one.is_cold = before.is_some_and(|before| call.at_ms - before.at_ms > lifetime);
+            (one.is_long, one.read_again) = (is_long, read_again);
+            one.stores = stores.get(&call.model).copied().unwrap_or_default();
+            replayed.push(one);
+            before = Some(call);
+        }
+        let longest = |at: usize| {
+            let own = calls.iter().filter(|call| usize::from(call.model) == at);
+            own.map(|call| call.counts.total()).max().unwrap_or_default()
+        };
+        let names: Vec<String> = session.models.iter().map(|(name, _)| name.clone()).collect();
+        let of_models = names.iter().enumerate();
+        let user_agent = match session.agent {
+            Some(AgentKind::ClaudeCode) => "claude-cli/2",
+            Some(AgentKind::Codex) => "codex",
+            _ => "",
+        };
+        let window = |name: &str, tokens: u64| {
+            let query = WindowQuery {
+                model: name,
+                user_agent,
+                ..WindowQuery::default()
+            };
+            let usual = windows.of(&query).filter(|window| tokens <= *window);
+            usual.or_else(|| windows.holding(name, tokens))
+        };
+        let windows = of_models.map(|(at, name)| window(name, longest(at)));
+        Some(Self {
+            prefix,
+            shared: shared(calls, prefix),
+            tool: tool_tokens(),
+            ends_finished: session.ends_finished,
+            copied: session.copied,
+            windows: windows.collect(),
+            names,
+            rates: rates.all,
+            calls: replayed,
+        })
+    }
+
+    /// The rates of a call.
+    pub(super) fn rates_of(&self, n: usize) -> &Rates {
+        &self.rates[usize::from(self.calls[n].rates)]
+    }
+
+    /// The recorded cost of a call, and of the compaction before it, each with its model.
+    pub(super) fn paid(&self, n: usize) -> impl Iterator<Item = (u16, f64)> {
+        let call = &self.calls[n];
+        let compaction = call.compaction.as_ref().and_then(|compaction| compaction.request);
+        let compaction = compaction.map(|(model, _, cost)| (model, cost));
+        let cost = (call.counts.cost(self.rates_of(n)) + call.rounds.cost(self.rates_of(n))).total();
+        compaction.into_iter().chain([(call.model, cost)])
+    }
+
+    /// Whether a turn that finished its to-do list ends before a call, or with the session.
+    pub(super) fn ends_task(&self, n: usize) -> bool {
+        n > 0 && self.calls.get(n).map_or(self.ends_finished, |call| call.finished)
+    }
+
+    /// Tokens that are read again after a cut before a call.
+    pub(super) fn read_again(&self, n: usize) -> u64 {
+        let call = self.calls.get(n);
+        call.map_or(0, |call| call.read_again.unwrap_or(READ_AGAIN))
+    }
+}
+
+/// The rates of a session's calls, each once.
+struct RateTable<'a> {
+    session: &'a RecordedSession,
+    models: Vec<Option<&'a ModelPrices>>,
+    all: Vec<Rates>,
+}
+
+impl<'a> RateTable<'a> {
+    fn new(session: &'a RecordedSession, prices: &'a PriceTable) -> Self {
+        let models = session.models.iter();
+        Self {
+            session,
+            models: models.map(|(name, _)| prices.model(name, "")).collect(),
+            all: Vec::new(),
+        }
+    }
+
+    /// The index of a call's rates; `None` if its model has no price.
+    fn of(&mut self, call: &RecordedCall) -> Option<u16> {
+        let (model, service) = self.session.model(call);
+        let query = PriceQuery {
+            model,
+            service,
+            at_ms: call.at_ms,
+            host: "",
+        };
+        let rates = self
+            .models
+            .get(usize::from(call.model))
+            .copied()??
+            .rates(&query)?;
+        let known = self.all.iter().position(|one| *one == rates);
+        let at = known.unwrap_or_else(|| {
+            self.all.push(rates);
+            self.all.len() - 1
+        });
+        u16::try_from(at).ok()
+    }
 }
 
 /// Tokens of the tool that handoffs need, in every request.
 fn tool_tokens() -> u64 {
     let tool = Tool::handoff(None, true);
-    (tool.description.len() + tool.schema.len()) as u64 / BYTES
+    (tool.description.len() + tool.schema.len()) as u64 / TOKEN_BYTES
+}
+
+/// Tokens at the beginning that the cache keeps if the messages change: most that it gave after it had lost the history, else what it gave
+/// the first call.
+fn shared(calls: &[RecordedCall], prefix: u64) -> u64 {
+    let is_cached = calls.iter().any(|call| call.counts.cache_read > 0);
+    let lost = calls.windows(2).filter_map(|pair| {
+        let read = pair[1].counts.cache_read;
+        let is_lost = read < pair[0].counts.whole_input() / 2;
+        Some(read).filter(|read| is_lost && (1..=prefix).contains(read))
+    });
+    let first = calls.first().map(|first| first.counts.cache_read);
+    let first = first.filter(|read| (1..=prefix).contains(read));
+    match lost.max().or(first) {
+        Some(read) => read,
+        None if is_cached => prefix,
+        None => 0,
+    }
 }
 
 /// What a call adds to the history, and takes out of it.
-fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: u64) -> SessionCall {
+fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: u64) -> ReplayCall {
     let whole = call.counts.whole_input();
-    let last = before.map_or(prefix, |before| before.counts.whole_input());
-    let shrunk = last >= SHRUNK_FROM && (whole as f64) < last as f64 * SHRUNK;
-    let compacted = before.is_some() && whole < last && (call.compacted || shrunk);
-    let compaction = compacted.then(|| (last, whole.saturating_sub(prefix)));
+    let last = before.map_or(0, |before| before.counts.whole_input());
+    let has_shrunk = last >= MIN_SHRUNK_TOKENS && (whole as f64) < last as f64 * SHRUNK;
+    let compacted = before.is_some() && whole < last && (call.compacted || has_shrunk);
     let (new, dropped) = match compacted {
         true => (step, 0),
         false if whole >= last => (whole - last, 0),
         // What the cache gave is what is left of a history that was taken back.
         false => {
-            let left = Some(call.counts.cache_read).filter(|read| (1..whole).contains(read));
+            let left = Some(call.counts.cache_read).filter(|read| (prefix.max(1)..whole).contains(read));
             let left = left.unwrap_or(whole);
             (whole - left, last - left)
         }
     };
-    let mut grown = SessionCall::default();
-    (grown.new, grown.output) = (new, call.counts.output);
-    (grown.seen.dropped, grown.seen.compaction) = (dropped, compaction);
-    grown
-}
-
-/// How a task is seen to have ended before a call.
-fn task_end(call: &RecordedCall, paused: bool) -> Option<TaskEnd> {
-    match () {
-        () if call.compacted => None,
-        () if call.plan => Some(TaskEnd::Plan),
-        () if call.finished => Some(TaskEnd::Todos),
-        () => (call.user && paused).then_some(TaskEnd::Pause),
+    ReplayCall {
+        at_ms: call.at_ms,
+        counts: call.counts,
+        rounds: call.rounds,
+        model: call.model,
+        rates: 0,
+        new,
+        results: (call.results / TOKEN_BYTES).min(new),
+        dropped,
+        compaction: compacted.then_some(ReplayCompaction {
+            from: last,
+            request: None,
+        }),
+        is_cold: false,
+        stores: false,
+        is_long: false,
+        finished: call.finished,
+        plan: call.plan,
+        handoff: call.handoff,
+        step_done: call.step_done,
+        steps: call.steps,
+        read_again: None,
     }
 }
 
@@ -109,45 +323,11 @@ fn step(calls: &[RecordedCall]) -> u64 {
     let pairs = calls.windows(2);
     let grown = pairs.filter_map(|pair| input(&pair[1]).checked_sub(input(&pair[0])));
     let (sum, count) = grown.fold((0_u64, 0_u64), |(sum, count), new| (sum + new, count + 1));
-    sum.checked_div(count).unwrap_or(STEP)
+    sum.checked_div(count).unwrap_or(STEP_TOKENS)
 }
 
-/// What the recorded counts show of the cache.
-fn caching(session: &RecordedSession, calls: &[RecordedCall]) -> Caching {
-    let mut sum = TokenCounts::default();
-    calls.iter().for_each(|call| sum += call.counts);
-    let mut caching = Caching {
-        long: sum.cache_write_long > sum.cache_write,
-        none: !session.estimated && calls.len() > 2 && sum.whole_input() == sum.input,
-        lifetime_ms: None,
-    };
-    let rule = calls.first().map_or(0, |first| lifetime(session, first, caching));
-    let outlived = calls.windows(2).filter_map(|pair| {
-        let pause = pair[1].at_ms - pair[0].at_ms;
-        let is_hit = pair[1].counts.cache_read * 2 > pair[0].counts.whole_input();
-        (pause > rule && is_hit).then_some(pause)
-    });
-    caching.lifetime_ms = outlived.max();
-    caching
-}
-
-fn lifetime(session: &RecordedSession, call: &RecordedCall, caching: Caching) -> u64 {
-    let rule = || CacheRule::for_model(session.model(call).0, caching.long).lifetime_ms;
-    caching.lifetime_ms.unwrap_or_else(rule)
-}
-
-/// What the cache still had of a history that only grew, where it had lost a part.
-fn kept(before: &RecordedCall, call: &RecordedCall) -> Option<u64> {
-    let last = before.counts.whole_input();
-    let read = call.counts.cache_read;
-    let lost = before.counts.whole_input() > before.counts.input
-        && call.counts.whole_input() >= last
-        && (read as f64) < last as f64 * READ;
-    lost.then_some(read)
-}
-
-/// For a cut in front of each call: tokens of the files that were read before it, and that are changed behind it without being
-/// read first. What is read anyway is among what later calls add. `None`: no file was read before.
+/// For a cut before each call: tokens of the files that were read before it, and that are changed after it without being read first.
+/// Later calls contain what the session itself reads again. `None`: no file was read before.
 fn read_again(calls: &[RecordedCall]) -> Vec<Option<u64>> {
     let mut files: HashMap<u64, (usize, u64)> = HashMap::new();
     let mut first_read = usize::MAX;

@@ -10,8 +10,8 @@ use super::responses::{TEXT, respond};
 use super::{AdminState, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
-    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, KeptVerdict, RowFilter,
-    RowQuery, SavingsReport,
+    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery,
+    SavingsReport,
 };
 use baton_core::nudge::WindowQuery;
 use baton_core::text::date::PeriodStart;
@@ -231,6 +231,5 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     });
     let report = report.await?;
     let report = report.unwrap_or_else(|| SavingsReport::new(&[], group, &state.prices));
-    let promised = KeptVerdict::kept(&state.config.state_dir);
-    shown(&SavingsReport { promised, ..report })
+    shown(&report)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bill::BillEntry;
-use super::tried::{KeptVerdict, tried};
+use super::tried::tried;
 use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date;
 use baton_core::trial::ArmSum;
@@ -128,17 +128,12 @@ pub struct SavingsReport {
     pub total: BillSum,
     /// Sums by group.
     pub groups: Vec<BillSum>,
-    /// Estimated savings of each rule for cutting in these conversations.
-    ///
-    /// The rule `model` hands off at the moments that shadow mode recorded.
+    /// What other settings would have saved in these conversations; `shadow`: handoffs at the moments of a shadow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<ArmSum>,
     /// Moments that shadow mode recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<BillEntry>,
-    /// Estimate that `baton try` saved earlier.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub promised: Option<KeptVerdict>,
 }
 
 /// Where prices come from. The field names are part of the API.
@@ -172,7 +167,6 @@ impl SavingsReport {
                 .filter(|entry| entry.shadow.is_some())
                 .cloned()
                 .collect(),
-            promised: None,
         }
     }
 }

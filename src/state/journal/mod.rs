@@ -74,7 +74,6 @@ pub use row::{ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
-pub use tried::KeptVerdict;
 pub use units::{short, unsent};
 
 use self::archive::Archive;

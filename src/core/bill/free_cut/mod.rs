@@ -13,7 +13,7 @@ use crate::record::CachedHistory;
 use crate::text::words::plural;
 
 use self::worlds::CutComparison;
-pub(super) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
+pub(crate) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of what a conversation has cost and saved that bets may cost: drafts that were never used, and cuts that did
 /// not pay within one more call.

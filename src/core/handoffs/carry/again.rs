@@ -22,9 +22,19 @@ const LINE: usize = 120;
 
 /// What a call looks up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum LookUp {
+pub(crate) enum LookUp {
     File(String),
     Command(String),
+}
+
+impl LookUp {
+    /// A line for people.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::File(path) => path,
+            Self::Command(command) => format!("`{}`", one_line(&command, LINE)),
+        }
+    }
 }
 
 /// What was looked up again after a handoff, the one definition: files read again and commands run again (`calls`), and
@@ -62,10 +72,7 @@ pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<V
         }
         look_ups(&turn, &mut |look_up| {
             if before.remove(&look_up) {
-                again.push(match look_up {
-                    LookUp::File(path) => path,
-                    LookUp::Command(command) => format!("`{}`", one_line(&command, LINE)),
-                });
+                again.push(look_up.into_text());
             }
         });
     }
@@ -96,7 +103,7 @@ fn query(call: &Value) -> Option<String> {
 }
 
 /// The files that a turn's calls read, and the commands that they run.
-fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
+pub(crate) fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
     if turn.role != Role::Assistant {
         return;
     }

@@ -23,6 +23,7 @@ mod linear_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use again::{LookUp, look_ups};
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
 pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, users_words};

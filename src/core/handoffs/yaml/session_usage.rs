@@ -18,6 +18,8 @@ pub struct SessionUsage {
     pub model: Option<String>,
     /// What was billed for it.
     pub counts: TokenCounts,
+    /// What was billed besides: rounds of the provider's own before the answer.
+    pub rounds: TokenCounts,
     /// By which it is known in every copy of the record.
     pub id: Option<String>,
     /// The speed or the tier that it was served with, where the price depends on it.
@@ -56,8 +58,27 @@ fn at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
 impl UsageRow {
     fn of(&self, line: &Json) -> Option<SessionUsage> {
         let usage = at(line, self.usage)?;
-        let number = |path: &str| at(usage, path).and_then(Json::as_u64);
+        let counts = self.counts(usage)?;
         let text = |of: &Json, path: &str| at(of, path).and_then(Json::as_str).map(str::to_owned);
+        let rounds = usage["iterations"].as_array().into_iter().flatten();
+        let mut all = TokenCounts::default();
+        rounds
+            .filter_map(|round| self.counts(round))
+            .for_each(|round| all += round);
+        (counts.total() > 0).then(|| SessionUsage {
+            tokens: counts.total(),
+            window: at(line, self.window).and_then(Json::as_u64),
+            model: text(line, self.model),
+            counts,
+            rounds: all.beyond(counts),
+            id: text(line, self.id),
+            service: text(usage, "/speed").or_else(|| text(usage, "/service_tier")),
+        })
+    }
+
+    /// The counts of a usage.
+    fn counts(&self, usage: &Json) -> Option<TokenCounts> {
+        let number = |path: &str| at(usage, path).and_then(Json::as_u64);
         let given = number(self.input)?;
         let some = |path: &str| number(path).unwrap_or_default();
         let (cache_read, cache_write) = (some(self.read), some(self.write));
@@ -76,14 +97,7 @@ impl UsageRow {
             cache_write_long: 0,
             output: number(self.total).map_or(sum, |total| total.saturating_sub(whole)),
         };
-        (counts.total() > 0).then(|| SessionUsage {
-            tokens: counts.total(),
-            window: at(line, self.window).and_then(Json::as_u64),
-            model: text(line, self.model),
-            counts: counts.splitting_long(some(self.long)),
-            id: text(line, self.id),
-            service: text(usage, "/speed").or_else(|| text(usage, "/service_tier")),
-        })
+        Some(counts.splitting_long(some(self.long)))
     }
 }
 

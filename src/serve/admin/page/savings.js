@@ -20,16 +20,6 @@ const COLUMNS = [
 ];
 const PRICED = COLUMNS.filter(([, , show]) => show === dollars);
 
-/** Wording of the rules that decide about handoffs. */
-const RULES = {
-  model: "handoffs where shadow mode would have made them",
-  handoff: "handoffs at task ends",
-  free: "handoffs when the cache is cold",
-  "nudge=pays": "handoffs when they pay off",
-  "free+nudge=pays": "handoffs when they pay off, or when the cache is cold",
-  mask: "old tool results left out, no handoffs",
-};
-
 /** An amount as a saving or as a loss. */
 function wouldHave(saved, error = null) {
   return `would have ${saved < 0 ? `cost ${money(saved)} more` : `saved ${money(saved)}`}${error === null ? "" : ` (± ${money(error)})`}`;
@@ -83,19 +73,12 @@ export function billFacts(total) {
   ];
 }
 
-/** What `baton try --keep` had said. */
-function promised(it) {
-  if (!it?.paid) return null;
-  const day = new Date(it.at_ms).toISOString().slice(0, 10);
-  return `On ${day} baton try estimated for ${money(it.paid)} of usage: ${RULES[it.sum.arm] ?? line(it.sum.arm)} ${wouldHave(it.sum.saved, it.sum.error)}.`;
-}
-
-/** The effect of other rules on the same conversations. A rule without a handoff is left out. */
+/** The effect of other settings on the same conversations. A setting without a handoff is left out. */
 function ruleList(tried = []) {
   const rules = tried.filter((rule) => rule.cuts);
   if (!rules.length) return null;
-  const item = (rule) => h("li", null, `${RULES[rule.arm] ?? line(rule.arm)}: ${plural(rule.cuts, "handoff")} ${wouldHave(rule.saved, rule.error)}`);
-  return h("details", null, h("summary", null, "Other rules in the same conversations"), h("ul", null, rules.map(item)));
+  const item = (rule) => h("li", null, `${line(rule.title)}: ${plural(rule.cuts, "handoff")} ${wouldHave(rule.saved, rule.error)}`);
+  return h("details", null, h("summary", null, "Other settings in the same conversations"), h("ul", null, rules.map(item)));
 }
 
 /** The moments of a shadow, newest first. */
@@ -112,7 +95,6 @@ function remarks(report) {
     "Tokens: new input, read from the provider's cache, written to it, and output.",
     `Prices: ${line(report.prices?.source ?? "?")}, ${report.prices?.date ?? "?"}.`,
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
-    promised(report.promised),
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
     total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton (counted as compacted by the agent, not as saved).` : null,
   ].filter(Boolean).join(" ");

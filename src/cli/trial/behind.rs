@@ -1,0 +1,32 @@
+//! Which recorded sessions ran behind baton: the journal has their conversations.
+
+use crate::cli::exit::CliResult;
+use crate::state::config::Config;
+use crate::state::journal::JournalReader;
+use crate::state::session::conversation_key;
+use baton_core::record::{LOCAL, WireId};
+use baton_core::trial::RecordedSession;
+
+/// The wires and the headers by which agents name their sessions to a proxy.
+const NAMED: [(WireId, &[&str]); 4] = [
+    (WireId::Anthropic, &["x-claude-code-session-id"]),
+    (WireId::OpenaiResponses, &["session-id", "thread-id"]),
+    (WireId::OpenaiResponses, &["x-session-id"]),
+    (WireId::OpenaiResponses, &["session_id"]),
+];
+
+/// Marks the sessions whose conversations are in the journal, besides those with handoffs in them. A subagent goes with its session.
+pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResult {
+    let Some(journal) = JournalReader::open(&config.state_dir)? else {
+        return Ok(());
+    };
+    for session in sessions.iter_mut().filter(|session| !session.behind_baton) {
+        let id = session.id.split('/').next().unwrap_or_default();
+        for (wire, headers) in NAMED {
+            let header = |name: &str| headers.contains(&name).then(|| id.to_owned());
+            let key = conversation_key(LOCAL, wire, header, None, &String::new).key;
+            session.behind_baton |= !journal.conversations(Some(&key), 1)?.is_empty();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! The upper bound: where a session would have been cut by somebody who knew how it goes on.
+
+use super::policies::HINDSIGHT;
+use super::replay::{Replay, ReplayBill};
+use super::sizes::ReplaySession;
+
+/// Places for a cut that are compared: each costs one more run over the calls after it.
+const MAX_PLACES: usize = 64;
+
+/// Tokens of history, besides the fixed part, that make a cut worth a look.
+const MIN_TOKENS: u64 = 10_000;
+
+/// The cheapest bill of all ways to cut a session at some of its calls. After a cut the history is the same whatever came before it, so
+/// the cheapest way to each cut is all that has to be kept.
+pub(super) fn best(session: &ReplaySession) -> ReplayBill {
+    let calls = session.calls.len();
+    let fits = |n: &usize| session.calls[*n].whole() >= session.prefix + MIN_TOKENS;
+    let places: Vec<usize> = (session.copied.max(1)..calls).filter(fits).collect();
+    let places: Vec<usize> = places
+        .iter()
+        .step_by(places.len().div_ceil(MAX_PLACES).max(1))
+        .copied()
+        .collect();
+    let mut after: Vec<Option<Replay<'_>>> = vec![None; places.len()];
+    let mut best: Option<ReplayBill> = None;
+    for from in 0..=places.len() {
+        let (mut run, first) = match from.checked_sub(1) {
+            None => (Replay::new(session, &HINDSIGHT, true, 1), 0),
+            Some(at) => match after[at].take() {
+                Some(run) => (run, places[at] + 1),
+                None => continue,
+            },
+        };
+        let mut next = from;
+        for n in first..calls {
+            if places.get(next) == Some(&n) {
+                let mut cut = run.clone();
+                cut.call(n, Some("it paid"));
+                let is_cheaper = |known: &Replay<'_>| cut.bill.cost < known.bill.cost;
+                if after[next].as_ref().is_none_or(is_cheaper) {
+                    after[next] = Some(cut);
+                }
+                next += 1;
+            }
+            run.call(n, None);
+        }
+        if best.as_ref().is_none_or(|best| run.bill.cost < best.cost) {
+            best = Some(run.bill);
+        }
+    }
+    best.unwrap_or_default()
+}

@@ -1,0 +1,109 @@
+//! Why a call had to store again what the cache had: the causes of lost caches, as accountants of prompt caches name them.
+
+use serde::Serialize;
+
+use super::session::RecordedSession;
+use crate::bill::{CacheRule, Rates, TokenCounts, dollars};
+
+/// Fewer tokens that are stored again are the rounding of cache boundaries.
+const MIN_REWRITTEN_TOKENS: u64 = 1_000;
+
+named! {
+    /// Why a cache was lost.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LossCause {
+        /// The agent compacted: what follows is new.
+        Compaction = "compaction",
+        /// Another model, which has a cache of its own.
+        ModelSwitch = "model switch",
+        /// The pause was as long as the cache lives.
+        Expired = "expired",
+        /// No pause and no other model: what stands before the newest messages was changed.
+        PrefixChange = "prefix change",
+    }
+}
+
+/// Caches that were lost for one cause.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LostCaches {
+    pub cause: LossCause,
+    pub calls: usize,
+    /// Tokens that were stored again.
+    pub tokens: u64,
+    /// Dollars more than reading them from the cache.
+    #[serde(serialize_with = "dollars")]
+    pub cost: f64,
+}
+
+impl LostCaches {
+    /// Adds those of another session.
+    pub(super) fn add(all: &mut Vec<Self>, other: &Self) {
+        match all.iter_mut().find(|known| known.cause == other.cause) {
+            Some(known) => {
+                known.calls += other.calls;
+                known.tokens += other.tokens;
+                known.cost += other.cost;
+            }
+            None => all.push(*other),
+        }
+    }
+}
+
+/// Why a call stored again what the call before had in the cache, and how many tokens. `None`: it did not.
+pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u64)> {
+    let (before, call) = (session.calls.get(at.checked_sub(1)?)?, session.calls.get(at)?);
+    let lost = before.counts.whole_input().saturating_sub(call.counts.cache_read);
+    let rewritten = lost.min(call.counts.written());
+    if rewritten < MIN_REWRITTEN_TOKENS {
+        return None;
+    }
+    let wrote = session.calls[..at]
+        .iter()
+        .rev()
+        .find(|call| call.counts.written() > 0);
+    let is_long = wrote.is_some_and(|call| call.counts.cache_write_long > 0);
+    let lifetime = CacheRule::for_model(session.model(before).0, is_long).lifetime_ms;
+    let cause = match () {
+        () if call.compacted => LossCause::Compaction,
+        () if session.model(before).0 != session.model(call).0 => LossCause::ModelSwitch,
+        () if call.answered_ms.saturating_sub(before.answered_ms) >= lifetime => LossCause::Expired,
+        () => LossCause::PrefixChange,
+    };
+    Some((cause, rewritten))
+}
+
+/// The lost caches of a session by their cause. `rates`: of a call, by its index.
+pub(super) fn lost_caches<'r>(
+    session: &RecordedSession,
+    rates: impl Fn(usize) -> &'r Rates,
+) -> Vec<LostCaches> {
+    let mut all = Vec::new();
+    for at in session.copied.max(1)..session.calls.len() {
+        let Some((cause, tokens)) = lost_cache(session, at) else {
+            continue;
+        };
+        let cost = premium(session.calls[at].counts, tokens, rates(at));
+        LostCaches::add(
+            &mut all,
+            &LostCaches {
+                cause,
+                calls: 1,
+                tokens,
+                cost,
+            },
+        );
+    }
+    all
+}
+
+/// Dollars that so many tokens cost more as stored than as read.
+fn premium(counts: TokenCounts, tokens: u64, rates: &Rates) -> f64 {
+    let share = tokens as f64 / counts.written().max(1) as f64;
+    let stored = counts.cost(rates).cache_write * share;
+    let moved = TokenCounts {
+        cache_read: counts.whole_input(),
+        ..TokenCounts::default()
+    };
+    stored - moved.cost(rates).cache_read * tokens as f64 / counts.whole_input().max(1) as f64
+}

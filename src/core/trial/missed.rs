@@ -1,0 +1,48 @@
+//! What a session looked up again after a place at which it would have been cut.
+
+use std::collections::HashSet;
+
+use serde_json::Value as Json;
+
+use crate::handoffs::carry::{LookUp, REQUESTS, look_ups};
+use crate::handoffs::yaml;
+use crate::transcript::TranscriptTurn;
+
+/// Reads the entries of a session around a cut.
+#[derive(Debug, Default)]
+pub struct MissedReader {
+    before: HashSet<LookUp>,
+    again: Vec<String>,
+    answers: usize,
+}
+
+impl MissedReader {
+    /// Takes an entry of the session before the cut, or after it.
+    pub fn entry(&mut self, entry: &Json, is_before: bool) {
+        if self.answers > REQUESTS {
+            return;
+        }
+        let messages = yaml::messages(entry);
+        self.answers += usize::from(!is_before && messages.iter().any(yaml::SessionMessage::is_models));
+        for message in messages {
+            let text = message.message.to_string();
+            let turn = TranscriptTurn::alone(text.as_bytes(), message.role());
+            look_ups(&turn, &mut |look_up| {
+                if is_before {
+                    self.before.insert(look_up);
+                } else if self.before.remove(&look_up) {
+                    self.again.push(look_up.into_text());
+                }
+            });
+        }
+    }
+
+    /// Files that were read again and commands that were run again within the next requests, which this prompt does not name.
+    pub fn beyond(self, prompt: &str) -> Vec<String> {
+        let is_named = |text: &String| {
+            let name = text.rsplit('/').next().unwrap_or(text);
+            prompt.contains(name.trim_matches('`'))
+        };
+        self.again.into_iter().filter(|text| !is_named(text)).collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! The policies that recorded sessions are replayed under: which setting makes each, and how a person reads it.
+
+use crate::nudge::Thresholds;
+
+/// When a session is cut. Every policy decides by what the proxy has seen up to that request.
+#[derive(Debug, PartialEq)]
+pub struct Policy {
+    /// The name in JSON and CSV.
+    pub name: &'static str,
+    /// The name on the screen.
+    pub title: &'static str,
+    /// The lines of the config that make it; empty for the defaults and for what is not a setting.
+    pub setting: &'static str,
+    /// Whether requests have the tool: the model hands over at task ends, and after notices.
+    pub(super) has_tool: bool,
+    pub(super) thresholds: Thresholds,
+    /// Whether baton cuts when that costs nothing.
+    pub(super) is_free: bool,
+    /// Whether old results are left out.
+    pub(super) masks: bool,
+    /// Whether it cuts at moments that are given, and at no others.
+    pub(super) is_forced: bool,
+}
+
+/// The thresholds of the default config.
+const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
+    nudge_at: 0.5,
+    nudge_tokens: 200_000,
+    auto_at: 0.0,
+    nudge_pays: false,
+};
+
+const NO_THRESHOLDS: Thresholds = Thresholds {
+    nudge_at: 0.0,
+    nudge_tokens: 0,
+    auto_at: 0.0,
+    nudge_pays: false,
+};
+
+const DEFAULT: Policy = Policy {
+    name: "default",
+    title: "handoff at task ends (default)",
+    setting: "",
+    has_tool: true,
+    thresholds: DEFAULT_THRESHOLDS,
+    is_free: false,
+    masks: false,
+    is_forced: false,
+};
+
+const NONE: Policy = Policy {
+    name: "none",
+    title: "as it was",
+    has_tool: false,
+    thresholds: NO_THRESHOLDS,
+    ..DEFAULT
+};
+
+const fn notified_at(name: &'static str, setting: &'static str, tokens: u64) -> Policy {
+    let thresholds = Thresholds {
+        nudge_tokens: tokens,
+        ..DEFAULT_THRESHOLDS
+    };
+    Policy {
+        name,
+        title: setting,
+        setting,
+        thresholds,
+        ..DEFAULT
+    }
+}
+
+const fn automatic(name: &'static str, setting: &'static str, share: f64) -> Policy {
+    let thresholds = Thresholds {
+        auto_at: share,
+        ..DEFAULT_THRESHOLDS
+    };
+    Policy {
+        name,
+        title: setting,
+        setting,
+        thresholds,
+        ..DEFAULT
+    }
+}
+
+/// The policies that `baton try` replays, without cuts first.
+pub static POLICIES: [Policy; 11] = [
+    NONE,
+    Policy {
+        name: "masked",
+        title: "results masked",
+        masks: true,
+        ..NONE
+    },
+    DEFAULT,
+    Policy {
+        name: "only_cold",
+        title: "only when the cache is cold",
+        setting: "",
+        is_free: true,
+        ..NONE
+    },
+    Policy {
+        name: "cold_cache",
+        title: "handoff.when_cache_cold = \"on\"",
+        setting: "handoff.when_cache_cold = \"on\"",
+        is_free: true,
+        ..DEFAULT
+    },
+    Policy {
+        name: "break_even",
+        title: "handoff.nudge_at = \"break-even\"",
+        setting: "handoff.nudge_at = \"break-even\"",
+        thresholds: Thresholds {
+            nudge_at: 0.0,
+            nudge_pays: true,
+            ..DEFAULT_THRESHOLDS
+        },
+        ..DEFAULT
+    },
+    notified_at("notice_60k", "handoff.nudge_tokens = 60000", 60_000),
+    notified_at("notice_80k", "handoff.nudge_tokens = 80000", 80_000),
+    automatic("auto_0.3", "handoff.auto_at = 0.3", 0.3),
+    automatic("auto_0.5", "handoff.auto_at = 0.5", 0.5),
+    automatic("auto_0.75", "handoff.auto_at = 0.75", 0.75),
+];
+
+/// The name of the policy that cuts at the moments of a shadow.
+pub const JOURNAL_SHADOW: &str = "shadow";
+
+/// The policies for a journal's conversations: those that need no more than sizes and times, and the moments of a shadow.
+pub static JOURNAL_POLICIES: [Policy; 4] = [
+    NONE,
+    Policy {
+        name: "cold_cache",
+        title: "handoff.when_cache_cold = \"on\"",
+        setting: "handoff.when_cache_cold = \"on\"",
+        is_free: true,
+        ..NONE
+    },
+    automatic("auto_0.5", "handoff.auto_at = 0.5", 0.5),
+    Policy {
+        name: JOURNAL_SHADOW,
+        title: "in its shadow",
+        has_tool: true,
+        is_forced: true,
+        ..NONE
+    },
+];
+
+/// The upper bound: the same session, cut where it turned out best.
+pub(super) static HINDSIGHT: Policy = Policy {
+    name: "hindsight",
+    title: "best moment (hindsight)",
+    has_tool: true,
+    is_forced: true,
+    ..NONE
+};
+
+/// What baton does without a setting.
+pub(super) const DEFAULTS: &str = DEFAULT.name;
+
+impl Policy {
+    /// Whether the decisions depend on what a provider bills.
+    pub(super) fn needs_ledger(&self) -> bool {
+        self.is_free || self.thresholds.nudge_pays
+    }
+
+    /// Whether the model hands over at task ends and after notices, and baton at thresholds.
+    pub(super) fn decides(&self) -> bool {
+        self.has_tool && !self.is_forced
+    }
+
+    /// Whether a config makes it, so that it may be recommended.
+    pub fn is_choice(&self) -> bool {
+        self.name == DEFAULTS || !self.setting.is_empty()
+    }
+}

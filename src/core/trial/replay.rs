@@ -1,0 +1,462 @@
+//! A recorded session under a policy: the requests that would have been sent, and what each would have been billed.
+//!
+//! The record says how many tokens each call had, and how many of them the provider's cache gave. A policy only moves the history, so
+//! what the cache gave moves with it, by position: a cache that was lost in the session is lost under every policy, and without a cut
+//! the bill is the recorded one. Nothing that a policy decides depends on a later call.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use super::policies::Policy;
+use super::sizes::{ReplayCall, ReplaySession, TOKEN_BYTES};
+use crate::bill::{CutLedger, DraftCost, Rates, RequestCosts, TokenCounts};
+use crate::bill::{PROMPT, READ, READ_OUTPUT};
+use crate::nudge::{ContextUse, ModelThresholds, NudgeDecision, StepsLeft};
+use crate::record::HandoffId;
+use crate::wire::Usage;
+
+/// Below so many tokens of history the tool's description advises against a handoff.
+const MIN_HANDOFF_TOKENS: u64 = 50_000;
+
+/// Share of the history at which the agent compacted from which on it would have done so under another policy.
+const COMPACTS_AT: f64 = 0.8;
+
+/// Tokens of a draft's source if the history is not in the cache: `draft.bundle_tokens`.
+const SELECTION_TOKENS: u64 = 8_000;
+
+/// Tokens of the message that asks for a draft.
+const DRAFT_REQUEST_TOKENS: u64 = 300;
+
+/// Tokens that may follow a draft that was written ahead.
+const MAX_TOKENS_SINCE_DRAFT: u64 = 6_000;
+
+/// Where old results begin to be left out, how many of the newest stay, how many tokens make it worth the lost cache, and what stands
+/// in place of each: as the providers' own context editing does.
+const MASK_FROM_TOKENS: u64 = 100_000;
+const MASK_KEEPS: usize = 10;
+const MIN_MASKED_TOKENS: u64 = 20_000;
+const MASK_TOKENS: u64 = 20;
+
+/// The bill of a session under a policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ReplayBill {
+    /// Dollars.
+    #[serde(skip)]
+    pub cost: f64,
+    /// The same by the session's models.
+    #[serde(skip)]
+    pub by_model: Vec<f64>,
+    /// Dollars of drafts that were never used, of these.
+    #[serde(serialize_with = "crate::bill::dollars")]
+    pub unused_drafts: f64,
+    /// Requests of all kinds.
+    pub requests: u32,
+    pub cuts: Vec<ReplayCut>,
+    /// The agent's own compactions.
+    pub compactions: u32,
+    /// What all requests were billed for.
+    pub tokens: TokenCounts,
+}
+
+/// A cut of a replayed session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplayCut {
+    /// Before which call, from 0.
+    pub call: usize,
+    /// Why.
+    pub reason: String,
+    /// Tokens of the history.
+    pub tokens: u64,
+}
+
+/// A session under way.
+#[derive(Clone)]
+pub(super) struct Replay<'a> {
+    session: &'a ReplaySession,
+    policy: &'a Policy,
+    /// Whether the model follows notices, and hands over at task ends.
+    follows: bool,
+    /// How many times as much as the session shows is read again after a cut.
+    reading: u64,
+    /// Tokens of the tool in each request.
+    tool: u64,
+    /// Tokens of the history as the last request had it, and as the record has it.
+    history: u64,
+    recorded: u64,
+    /// Tokens of the history that the cache has.
+    cached: u64,
+    /// Tokens that the cut contents need to be read again.
+    unread: u64,
+    /// Where results are in the history, and their tokens.
+    results: VecDeque<(u64, u64)>,
+    context: ContextUse,
+    cut: Option<HandoffId>,
+    /// Calls since the last cut.
+    since_cut: u32,
+    ledger: CutLedger,
+    costs: Option<RequestCosts>,
+    /// Tokens of the history that a draft covers.
+    ready: Option<u64>,
+    pub(super) bill: ReplayBill,
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn new(session: &'a ReplaySession, policy: &'a Policy, follows: bool, reading: u64) -> Self {
+        let tool = if policy.has_tool { session.tool } else { 0 };
+        let bill = ReplayBill {
+            by_model: vec![0.0; session.names.len()],
+            ..ReplayBill::default()
+        };
+        Self {
+            session,
+            policy,
+            follows,
+            reading,
+            tool,
+            history: tool,
+            recorded: 0,
+            cached: u64::MAX,
+            unread: 0,
+            results: VecDeque::new(),
+            context: ContextUse::default(),
+            cut: None,
+            since_cut: 0,
+            ledger: CutLedger::default(),
+            costs: None,
+            ready: None,
+            bill,
+        }
+    }
+
+    /// The bill of the whole session.
+    pub(super) fn run(
+        session: &'a ReplaySession,
+        policy: &'a Policy,
+        follows: bool,
+        reading: u64,
+    ) -> ReplayBill {
+        let mut replay = Self::new(session, policy, follows, reading);
+        for n in 0..session.calls.len() {
+            let is_moment = policy.is_forced && session.calls[n].handoff;
+            replay.call(n, is_moment.then_some("a moment of the shadow"));
+        }
+        replay.pause(session.calls.len(), u64::MAX);
+        replay.end_task(session.calls.len());
+        replay.bill
+    }
+
+    /// Sends a call. `forced`: why it hands over, whatever the policy decides.
+    pub(super) fn call(&mut self, n: usize, forced: Option<&str>) {
+        let call = &self.session.calls[n];
+        self.end_task(n);
+        self.pause(n, call.at_ms);
+        self.cut_for_free(n);
+        let read = self.grow(n);
+        self.mask(n, read);
+        let read = read.min(self.cached);
+        if call.rounds.total() > 0 {
+            self.pay(
+                call.model,
+                call.rounds,
+                call.rounds.cost(self.rates(call)).total(),
+            );
+        }
+        let due = forced.map(str::to_owned).or_else(|| self.handoff_due(n));
+        match due {
+            Some(reason) => {
+                self.send(n, read, PROMPT);
+                self.cut(n, reason, PROMPT);
+                self.send(n, self.cached, call.counts.output);
+            }
+            None => self.send(n, read, call.counts.output),
+        }
+        self.read_again(n);
+        self.recorded = call.whole();
+        if n + 1 == self.session.copied {
+            self.bill = ReplayBill {
+                by_model: vec![0.0; self.session.names.len()],
+                ..ReplayBill::default()
+            };
+        }
+    }
+
+    /// Adds what a call adds to the history, or what the agent's compaction left of it. Returns the tokens that the cache gives.
+    fn grow(&mut self, n: usize) -> u64 {
+        let call = &self.session.calls[n];
+        let Some(compaction) = &call.compaction else {
+            let read = self.cache_gives(call);
+            let least = self.fixed() + if self.cut.is_some() { PROMPT } else { 0 };
+            let left = self.history.saturating_sub(call.dropped);
+            self.history = left.max(least.min(self.history)) + call.new;
+            if call.results > 0 {
+                self.results
+                    .push_back((self.history - call.results.min(call.new), call.results));
+            }
+            return read;
+        };
+        if (self.history as f64) < compaction.from as f64 * COMPACTS_AT {
+            let read = if call.is_cold {
+                self.session.shared + self.tool
+            } else {
+                self.history
+            };
+            self.history += call.new;
+            return read.min(self.cached);
+        }
+        self.bill.compactions += 1;
+        if let Some((model, counts, cost)) = compaction.request {
+            self.pay(model, counts, cost);
+        }
+        self.history = call.whole() + self.tool;
+        self.results.clear();
+        self.ledger.handed_over();
+        self.ready = None;
+        match call.counts.cache_read {
+            0 => 0,
+            read => read + self.tool,
+        }
+    }
+
+    /// The tokens that the cache gives a call: as many as recorded, at their place in this history.
+    fn cache_gives(&self, call: &ReplayCall) -> u64 {
+        let (read, prefix) = (call.counts.cache_read, self.session.prefix);
+        // Providers that cache their output as well give more than the request before had.
+        let more = read.saturating_sub(self.recorded);
+        let moved = match read {
+            0 => 0,
+            _ if read <= prefix => read + self.tool,
+            _ => {
+                let moved = (read + self.history).saturating_sub(self.recorded);
+                moved.max(prefix + self.tool)
+            }
+        };
+        moved.min(self.cached.saturating_add(more))
+    }
+
+    /// Tokens of the system prompt, the tools and the preamble.
+    fn fixed(&self) -> u64 {
+        self.session.prefix + self.tool
+    }
+
+    /// The model hands over as the last thing in a turn that finished its to-do list: another request of its own, and a leg that ends the
+    /// turn.
+    fn end_task(&mut self, n: usize) {
+        let is_due = self.session.ends_task(n) && self.history >= MIN_HANDOFF_TOKENS;
+        if !is_due || !self.follows || !self.policy.decides() {
+            return;
+        }
+        let last = n.saturating_sub(1);
+        self.send(last, self.cached.min(self.history), PROMPT);
+        self.cut(n, "its to-do list was finished".to_owned(), PROMPT);
+        self.send(last, self.cached, READ_OUTPUT);
+    }
+
+    /// Why the next answer hands over.
+    fn handoff_due(&mut self, n: usize) -> Option<String> {
+        let call = &self.session.calls[n];
+        if !self.policy.decides() {
+            return None;
+        }
+        self.context.exchange(self.cut, false);
+        self.since_cut += 1;
+        let limits = self.limits(call);
+        let decision = self.context.decide(&limits, || call.step_done);
+        let reason = match decision {
+            NudgeDecision::HandOff(tokens) => return Some(format!("the context had {tokens} tokens")),
+            NudgeDecision::Nudge(tokens) => Some(format!("the notice at {tokens} tokens")),
+            NudgeDecision::Nothing => self.paying_notice(call),
+        };
+        if reason.is_some() {
+            self.context.nudged();
+        }
+        let plan =
+            (call.plan && self.history >= MIN_HANDOFF_TOKENS).then(|| "a plan was accepted".to_owned());
+        reason.or(plan).filter(|_| self.follows)
+    }
+
+    fn limits(&self, call: &ReplayCall) -> ModelThresholds {
+        self.policy
+            .thresholds
+            .of(self.session.windows[usize::from(call.model)])
+    }
+
+    /// The notice that a handoff pays within the calls that the rest of the to-do list needs.
+    fn paying_notice(&self, call: &ReplayCall) -> Option<String> {
+        self.context
+            .may_notify()
+            .filter(|_| self.policy.thresholds.nudge_pays && call.step_done)?;
+        let (done, open) = call.steps?;
+        let steps = StepsLeft {
+            done,
+            open,
+            calls: self.since_cut,
+        };
+        let calls = self.ledger.pays(self.rates(call), steps.calls_left())?;
+        Some(format!(
+            "the notice that it pays after {calls} of {} calls",
+            steps.calls_left()
+        ))
+    }
+
+    /// Passes the time up to a call, in which a draft may be written ahead.
+    fn pause(&mut self, n: usize, until_ms: u64) {
+        if !self.policy.needs_ledger() || n == 0 {
+            return;
+        }
+        let due = self.costs.as_ref().and_then(|costs| self.ledger.draft_due(costs));
+        let Some(begun) = due.filter(|due| self.policy.is_free && self.ready.is_none() && *due < until_ms)
+        else {
+            return;
+        };
+        let cost = self.draft(n - 1, self.cached);
+        self.ledger.draft_paid(cost, begun);
+        self.bill.unused_drafts += cost;
+        self.ready = Some(self.history);
+    }
+
+    /// Sends the history with the request for a draft, and returns what that costs.
+    fn draft(&mut self, n: usize, cached: u64) -> f64 {
+        let call = &self.session.calls[n];
+        let whole = self.history + DRAFT_REQUEST_TOKENS;
+        let counts = call.billed(whole, cached.min(self.history), PROMPT);
+        let cost = counts.cost(self.rates(call)).total();
+        self.pay(call.model, counts, cost);
+        cost
+    }
+
+    fn cut_for_free(&mut self, n: usize) {
+        let call = &self.session.calls[n];
+        if self.policy.needs_ledger() {
+            let rates = self.rates(call).clone();
+            self.costs = Some(RequestCosts {
+                rates,
+                model: self.session.names[usize::from(call.model)].clone(),
+                effort: String::new(),
+                at_ms: call.at_ms,
+                fixed_bytes: self.fixed() * TOKEN_BYTES,
+                limit: None,
+                lifetime_ms: None,
+            });
+        }
+        let Some(costs) = self.costs.as_ref().filter(|_| self.policy.is_free) else {
+            return;
+        };
+        let since = self.ready.map(|ready| self.history.saturating_sub(ready));
+        let since = since.filter(|since| *since <= MAX_TOKENS_SINCE_DRAFT);
+        let how = match since {
+            Some(_) => DraftCost::Nothing,
+            None => DraftCost::Cheapest(SELECTION_TOKENS),
+        };
+        let Some(cut) = self.ledger.moment(costs, how) else {
+            return;
+        };
+        match cut.draft {
+            DraftCost::Selection(input) => {
+                let counts = TokenCounts {
+                    input,
+                    output: PROMPT,
+                    ..TokenCounts::default()
+                };
+                let cost = counts.cost(self.rates(call)).total();
+                self.pay(call.model, counts, cost);
+            }
+            DraftCost::Nothing => self.bill.unused_drafts = 0.0,
+            DraftCost::History | DraftCost::Cheapest(_) => {
+                self.draft(n, self.cache_gives(call));
+            }
+        }
+        self.ledger.cut(&cut);
+        self.cut(n, cut.reason.text(), PROMPT + since.unwrap_or_default());
+    }
+
+    fn cut(&mut self, n: usize, reason: String, carried: u64) {
+        self.bill.cuts.push(ReplayCut {
+            call: n,
+            reason,
+            tokens: self.history,
+        });
+        self.history = self.fixed() + carried;
+        self.cached = (self.session.shared + self.tool).min(self.fixed());
+        self.unread = self.session.read_again(n) * self.reading;
+        self.results.clear();
+        self.ledger.handed_over();
+        self.ready = None;
+        self.since_cut = 0;
+        let id = HandoffId::from_u128(self.bill.cuts.len() as u128);
+        self.cut = Some(id);
+        self.context.handed_over(id);
+    }
+
+    /// Requests that read cut contents again.
+    fn read_again(&mut self, n: usize) {
+        let mut left = std::mem::take(&mut self.unread);
+        while left > 0 {
+            let part = left.min(READ);
+            left -= part;
+            let before = self.history;
+            self.history += part;
+            self.send(n, before, READ_OUTPUT);
+        }
+    }
+
+    /// Leaves out old results if that is worth the cache of what follows them.
+    fn mask(&mut self, n: usize, read: u64) {
+        if !self.policy.masks || self.history < MASK_FROM_TOKENS || self.results.len() <= MASK_KEEPS {
+            return;
+        }
+        let old = self.results.len() - MASK_KEEPS;
+        let tokens: u64 = self.results.iter().take(old).map(|(_, tokens)| tokens).sum();
+        let gone = tokens.saturating_sub(MASK_TOKENS * old as u64);
+        let Some(first) = self.results.front().filter(|_| gone >= MIN_MASKED_TOKENS) else {
+            return;
+        };
+        let before = self.history;
+        self.cached = first.0.min(read);
+        self.history -= gone;
+        self.results.drain(..old);
+        self.results
+            .iter_mut()
+            .for_each(|(at, _)| *at = at.saturating_sub(gone));
+        // Only a part of the history is gone.
+        self.unread = self.session.read_again(n) * self.reading * tokens / before.max(1);
+        self.bill.cuts.push(ReplayCut {
+            call: n,
+            reason: format!("{tokens} tokens of results left out"),
+            tokens: before,
+        });
+    }
+
+    /// Sends the history, of which the cache gives so much.
+    fn send(&mut self, n: usize, read: u64, output: u64) {
+        let call = &self.session.calls[n];
+        let counts = call.billed(self.history, read.min(self.history), output);
+        let cost = counts.cost(self.rates(call)).total();
+        self.pay(call.model, counts, cost);
+        self.cached = self.history;
+        if let Some(costs) = &self.costs {
+            let bytes = counts.whole_input() * TOKEN_BYTES;
+            self.ledger.answered(costs, counts, None, bytes);
+        }
+        if self.policy.decides() {
+            let usage = Usage {
+                input: counts.whole_input(),
+                output,
+                ..Usage::default()
+            };
+            let limits = self.limits(call);
+            self.context.measured(self.cut, usage, &limits);
+        }
+    }
+
+    fn pay(&mut self, model: u16, counts: TokenCounts, cost: f64) {
+        self.bill.cost += cost;
+        self.bill.by_model[usize::from(model)] += cost;
+        self.bill.tokens += counts;
+        self.bill.requests += 1;
+    }
+
+    fn rates(&self, call: &ReplayCall) -> &'a Rates {
+        &self.session.rates[usize::from(call.rates)]
+    }
+}
