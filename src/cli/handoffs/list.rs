@@ -28,7 +28,7 @@ const LISTED: usize = 20;
 const PROMPT_COLUMNS: usize = 20;
 
 /// Maximum depth of forks that is still indented.
-const MOST_DEPTH: usize = 12;
+const MAX_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::new(&args.directory)?;
@@ -218,7 +218,7 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
     let cells = |row: &ListRow<'_>| {
         let handoff = row.handoff;
         vec![
-            format!("{}{}", "  ".repeat(row.depth.min(MOST_DEPTH)), handoff.id),
+            format!("{}{}", "  ".repeat(row.depth.min(MAX_DEPTH)), handoff.id),
             age(handoff.created_ms, now_ms),
             size(handoff.history_bytes),
             size(handoff.prompt.len() as u64),

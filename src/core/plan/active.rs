@@ -13,7 +13,7 @@ use crate::wire::View;
 use super::{MissingRecords, Need, Policy, Records};
 
 /// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
-pub(super) const MOST_CANDIDATES: usize = 64;
+pub(super) const MAX_CANDIDATES: usize = 64;
 
 /// The answer to a user who resumes a handoff that is unknown here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
@@ -135,7 +135,7 @@ impl CutTargetLookup<'_> {
     /// # Errors
     /// Records are lacking.
     pub fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, MissingRecords> {
-        let candidates = &candidates[..candidates.len().min(MOST_CANDIDATES)];
+        let candidates = &candidates[..candidates.len().min(MAX_CANDIDATES)];
         for (i, candidate) in candidates.iter().enumerate() {
             // The newest one is mostly known. Where it is not, all others are read at once.
             if i > 0 {

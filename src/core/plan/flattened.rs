@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::active::MOST_CANDIDATES;
+use super::active::MAX_CANDIDATES;
 use super::{Active, CutPosition, CutTargetLookup, MissingRecords, Need, Records};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
@@ -11,10 +11,10 @@ use crate::rewrite::notes::UndoneHandoffs;
 use crate::text::splice::Edit;
 
 /// Sentinels looked up in one transcript where no session is named: their handoffs are in memory together.
-const MOST_IN_TEXT: usize = 256;
+const MAX_MARKERS_IN_TEXT: usize = 256;
 
 /// Sentinels that are tried as the first one of this conversation.
-const MOST_FIRST: usize = 4;
+const MAX_FIRST_TEXTS: usize = 4;
 
 /// A sentinel in the text, and its handoff.
 struct Resolved<'a> {
@@ -39,9 +39,9 @@ impl CutTargetLookup<'_> {
             Some(_) => {
                 sentinels.sort_by_key(|f| std::cmp::Reverse(f.id));
                 sentinels.dedup_by_key(|f| f.id);
-                sentinels.truncate(MOST_CANDIDATES);
+                sentinels.truncate(MAX_CANDIDATES);
             }
-            None => sentinels.truncate(MOST_IN_TEXT),
+            None => sentinels.truncate(MAX_MARKERS_IN_TEXT),
         }
         let lookup = FlattenedLookup {
             records: self.records,
@@ -106,7 +106,7 @@ impl<'a> FlattenedLookup<'a> {
         if known.is_empty() {
             return Ok(None);
         }
-        let first = known.iter().take(MOST_FIRST);
+        let first = known.iter().take(MAX_FIRST_TEXTS);
         let points = self
             .records
             .cut_points(Need::CutPoints(first.map(|k| k.handoff.id).collect()))?;
@@ -114,7 +114,7 @@ impl<'a> FlattenedLookup<'a> {
             let mut own = points.iter().filter(|p| p.handoff == known.handoff.id);
             own.any(|p| self.flat.leads_up_to(known.found, &p.texts))
         };
-        let Some(at) = known.iter().take(MOST_FIRST).position(leads_up) else {
+        let Some(at) = known.iter().take(MAX_FIRST_TEXTS).position(leads_up) else {
             return Ok(None);
         };
         let mut line = known.into_iter().skip(at);

@@ -19,7 +19,7 @@ use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
 /// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
 /// transcript may consist of user texts alone.
-const MOST_MISSING: usize = 256;
+const MAX_MISSING: usize = 256;
 
 /// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
 /// is neither the first one nor the first after the leading system messages. `is_relied_on`: a request was cut there
@@ -84,7 +84,7 @@ fn places_of_answers(view: &View, after: Option<usize>) -> impl Iterator<Item = 
         matches!(before, Role::User | Role::Tool) && answer_missing(view, *at)
     };
     let newest = (first..view.turns.len()).rev().filter(is_missing);
-    let mut places: Vec<usize> = newest.take(MOST_MISSING).collect();
+    let mut places: Vec<usize> = newest.take(MAX_MISSING).collect();
     places.reverse();
     places.into_iter()
 }
@@ -255,10 +255,10 @@ mod tests {
     fn only_the_newest_of_very_many_user_texts_are_looked_up() {
         let texts: Vec<Value> = (0..1_000).map(|i| user(&i.to_string())).collect();
         let missing = missing_answers(&view(&texts), None);
-        assert_eq!(missing.len(), MOST_MISSING);
+        assert_eq!(missing.len(), MAX_MISSING);
         let newest = point(&view(&texts[..999]));
         assert_eq!(missing.last(), Some(&newest.position.digest));
-        let oldest = point(&view(&texts[..1_000 - MOST_MISSING]));
+        let oldest = point(&view(&texts[..1_000 - MAX_MISSING]));
         assert_eq!(missing.first(), Some(&oldest.position.digest));
     }
 

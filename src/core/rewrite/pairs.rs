@@ -27,7 +27,7 @@ fn beside<'a>(
 
 /// Asides of one turn that are restored. An answer has [`crate::limits::ASK_AGAIN`] of them, so only an agent that joins
 /// answers comes near. Further ones stay a line of text.
-const MOST_ASIDES: usize = 16;
+const MAX_ASIDES: usize = 16;
 
 /// Puts the asides' pairs back, each between what was written before it and what was written after it; returns their ids.
 /// An aside that an agent resends twice is restored once.
@@ -45,7 +45,7 @@ pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> V
     let here = here.filter_map(|(_, at)| places[reading.view.turn_at(at)?]);
     let mut turns: BTreeSet<usize> = here.collect();
     let mut placed = Vec::new();
-    for _ in 0..MOST_ASIDES {
+    for _ in 0..MAX_ASIDES {
         let (mut mended, mut split) = (Vec::new(), Vec::new());
         for &turn in &turns {
             let Some((id, made)) = put_aside(elements, turn, &known) else {

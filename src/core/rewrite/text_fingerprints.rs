@@ -13,7 +13,7 @@ const LINE_BYTES: usize = 4096;
 /// Characters of a line that count.
 const LINE_CHARS: usize = 200;
 /// Texts of a transcript that are remembered, the newest ones.
-const MOST_TEXTS: usize = 4096;
+const MAX_TEXTS: usize = 4096;
 
 /// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: the texts
 /// of user and model, and of tools.
@@ -27,11 +27,11 @@ pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
                 out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
             }
         }
-        if out.len() >= MOST_TEXTS {
+        if out.len() >= MAX_TEXTS {
             break;
         }
     }
-    out.truncate(MOST_TEXTS);
+    out.truncate(MAX_TEXTS);
     out
 }
 

@@ -72,12 +72,12 @@ impl From<UnreadReason> for ToolOmission {
 }
 
 /// Maximum tools that any known provider accepts.
-const MOST_TOOLS: usize = 127;
+const MAX_TOOLS: usize = 127;
 
 /// Why this request, taken alone, should not get the tool.
 pub fn unfit(view: &View) -> Option<ToolOmission> {
     let f = &view.facts;
-    let full = view.tools.is_some_and(|t| t.count >= MOST_TOOLS);
+    let full = view.tools.is_some_and(|t| t.count >= MAX_TOOLS);
     no_room(view)
         .or(full.then_some(ToolOmission::TooManyTools))
         .or((f.choice != ToolChoice::Auto).then_some(ToolOmission::ToolChoice))
@@ -90,7 +90,7 @@ pub fn unfit(view: &View) -> Option<ToolOmission> {
 /// Whether there is room for all of our tools.
 pub fn has_room_for_all(view: &View) -> bool {
     view.tools
-        .is_some_and(|tools| tools.count + NAMES.len() <= MOST_TOOLS)
+        .is_some_and(|tools| tools.count + NAMES.len() <= MAX_TOOLS)
 }
 
 /// Why the tool cannot be added at all.

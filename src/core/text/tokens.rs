@@ -31,8 +31,8 @@ pub fn tokens(text: &str) -> usize {
 /// The beginning of a text that has at most this many tokens, cut between lines or words where one is near.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     /// No text has fewer bytes to a token, so that longer ones need not be examined.
-    const MOST_BYTES: usize = 8;
-    let mut end = floor(text, most.saturating_mul(MOST_BYTES).min(text.len()));
+    const MAX_BYTES: usize = 8;
+    let mut end = floor(text, most.saturating_mul(MAX_BYTES).min(text.len()));
     while tokens(&text[..end]) > most {
         end = floor(text, end * 9 / 10);
     }

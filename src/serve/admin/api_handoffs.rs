@@ -17,7 +17,7 @@ use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
 use baton_core::redact::Redactor;
 
 /// Maximum number of handoffs in a map.
-const MOST_PARENTS: usize = 1000;
+const MAX_PARENTS: usize = 1000;
 
 /// Maximum length of a first line, in characters.
 const LINE: usize = 160;
@@ -184,7 +184,7 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
             "title": beginning(title),
         }))
     };
-    tree.iter().take(MOST_PARENTS).filter_map(branch).collect()
+    tree.iter().take(MAX_PARENTS).filter_map(branch).collect()
 }
 
 /// Status, directory and content of a handoff's document. Null if there is none.

@@ -21,7 +21,7 @@ const MAX_HEAD_READ: u64 = (16 << 10) - 1;
 /// Maximum bytes per read after the head.
 ///
 /// Larger than for heads: each read costs a system call and a few wake-ups, as much as all further work on its bytes.
-const MOST_OF_BODY: u64 = (64 << 10) - 1;
+const MAX_BODY_READ: u64 = (64 << 10) - 1;
 
 /// Bytes after which reads are large even if the head has not ended.
 ///
@@ -84,7 +84,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let most = match self.is_body {
-            true => MOST_OF_BODY,
+            true => MAX_BODY_READ,
             false => MAX_HEAD_READ,
         };
         self.stream.set_limit(most);
@@ -162,8 +162,8 @@ mod tests {
         let all = reads(&[&b"POST / HTTP/1.1\r\n\r\n"[..], &text].concat()).await;
         let (rest, last) = (&all[1..all.len() - 1], all[all.len() - 1]);
         assert_eq!(all[0], MAX_HEAD_READ);
-        assert!(rest.iter().all(|&read| read == MOST_OF_BODY), "{all:?}");
-        assert!(last <= MOST_OF_BODY);
+        assert!(rest.iter().all(|&read| read == MAX_BODY_READ), "{all:?}");
+        assert!(last <= MAX_BODY_READ);
     }
 
     #[tokio::test]

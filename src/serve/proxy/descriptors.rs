@@ -30,10 +30,10 @@ const EXCHANGES_OF: (usize, usize) = (2, 5);
 pub fn raise() -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// Maximum that macOS accepts if its hard limit is unlimited (`OPEN_MAX`).
-    const MOST_THAT_ALL_TAKE: u64 = 10_240;
+    const MAX_COMMON_LIMIT: u64 = 10_240;
     let current_limit = getrlimit(Resource::Nofile);
     // macOS refuses an unlimited soft limit, so its maximum is the second attempt.
-    let tried = [current_limit.maximum, Some(MOST_THAT_ALL_TAKE)];
+    let tried = [current_limit.maximum, Some(MAX_COMMON_LIMIT)];
     for current in tried {
         let more = match (current_limit.current, current) {
             (None, _) => false,

@@ -8,7 +8,7 @@ use crate::disk::private_file;
 use baton_core::text::date::rfc3339;
 
 /// Maximum number of files in one second. More are an error.
-const MOST_ALIKE: u32 = 100;
+const MAX_ALIKE: u32 = 100;
 
 /// Returns the file name without extension, such as `handoff-2026-11-22T19-30-00`.
 fn stem(at_ms: u64) -> String {
@@ -42,7 +42,7 @@ pub fn keep(
 /// Returns the file system's error, or an error if all names of one second are taken.
 fn write_new(directory: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(directory)?;
-    for n in 1..=MOST_ALIKE {
+    for n in 1..=MAX_ALIKE {
         let name = match n {
             1 => format!("{stem}.md"),
             n => format!("{stem}-{n}.md"),
@@ -58,7 +58,7 @@ fn write_new(directory: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other(format!("{MOST_ALIKE} files of that name")))
+    Err(io::Error::other(format!("{MAX_ALIKE} files of that name")))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use baton_core::text::json;
 use baton_core::transcript::{AnswerContent, AnswerPartKind};
 
 /// Maximum number of calls listed.
-const MOST_CALLS: usize = 8;
+const MAX_CALLS: usize = 8;
 
 /// Maximum number of characters examined in one string.
 const LOOKED_AT: usize = 4096;
@@ -80,13 +80,13 @@ impl AnswerSummary {
         let summary = Self {
             text: words.and_then(|part| line(&part.text())),
             calls: calls
-                .take(MOST_CALLS)
+                .take(MAX_CALLS)
                 .map(|part| {
                     let name = part.name.map_or(String::new(), |name| name.get().into_owned());
                     CallSummary::new(name, &part.text(), line)
                 })
                 .collect(),
-            more_calls: count.saturating_sub(MOST_CALLS),
+            more_calls: count.saturating_sub(MAX_CALLS),
             error: error.and_then(|words| line(&words)),
         };
         (summary != Self::default()).then_some(summary)

@@ -12,13 +12,13 @@ use rusqlite::{Connection, params};
 use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
 use super::note::JournalNote;
-use super::queue::MOST_LOST_ENDS;
+use super::queue::MAX_LOST_ENDS;
 use baton_core::redact::Redactor;
 
 /// Maximum number of exchanges remembered as partial.
 ///
 /// The proxy never has this many open exchanges: more of them mean that their ends were lost.
-const MOST_PARTIAL: usize = 8192;
+const MAX_PARTIAL: usize = 8192;
 
 /// Writes notes to the file.
 pub(super) struct Archive {
@@ -85,7 +85,7 @@ impl Archive {
     /// The set is bounded, since the next transaction may be far off. A row beyond the bound stays open until
     /// the next start.
     pub(super) fn lose_end(&mut self, id: Arc<str>) {
-        if self.unended.len() < MOST_LOST_ENDS {
+        if self.unended.len() < MAX_LOST_ENDS {
             self.unended.insert(id);
         }
     }
@@ -101,7 +101,7 @@ impl Archive {
     }
 
     fn note_partial(&mut self, id: Arc<str>, is_beginning: bool) {
-        if self.partial.len() >= MOST_PARTIAL {
+        if self.partial.len() >= MAX_PARTIAL {
             self.partial.clear();
         }
         *self.partial.entry(id).or_default() |= is_beginning;

@@ -18,10 +18,10 @@ use baton_core::text::json;
 
 /// Upper bound for the bytes of an entry in each of the two caches, including the unused room of a growing
 /// table.
-const CACHED: usize = 128;
+const CACHE_ENTRY_BYTES: usize = 128;
 
 /// Approximate bytes of a chunk in addition to its text: its row, its index entry, its node.
-const ENTRY: usize = 300;
+const CHUNK_OVERHEAD_BYTES: usize = 300;
 
 /// Where a chunk was first seen, for the search.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ pub(super) struct ChunkStore {
 impl ChunkStore {
     pub(super) fn new(redactor: Redactor, cache_bytes: usize) -> Self {
         // Both caches share the bytes.
-        let entries = cache_bytes / 2 / CACHED;
+        let entries = cache_bytes / 2 / CACHE_ENTRY_BYTES;
         Self {
             redactor,
             chunks: Cache::new(entries),
@@ -207,7 +207,7 @@ impl ChunkStore {
             packed.as_deref().unwrap_or(clean),
         ])?;
         let id = conn.last_insert_rowid();
-        self.fresh += ENTRY + packed.as_deref().map_or(clean.len(), <[u8]>::len);
+        self.fresh += CHUNK_OVERHEAD_BYTES + packed.as_deref().map_or(clean.len(), <[u8]>::len);
         self.references.made(CountedRow::Chunk(id));
         Ok(id)
     }
@@ -244,15 +244,15 @@ impl ChunkStore {
 }
 
 /// Bytes of a chunk's hash: 128 bits of SHA-256, enough that two chunks never collide by chance.
-const HASH: usize = 16;
+const HASH_BYTES: usize = 16;
 
 /// Minimum size for compression. Smaller chunks gain nothing.
-const PACKED_FROM: usize = 96;
+const MIN_PACKED_BYTES: usize = 96;
 
 /// zstd's default level. Higher ones take ten times as long for another few percent.
 const LEVEL: i32 = 3;
 
-pub(super) type ChunkHash = [u8; HASH];
+pub(super) type ChunkHash = [u8; HASH_BYTES];
 
 /// Compresses chunks, reusing one compression context.
 pub(super) struct Packer(Option<zstd::bulk::Compressor<'static>>);
@@ -264,15 +264,15 @@ impl Packer {
 
     /// Compresses a chunk. Returns `None` if it is too short to try, or if compression fails.
     pub(super) fn pack(&mut self, text: &[u8]) -> Option<Vec<u8>> {
-        let packer = self.0.as_mut().filter(|_| text.len() >= PACKED_FROM)?;
+        let packer = self.0.as_mut().filter(|_| text.len() >= MIN_PACKED_BYTES)?;
         packer.compress(text).ok()
     }
 }
 
 /// Returns the hash that identifies equal chunks in the file.
 pub(super) fn content_hash(text: &[u8]) -> ChunkHash {
-    let mut short = [0; HASH];
-    short.copy_from_slice(&Sha256::digest(text)[..HASH]);
+    let mut short = [0; HASH_BYTES];
+    short.copy_from_slice(&Sha256::digest(text)[..HASH_BYTES]);
     short
 }
 

@@ -6,11 +6,11 @@ use baton_core::wire::{LocatedBody, Turn};
 
 /// Minimum size of a separate chunk in the envelope. A chunk costs about a hundred bytes, so smaller members
 /// share one.
-const WORTH: usize = 512;
+const MIN_CHUNK_BYTES: usize = 512;
 
 /// Maximum number of elements of an array that is split. Longer arrays are one chunk: lists of tools rarely
 /// change.
-const FEW: usize = 16;
+const MAX_SPLIT_ELEMENTS: usize = 16;
 
 /// A body in three regions: before the messages, the messages with the gaps between them, and after the
 /// messages.
@@ -107,10 +107,10 @@ fn large(text: &[u8], at: usize) -> Vec<Span> {
     let split = values
         .into_iter()
         .flat_map(|value| match json::elements(text, value) {
-            few if !few.is_empty() && few.len() <= FEW => few,
+            few if !few.is_empty() && few.len() <= MAX_SPLIT_ELEMENTS => few,
             _ => vec![value],
         });
-    split.filter(|span| span.len() >= WORTH).collect()
+    split.filter(|span| span.len() >= MIN_CHUNK_BYTES).collect()
 }
 
 /// Splits a region into chunks: each of `marks`, and the text between them.

@@ -16,7 +16,7 @@ use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::is_credential_header;
 
 /// Maximum number of models kept in memory. Each agent and provider has a few.
-const MOST_MODELS: usize = 1024;
+const MAX_MODELS: usize = 1024;
 
 /// A stored list of headers.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl HeaderModels {
         // No model, or too many differences: this list becomes the model.
         let shown = serde_json::to_vec(&shown(chunk_store, headers)).unwrap_or_default();
         let chunk = chunk_store.blob(conn, &shown.into(), TextKind::Json, seen)?;
-        if self.0.len() >= MOST_MODELS {
+        if self.0.len() >= MAX_MODELS {
             self.0.clear();
         }
         let values = headers.iter().map(|(name, value)| ModelValue {

@@ -18,7 +18,7 @@ use baton_core::transcript::{AnswerContent, AnswerPartKind};
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// Maximum number of bodies watched at once. Each is bounded by `journal.response_bytes`.
-const MOST_WATCHED: usize = 32;
+const MAX_WATCHED: usize = 32;
 
 /// A part of a response in progress. The field names are part of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -91,7 +91,7 @@ impl LiveBodies {
             bodies
                 // The polled body stays, however long ago its last poll was.
                 .retain(|known, body| **known == *id || now.duration_since(body.requested) < FORGOTTEN_AFTER);
-            if bodies.len() < MOST_WATCHED || bodies.contains_key(id) {
+            if bodies.len() < MAX_WATCHED || bodies.contains_key(id) {
                 let watched = bodies.entry(id.into()).or_insert(WatchedBody {
                     body: None,
                     requested: now,
@@ -189,6 +189,6 @@ mod tests {
         for n in 0..100 {
             live.watch(&n.to_string(), now);
         }
-        assert_eq!(locked(&live.bodies).len(), MOST_WATCHED);
+        assert_eq!(locked(&live.bodies).len(), MAX_WATCHED);
     }
 }

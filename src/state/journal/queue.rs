@@ -33,7 +33,7 @@ const URGENT_PART: usize = 4;
 ///
 /// There are more only while nothing can be written. Then the first ones matter most, because their rows are
 /// in the file.
-pub(super) const MOST_LOST_ENDS: usize = 16 * 1024;
+pub(super) const MAX_LOST_ENDS: usize = 16 * 1024;
 
 /// An event for live viewers, sent after it was written.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ impl QueueLoad {
     /// Remembers an exchange whose end was lost.
     pub(super) fn lost_end(&self, id: String) {
         let mut lost = locked(&self.lost_ends);
-        if lost.len() < MOST_LOST_ENDS {
+        if lost.len() < MAX_LOST_ENDS {
             lost.push(id);
         }
     }
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn ends_that_nobody_writes_down_are_bounded() {
         let load = QueueLoad::default();
-        for i in 0..MOST_LOST_ENDS + 100 {
+        for i in 0..MAX_LOST_ENDS + 100 {
             load.lost_end(i.to_string());
         }
         let lost = load.take_lost_ends();
-        assert_eq!(lost.len(), MOST_LOST_ENDS);
+        assert_eq!(lost.len(), MAX_LOST_ENDS);
         assert_eq!(lost[0], "0");
         assert!(load.take_lost_ends().is_empty());
     }

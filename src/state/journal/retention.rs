@@ -7,13 +7,13 @@ use rusqlite::{Connection, OptionalExtension};
 use super::archive::Archive;
 
 /// Exchanges deleted in one step.
-const DROPPED: usize = 8;
+const EXCHANGES_PER_STEP: usize = 8;
 
 /// Nodes and chunks deleted in one step: a few milliseconds of work, so that notes never wait long.
-const COLLECTED: usize = 512;
+const ROWS_PER_STEP: usize = 512;
 
 /// Pages returned to the file system in one step.
-const GIVEN_BACK: usize = 256;
+const PAGES_PER_STEP: usize = 256;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JournalBounds {
@@ -23,7 +23,7 @@ pub(super) struct JournalBounds {
 }
 
 /// Fraction of the size bound that one transaction may take, unless a single note is larger.
-const PART: u64 = 32;
+const TRANSACTION_SHARE: u64 = 32;
 
 /// Maximum bytes of one transaction. Its commit takes about a millisecond.
 const TRANSACTION: u64 = 1 << 20;
@@ -31,7 +31,7 @@ const TRANSACTION: u64 = 1 << 20;
 impl JournalBounds {
     /// Returns the bytes of bodies that one transaction may add.
     pub(super) fn transaction(self) -> usize {
-        (self.max_bytes / PART).min(TRANSACTION) as usize
+        (self.max_bytes / TRANSACTION_SHARE).min(TRANSACTION) as usize
     }
 
     /// Returns the bytes in use above which the oldest exchanges are deleted.
@@ -44,7 +44,7 @@ impl JournalBounds {
 pub(super) fn room(conn: &Connection, bounds: JournalBounds) -> rusqlite::Result<u64> {
     let there = footprint(conn)?;
     // Deletions pass through the log as well, so some room stays reserved for them.
-    let kept_for_deletes = bounds.max_bytes / PART;
+    let kept_for_deletes = bounds.max_bytes / TRANSACTION_SHARE;
     let left = bounds
         .max_bytes
         .saturating_sub(there.file + there.log + kept_for_deletes);
@@ -116,7 +116,7 @@ pub(super) fn step(
     }
     archive
         .conn
-        .execute_batch(&format!("PRAGMA incremental_vacuum({GIVEN_BACK});"))?;
+        .execute_batch(&format!("PRAGMA incremental_vacuum({PAGES_PER_STEP});"))?;
     let left: i64 = archive
         .conn
         .pragma_query_value(None, "freelist_count", |row| row.get(0))?;
@@ -139,7 +139,7 @@ fn drop_oldest(archive: &Archive, bounds: JournalBounds, now_ms: u64, room: bool
         conn.prepare_cached("SELECT seq, id, at_ms, ended IS NOT NULL FROM exchanges ORDER BY seq")?;
     let mut rows = ask.query([])?;
     let mut dropped = Vec::new();
-    while dropped.len() < DROPPED
+    while dropped.len() < EXCHANGES_PER_STEP
         && let Some(row) = rows.next()?
     {
         // Sorted by age, so all further rows are younger.
@@ -214,7 +214,7 @@ fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
 fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
     let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
     let nodes: Vec<(i64, i64, i64)> = ask
-        .query_map([COLLECTED], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .query_map([ROWS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
     for (id, parent, chunk) in &nodes {
         conn.prepare_cached("DELETE FROM nodes WHERE id = ?1")?
@@ -224,7 +224,7 @@ fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
     }
     let mut ask = conn.prepare_cached("SELECT id FROM pieces WHERE refs = 0 LIMIT ?1")?;
     let chunks: Vec<i64> = ask
-        .query_map([COLLECTED], |row| row.get(0))?
+        .query_map([ROWS_PER_STEP], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for id in &chunks {
         conn.prepare_cached("DELETE FROM pieces WHERE id = ?1")?

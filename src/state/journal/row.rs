@@ -104,7 +104,7 @@ pub(super) fn has_failed(facts: &ExchangeFacts) -> bool {
 }
 
 /// Maximum number of legs listed for one exchange. No exchange has as many, so a broken file costs no memory.
-const MOST_LEGS: usize = 10_000;
+const MAX_LEGS: usize = 10_000;
 
 /// Columns of a row, with the agent's last message if it is the user's text. A harness's text begins with a
 /// tag.
@@ -171,7 +171,7 @@ pub(super) fn size_of(conn: &Connection, node: i64) -> Result<u64, JournalError>
 /// Stores a value of the `n`-th leg at its index. Legs whose rows were dropped leave a default value.
 fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
     let n = n as usize;
-    if n >= MOST_LEGS {
+    if n >= MAX_LEGS {
         return;
     }
     if list.len() <= n {

@@ -18,17 +18,17 @@ use super::schema::JournalError;
 use super::search_pattern::{SearchPattern, last_chars};
 
 /// Maximum bytes of text that one search reads.
-const READ: usize = 512 << 20;
+const MAX_SEARCH_BYTES: usize = 512 << 20;
 
 /// Maximum duration of one search.
-const TIME: Duration = Duration::from_secs(2);
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
 
 /// Characters around a match that identify two hits as the same text: a response reappears in the next
 /// request.
-const ALIKE: usize = 24;
+const SAME_TEXT_CONTEXT_CHARS: usize = 24;
 
 /// Maximum number of hits.
-const MOST_HITS: usize = 500;
+const MAX_HITS: usize = 500;
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -69,11 +69,7 @@ impl JournalReader {
         let Some(wanted) = SearchPattern::new(wanted) else {
             return Ok(SearchResult::default());
         };
-        let limit = if limit == 0 {
-            MOST_HITS
-        } else {
-            limit.min(MOST_HITS)
-        };
+        let limit = if limit == 0 { MAX_HITS } else { limit.min(MAX_HITS) };
         let began = Instant::now();
         let mut hits = SearchHits::default();
         let mut read = 0;
@@ -88,7 +84,7 @@ impl JournalReader {
             if let Some(snippet) = wanted.look(&text, &side) {
                 hits.add(self.hit(row.get(0)?, side, row.get(5)?, snippet, &wanted)?);
             }
-            if hits.all.len() >= limit || read > READ || began.elapsed() > TIME {
+            if hits.all.len() >= limit || read > MAX_SEARCH_BYTES || began.elapsed() > MAX_SEARCH_TIME {
                 return Ok(hits.found(false));
             }
         }
@@ -216,8 +212,11 @@ impl SearchHits {
 
 fn alike(hit: &SearchHit) -> String {
     let [before, found, after] = &hit.snippet;
-    let after: String = after.trim().chars().take(ALIKE).collect();
-    format!("{}{found}{after}", last_chars(before.trim(), ALIKE))
+    let after: String = after.trim().chars().take(SAME_TEXT_CONTEXT_CHARS).collect();
+    format!(
+        "{}{found}{after}",
+        last_chars(before.trim(), SAME_TEXT_CONTEXT_CHARS)
+    )
 }
 
 /// The position of a hit on a side.

@@ -20,19 +20,19 @@ use crate::clock::now_ms;
 
 /// How long notes are collected before they are written. A killed process loses at most these, and viewers
 /// wait this long.
-const GATHERED: Duration = Duration::from_millis(250);
+const GATHER_TIME: Duration = Duration::from_millis(250);
 
 /// Maximum number of notes in one transaction, which bounds the loss if it fails.
 const BATCH: usize = 4096;
 
 /// Idle time after which retention runs anyway.
-const REST: Duration = Duration::from_secs(60);
+const IDLE_RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Number of transactions between two runs of retention.
-const LOOK_EVERY: u32 = 16;
+const RETENTION_EVERY_BATCHES: u32 = 16;
 
 /// Maximum time for freeing space before a transaction. If it does not suffice, copies are dropped.
-const MAKING_ROOM: Duration = Duration::from_millis(250);
+const MAX_FREEING_TIME: Duration = Duration::from_millis(250);
 
 /// Approximate bytes that the row of a note adds to a transaction.
 const ROW: usize = 400;
@@ -145,7 +145,11 @@ impl JournalWriter {
 
     fn step(&mut self, state: &mut WriterState) -> WriterStep {
         // While retention has work to do, the queue is only polled.
-        let wait = if state.may_tidy() { Duration::ZERO } else { REST };
+        let wait = if state.may_tidy() {
+            Duration::ZERO
+        } else {
+            IDLE_RETENTION_INTERVAL
+        };
         let first = match self.next.take() {
             Some(note) => Ok(note),
             None => self.notes.recv_timeout(wait),
@@ -166,7 +170,7 @@ impl JournalWriter {
     /// Notes with large bodies, and those that somebody waits for, are written meanwhile. Their memory is
     /// then freed while it is still in the processor's caches.
     fn capture(&mut self, state: &mut WriterState) {
-        let until = Instant::now() + GATHERED;
+        let until = Instant::now() + GATHER_TIME;
         let mut batch = None;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -240,7 +244,7 @@ impl JournalWriter {
     /// Begins a transaction. Returns `None` if there is no room for one.
     fn begin(&mut self, weight: usize, state: &mut WriterState) -> Option<JournalBatch> {
         state.batches = state.batches.wrapping_add(1);
-        state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
+        state.untidy |= state.batches.is_multiple_of(RETENTION_EVERY_BATCHES);
         for id in self.load.take_lost_ends() {
             self.archive.lose_end(id.into());
         }
@@ -296,7 +300,7 @@ impl JournalWriter {
     ///
     /// Returns the bytes that fit then, or `None` if they do not suffice.
     fn make_room(&mut self, weight: usize) -> rusqlite::Result<Option<u64>> {
-        let until = Instant::now() + MAKING_ROOM;
+        let until = Instant::now() + MAX_FREEING_TIME;
         let least = (self.bounds.transaction() + weight) as u64;
         loop {
             let room = retention::room(&self.archive.conn, self.bounds)?;

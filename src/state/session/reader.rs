@@ -18,13 +18,13 @@ use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::Span;
 
 /// Maximum reads for one plan. Each may reveal the need for another one.
-const MOST_READS: usize = 32;
+const MAX_READS: usize = 32;
 
 /// Number of newest handoffs searched for the active one of a conversation without a name.
-const MOST_ACTIVE: usize = 32;
+const MAX_ACTIVE: usize = 32;
 
 /// Maximum handoffs between two in a transcript, whose responses the agent omitted.
-const MOST_LEFT_OUT: usize = 8;
+const MAX_LEFT_OUT: usize = 8;
 
 /// Weight of a byte under a seal, which is unescaped and hashed, twice at most.
 const SEALING: usize = 16;
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
     /// Returns an error if the store cannot be read.
     pub async fn read(&mut self, needs: MissingRecords) -> Result<(), StoreError> {
         self.reads += 1;
-        if self.reads > MOST_READS {
+        if self.reads > MAX_READS {
             return Err(StoreError::new(format!(
                 "too many reads for one request: {needs:?}"
             )));
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
     async fn line(&self, id: HandoffId) -> Result<Vec<Arc<Handoff>>, StoreError> {
         let (mut line, mut next) = (Vec::new(), Some(id));
         // Bounded, because a chain of ancestors may be as long as the session.
-        while let Some(id) = next.filter(|_| line.len() < MOST_LEFT_OUT) {
+        while let Some(id) = next.filter(|_| line.len() < MAX_LEFT_OUT) {
             let Some(handoff) = self.sessions.handoff(self.principal, id).await? else {
                 break;
             };
@@ -263,7 +263,7 @@ impl<'a> Reader<'a> {
             principal: Some(self.principal.to_owned()),
             // An archived handoff may still be active in its conversation.
             archived: true,
-            limit: MOST_ACTIVE,
+            limit: MAX_ACTIVE,
             ..HandoffFilter::default()
         };
         let mut active = Vec::new();

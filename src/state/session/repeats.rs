@@ -15,7 +15,7 @@ pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 /// Maximum number of notes per key. The oldest is evicted first.
 ///
 /// Conversations with the same opening share a key, and each may be interrupted at the same time.
-const KEPT: usize = 32;
+const MAX_NOTES: usize = 32;
 
 /// A response to an agent, with the handoffs that it shows.
 ///
@@ -66,7 +66,7 @@ impl Repeats {
     /// Notes that `answer`, the response to a request with this body, last showed the sentinel of `handoff`.
     pub(super) fn remember(&mut self, body_hash: u64, handoff: HandoffId, answer: &LiveAnswer, now_ms: u64) {
         self.0.retain(|r| !r.is_of(answer) && in_time(r.at_ms, now_ms));
-        if self.0.len() == KEPT {
+        if self.0.len() == MAX_NOTES {
             self.0.pop_front();
         }
         self.0.push_back(SeenAnswer {

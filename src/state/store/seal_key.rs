@@ -28,7 +28,7 @@ const LOCK: &str = "seal.lock";
 const KEY_BYTES: usize = 32;
 
 /// Maximum number of keys: a prompt under an unknown seal is hashed twice with each of them.
-pub const MOST_KEYS: usize = 16;
+pub const MAX_KEYS: usize = 16;
 
 /// A seal key with its creation time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,13 +102,13 @@ pub fn load(dir: &Path) -> StoreResult<Option<StoredKeys>> {
 /// Running proxies that use this directory follow.
 ///
 /// # Errors
-/// Returns an error if the files cannot be read or written, or if there are already [`MOST_KEYS`] keys.
+/// Returns an error if the files cannot be read or written, or if there are already [`MAX_KEYS`] keys.
 /// Nothing changes then.
 pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
     let (_lock, keys) = locked(dir)?;
-    if keys.all().count() >= MOST_KEYS {
+    if keys.all().count() >= MAX_KEYS {
         return Err(StoreError::new(format!(
-            "there are {MOST_KEYS} seal keys already: retire those that are no longer needed"
+            "there are {MAX_KEYS} seal keys already: retire those that are no longer needed"
         )));
     }
     let older: Vec<StoredKey> = keys.all().cloned().collect();
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn there_are_only_so_many() {
         let dir = tempfile::tempdir().unwrap();
-        for _ in 1..MOST_KEYS {
+        for _ in 1..MAX_KEYS {
             rotate(dir.path()).unwrap();
         }
         let before = load_or_make(dir.path()).unwrap();

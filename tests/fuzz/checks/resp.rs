@@ -11,7 +11,7 @@ use super::settings::WriteWait;
 use crate::config::ServerDurability::{Fsync, Memory, Replicated};
 
 /// Answers that are read of one input.
-const MOST_ANSWERS: usize = 16;
+const MAX_ANSWERS: usize = 16;
 
 #[cfg(test)]
 #[path = "replay.rs"]
@@ -21,7 +21,7 @@ pub fn check(input: &[u8]) {
     let [call, text @ ..] = input else { return };
     let mut rest = text;
     let mut parser = Parser::new();
-    let answers: Vec<Value> = (0..MOST_ANSWERS)
+    let answers: Vec<Value> = (0..MAX_ANSWERS)
         .map_while(|_| parser.parse_value(&mut rest).ok())
         .collect();
     answers.iter().cloned().for_each(fault);

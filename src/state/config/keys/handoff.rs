@@ -13,7 +13,7 @@ use baton_core::nudge::{NudgeWording, Thresholds, Windows};
 use baton_core::plan::FreeCutPolicy;
 
 /// Maximum number of seal keys: a prompt under an unknown seal is hashed with each of them.
-const MOST_KEYS: usize = 16;
+const MAX_KEYS: usize = 16;
 
 /// Minimum length of a seal key: the output size of HMAC-SHA256.
 const SEAL_KEY_CHARS: usize = 32;
@@ -35,7 +35,7 @@ pub(super) const HANDOFF: KeySection = KeySection {
         &key("preamble_tags", |c| &mut c.handoff.preamble_tags, |v, _| v.texts(TAG_CHARS)),
         &key("description", |c| &mut c.handoff.description, |v, _| v.text().map(Some)).optional(),
         &key("max_chain", |c| &mut c.handoff.max_chain, |v, _| v.count(1, 64)),
-        &key("seal_key", |c| &mut c.handoff.seal_keys, |v, e| v.secrets(e, SEAL_KEY_CHARS, MOST_KEYS)).optional().restart(),
+        &key("seal_key", |c| &mut c.handoff.seal_keys, |v, e| v.secrets(e, SEAL_KEY_CHARS, MAX_KEYS)).optional().restart(),
         &key("seal_key_dir", |c| &mut c.handoff.seal_key_dir, |v, e| v.path(e).map(Some)).optional().restart(),
         &key("keepalive_secs", |c| &mut c.handoff.keepalive, |v, _| v.secs(0.1, 120.0)),
         &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),

@@ -164,10 +164,10 @@ fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
 const LOCK: &str = ".lock";
 
 /// How long a process may wait for others. Each of them needs milliseconds.
-const LIMIT: Duration = Duration::from_secs(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Interval between two attempts to take the lock.
-const PAUSE: Duration = Duration::from_millis(3);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(3);
 
 /// Guard held while a session's directory changes.
 pub(super) struct DirectoryLock {
@@ -182,7 +182,7 @@ impl DirectoryLock {
         let file = disk::open_regular(&path, options.create(true).truncate(false));
         let file = file.map_err(FileError::at(&path))?;
         // The system releases the lock if this process dies.
-        match disk::lock_within(&file, LIMIT, PAUSE) {
+        match disk::lock_within(&file, LOCK_TIMEOUT, LOCK_RETRY_INTERVAL) {
             Ok(true) => Ok(Self { _file: file }),
             Ok(false) => Err(FileError::Busy(dir.to_owned())),
             Err(error) => Err(FileError::Io(path, error)),

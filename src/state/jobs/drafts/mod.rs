@@ -28,7 +28,7 @@ use baton_core::plan;
 use baton_core::record::{HandoffId, Position};
 
 /// Number of ended drafts kept in memory, so that their requesters can be notified.
-const ENDED: usize = 256;
+const MAX_ENDED_DRAFTS: usize = 256;
 
 /// The reason why a draft cannot begin: another draft of the conversation is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -433,11 +433,11 @@ impl DraftTable {
     fn forget_oldest(&mut self) {
         let ended = |(id, entry): (&Uuid, &DraftEntry)| (!entry.draft.state.is_open()).then_some(*id);
         let mut ended: Vec<Uuid> = self.drafts.iter().filter_map(ended).collect();
-        if ended.len() < ENDED {
+        if ended.len() < MAX_ENDED_DRAFTS {
             return;
         }
         ended.sort_unstable();
-        for id in &ended[..ended.len() - ENDED + 1] {
+        for id in &ended[..ended.len() - MAX_ENDED_DRAFTS + 1] {
             self.drafts.remove(id);
         }
     }

@@ -121,7 +121,7 @@ fn a_handoff_drops_what_waits_and_not_what_is_being_written() {
 #[test]
 fn ended_drafts_are_remembered_up_to_a_bound() {
     let drafting = drafting();
-    let ids: Vec<Uuid> = (0..ENDED + 9)
+    let ids: Vec<Uuid> = (0..MAX_ENDED_DRAFTS + 9)
         .map(|n| {
             let job = drafting.begin(&n.to_string(), "local", wanted(), None).unwrap();
             let id = job.id;
@@ -131,7 +131,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
         .collect();
     let known = |id: &Uuid| drafting.get(*id).is_some();
     assert!(!known(&ids[0]) && known(&ids[ids.len() - 1]));
-    assert!(ids.iter().filter(|id| known(id)).count() <= ENDED + 1);
+    assert!(ids.iter().filter(|id| known(id)).count() <= MAX_ENDED_DRAFTS + 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::journal::queue::MOST_LOST_ENDS;
+use crate::journal::queue::MAX_LOST_ENDS;
 use crate::journal::retention;
 
 fn settled(dir: &Path, most: u64) -> JournalReader {
@@ -341,12 +341,12 @@ fn ends_that_cannot_be_written_are_bounded() {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
     };
-    for n in 0..u32::try_from(MOST_LOST_ENDS).unwrap() {
+    for n in 0..u32::try_from(MAX_LOST_ENDS).unwrap() {
         archive.lose_end(id(2 * n).into());
         archive.lose_end(id(2 * n + 1).into());
         archive.skip(&end);
     }
-    assert_eq!(archive.unended.len(), MOST_LOST_ENDS);
+    assert_eq!(archive.unended.len(), MAX_LOST_ENDS);
 }
 
 /// A body whose memory panics when the journal releases it.

@@ -19,11 +19,11 @@ use super::settings::WriteWait;
 use crate::store::{Durable, StoreError, StoreResult};
 
 /// Maximum number of concurrent calls. More would only wait for each other.
-const UNDER_WAY: usize = 1024;
+const MAX_CONCURRENT_CALLS: usize = 1024;
 
 /// First and longest pause after a failed attempt to connect. The first one is short, for a server that
 /// restarts.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+const RECONNECT_PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// Fraction of a call's timeout that the server may wait for a replica or for its file.
 const WAIT_SHARE: f64 = 0.75;
@@ -81,7 +81,7 @@ impl Link {
                 opened: AtomicU64::new(0),
             }),
             connector: OnceLock::new(),
-            places: Semaphore::new(UNDER_WAY),
+            places: Semaphore::new(MAX_CONCURRENT_CALLS),
             time,
         }
     }
@@ -231,11 +231,11 @@ impl LinkCore {
 
 /// Opens the connection, and reopens it whenever it is reported broken.
 async fn keep(shared: Arc<LinkCore>) {
-    let (first, longest) = PAUSES;
+    let (first, longest) = RECONNECT_PAUSES;
     let mut pause = first;
     let mut reported = false;
     loop {
-        match tokio::time::timeout(CONNECT, shared.dial.connect()).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, shared.dial.connect()).await {
             Ok(Ok(line)) => {
                 if let Err(why) = &line.wait {
                     tracing::error!(server = %shared.dial.address, why, "the store's server is not suitable for handoffs");
@@ -268,4 +268,4 @@ async fn keep(shared: Arc<LinkCore>) {
 }
 
 /// Timeout of one attempt to connect.
-const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

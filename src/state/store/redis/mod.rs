@@ -46,7 +46,7 @@ use baton_core::record::{
 
 /// Maximum attempts to repeat a change while others change the same record. In each round one of them
 /// succeeds.
-const MOST_OVERTAKEN: usize = 256;
+const MAX_OVERTAKEN: usize = 256;
 
 #[async_trait]
 impl Store for RedisStore {
@@ -171,7 +171,7 @@ impl Store for RedisStore {
         // Optimistic: the version in memory is usually the stored one, which saves a read.
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();
-        for attempt in 0..MOST_OVERTAKEN {
+        for attempt in 0..MAX_OVERTAKEN {
             // No further attempt begins after the timeout of one call.
             if attempt > 0 && began.elapsed() >= self.time {
                 break;

@@ -22,7 +22,7 @@ use crate::store::Durable;
 /// Delay of the flush for writes that return before it.
 ///
 /// A burst of them (at start, or with the first requests of many conversations) shares one flush.
-const SOON: Duration = Duration::from_millis(20);
+const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
 /// Interval between attempts to verify the file after a failed flush. Each attempt reads the whole file.
 const VERIFY_EVERY: Duration = Duration::from_millis(500);
@@ -141,7 +141,7 @@ impl SqliteWriter {
             // Checked after the flush: a write to a file that was deleted or replaced is not durable.
             lost = self.opened.check(&self.file).err().map(as_sql_error);
         }
-        self.due.get_or_insert_with(|| Instant::now() + SOON);
+        self.due.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
         // Counted before the callers get their results, so that a caller sees its own commit counted.
         self.commits.fetch_add(1, Ordering::Relaxed);
         for (job, own) in executed {
