@@ -1,5 +1,7 @@
 //! To-do lists of agents, as passed to their tools.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -43,6 +45,75 @@ pub struct TodoItem {
     /// Description of the work.
     pub text: String,
     pub state: TodoState,
+}
+
+/// An item with the number by which the agent's tools know it, if they number items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedTodo {
+    pub number: Option<String>,
+    pub item: TodoItem,
+}
+
+impl NumberedTodo {
+    /// Text that names the item for the model.
+    pub fn text(&self) -> String {
+        match &self.number {
+            Some(number) => format!("#{number} {}", self.item.text),
+            None => self.item.text.clone(),
+        }
+    }
+}
+
+/// A list as the calls of a transcript made it: written as a whole, or item by item.
+#[derive(Debug, Default)]
+pub struct TodoList {
+    whole: Option<(usize, Vec<TodoItem>)>,
+    items: Vec<NumberedTodo>,
+    positions: HashMap<String, usize>,
+    /// Turn of the last change of one item.
+    changed: usize,
+}
+
+impl TodoList {
+    /// Adds a call that writes the whole list; an empty list says nothing.
+    pub fn write(&mut self, turn: usize, items: &[TodoItem]) {
+        if !items.is_empty() {
+            self.whole = Some((turn, items.to_vec()));
+        }
+    }
+
+    /// Adds a call that creates one item, or changes it. `text` is that of a new item.
+    pub fn update(&mut self, turn: usize, number: &str, text: Option<&str>, state: Option<TodoState>) {
+        if let Some(text) = text {
+            self.positions.insert(number.to_owned(), self.items.len());
+            self.items.push(NumberedTodo {
+                number: Some(number.to_owned()),
+                item: TodoItem {
+                    text: text.to_owned(),
+                    state: TodoState::Pending,
+                },
+            });
+        }
+        // Of an item that was created before the transcript begins, only the number is known.
+        if let Some(at) = self.positions.get(number) {
+            let item = &mut self.items[*at].item;
+            item.state = state.unwrap_or(item.state);
+            self.changed = turn;
+        }
+    }
+
+    /// Returns the list that was changed last, with its turn.
+    pub fn newest(mut self) -> Option<(usize, Vec<NumberedTodo>)> {
+        self.items.retain(|todo| todo.item.state != TodoState::Cancelled);
+        match self.whole {
+            Some((turn, items)) if turn > self.changed || self.items.is_empty() => {
+                let items = items.into_iter();
+                let unnumbered = items.map(|item| NumberedTodo { number: None, item });
+                Some((turn, unnumbered.collect()))
+            }
+            _ => (!self.items.is_empty()).then_some((self.changed, self.items)),
+        }
+    }
 }
 
 /// Arguments that hold the list.

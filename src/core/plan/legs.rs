@@ -240,6 +240,7 @@ impl PlannedRequest<'_> {
             .then(|| LeftOut::from_transcript(&transcript));
         UsersWords {
             left_out: left_out.flatten(),
+            todos: carry::todo_list(&transcript, query.redactor),
             ..words
         }
     }

@@ -14,6 +14,7 @@ mod open;
 mod prompt_index;
 mod receipt;
 mod rule;
+mod todos;
 mod typed;
 mod user;
 mod words;
@@ -29,11 +30,12 @@ pub use block::without_blocks;
 pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, users_words};
 pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
+pub use todos::todo_list;
 pub use user::UserMessages;
 
 use self::block::BlockWriter;
 use self::prompt_index::PromptIndex;
-use crate::agents::todo::{TodoItem, TodoState};
+use crate::agents::todo::{NumberedTodo, TodoState};
 use crate::handoffs::draft;
 use crate::marker::sentinel;
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
@@ -139,9 +141,9 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         lacking.items.push(item);
     }
     lacking.rules(&words.rules);
-    for todo in open_todos(seen.map_or(&[][..], |seen| &seen.todos)) {
-        let text = one_line(&todo.text, LINE);
-        let line = format!("[{}] {text}", todo.state.name());
+    for todo in open_todos(&words.todos).filter(|_| has_all) {
+        let text = one_line(&todo.item.text, LINE);
+        let line = format!("[{}] {}", todo.item.state.name(), one_line(&todo.text(), LINE));
         let item = lacking
             .block
             .put(CarriedKind::Todo, line, lacking.index.has(&text, false));
@@ -228,8 +230,8 @@ impl Lacking {
 }
 
 /// The open items of a to-do list, those under way first.
-fn open_todos(todos: &[TodoItem]) -> impl Iterator<Item = &TodoItem> {
-    let of = |state: TodoState| todos.iter().filter(move |todo| todo.state == state);
+fn open_todos(todos: &[NumberedTodo]) -> impl Iterator<Item = &NumberedTodo> {
+    let of = |state: TodoState| todos.iter().filter(move |todo| todo.item.state == state);
     of(TodoState::Active).chain(of(TodoState::Pending)).take(TODOS)
 }
 

@@ -8,6 +8,7 @@ use super::prompt_index::plain;
 use super::rule::{self, Rule, RuleSources, RuleStatement};
 use super::user::UserMessage;
 use super::words::{self, WORDS};
+use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::text::prose::has_word;
@@ -37,6 +38,8 @@ pub struct UsersWords {
     pub rest: Vec<SaidSentence>,
     /// What recall finds of the work that the cut leaves out, if recall is offered.
     pub left_out: Option<LeftOut>,
+    /// To-do list of the whole history.
+    pub todos: Vec<NumberedTodo>,
 }
 
 /// Results of tools that a cut leaves out.
@@ -162,6 +165,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     UsersWords {
         newest,
         left_out: None,
+        todos: Vec::new(),
         rules: held.rules(sources.without),
         rest,
     }

@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::todo_list;
 use super::{
     Carried, CarryPolicy, CarryScope, LeftOut, REQUESTS, Rule, RuleSources, UserMessages, UsersWords,
     called_again, carry, looked_up_again, rules, rules_behind, users_words, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
-use crate::agents::todo::{TodoItem, TodoState};
+use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -286,6 +287,15 @@ fn seen() -> SeenFacts {
     }
 }
 
+/// The to-dos of [`seen`], without numbers.
+fn with_todos() -> UsersWords {
+    let todos = seen().todos.into_iter();
+    UsersWords {
+        todos: todos.map(|item| NumberedTodo { number: None, item }).collect(),
+        ..UsersWords::default()
+    }
+}
+
 /// What is put behind a poor prompt after these messages.
 fn behind(messages: &[Value], tokens: usize) -> String {
     let body = json!({"model": "m", "messages": messages}).to_string();
@@ -476,7 +486,7 @@ fn a_rule_in_another_language_is_one() {
 fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
     let carried = carry(
         "All tests pass. Next: port the exporter.",
-        &UsersWords::default(),
+        &with_todos(),
         Some(&seen()),
         all(600),
     );
@@ -498,7 +508,7 @@ fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
     assert!(!carried.prompt.contains("Write the parser"));
     let rules = carry(
         "All tests pass.",
-        &UsersWords::default(),
+        &with_todos(),
         Some(&seen()),
         policy(CarryScope::Rules, 600),
     );
@@ -591,4 +601,62 @@ fn what_was_read_or_run_before_a_cut_and_after_it_was_looked_up_again() {
     // Nothing is known, or that there is nothing.
     let counted = |calls| looked_up_again(calls, [], &Redactor::new(&[])).map(|all| all.len());
     assert_eq!((counted(None), counted(Some(Vec::new()))), (None, Some(0)));
+}
+
+#[test]
+fn to_dos_of_the_whole_history_are_carried_with_their_numbers() {
+    let call = |id: &str, name: &str, input: Value, result: &str| {
+        let used = json!({"type": "tool_use", "id": id, "name": name, "input": input});
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": result});
+        [
+            json!({"role": "assistant", "content": [used]}),
+            json!({"role": "user", "content": [result]}),
+        ]
+    };
+    let create = |id: &str, result: &str| call(id, "TaskCreate", json!({"subject": "x"}), result);
+    let update = |id: &str, number: &str, status: &str| {
+        let result = format!("Updated task #{number} status");
+        call(
+            id,
+            "TaskUpdate",
+            json!({"taskId": number, "status": status}),
+            &result,
+        )
+    };
+    let messages = [
+        vec![user("Go on.")],
+        create("a", "Task #1 created successfully: Mend the reader").into(),
+        create("b", "Task #2 created successfully: Mend the page").into(),
+        create("c", "Task #3 created successfully: Use sk-ant-api03-secret").into(),
+        // The sentinels of two handoffs.
+        vec![
+            model("Handed over."),
+            user("Go on."),
+            model("Handed over again."),
+            user("Go on."),
+        ],
+        update("d", "1", "completed").into(),
+        update("e", "2", "in_progress").into(),
+    ]
+    .concat();
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let view = wire::wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap();
+    let words = UsersWords {
+        todos: todo_list(
+            &Transcript::from_view(&view),
+            &Redactor::new(&["sk-ant-api03-secret".to_owned()]),
+        ),
+        ..UsersWords::default()
+    };
+    let carried = carry("Go on with the page.", &words, None, all(600));
+    let todos = states(&carried, CarriedKind::Todo);
+    assert_eq!(todos[0], (CarriedState::Added, "[in progress] #2 Mend the page"));
+    assert!(todos[1].1.starts_with("[pending] #3 Use "), "{todos:?}");
+    assert!(
+        !carried.prompt.contains("secret") && !carried.prompt.contains("#1"),
+        "{}",
+        carried.prompt
+    );
 }
