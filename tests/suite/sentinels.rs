@@ -325,3 +325,33 @@ async fn an_ambiguous_id_is_reported() {
         [&format!("u: {PROMPT}"), "u: Go on."]
     );
 }
+
+/// Each handoff is in an answer of its own, with one call of a tool between two of them.
+#[tokio::test]
+async fn a_model_that_hands_over_again_and_again_is_stopped_until_the_user_speaks() {
+    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+        let stage = Fixture::new(variant, []).await;
+        let work = || Reply::new().call("read_file", json!({"path": "a.rs"}));
+        let is_handed_over = |text: &str| text.contains("[[handoff-resume:");
+        let mut history = stage.history();
+        let mut handoffs = 0;
+        let last = loop {
+            stage.push(handoff());
+            stage.push(work());
+            let answer = stage.ask(&history, true).await;
+            if !is_handed_over(&answer.text) || handoffs > 20 {
+                break answer;
+            }
+            handoffs += 1;
+            history = stage.ran(&history, &answer);
+        };
+        assert_eq!(handoffs, 7, "one less than handoff.max_chain");
+        let asked = stage.then(&history, &last, "Go on.");
+        let answer = stage.ask(&asked, true).await;
+        let asked = stage.ran(&asked, &answer);
+        stage.push(handoff());
+        stage.push(Reply::text("Fresh."));
+        assert!(is_handed_over(&stage.ask(&asked, true).await.text));
+        stage.assert_clean();
+    }
+}

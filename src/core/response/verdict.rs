@@ -7,7 +7,7 @@ use crate::limits;
 use crate::marker::sentinel;
 use crate::plan::PlannedRequest;
 use crate::record::{HiddenResult, InsertionPoint, PendingResult};
-use crate::rewrite::RewriteOutcome;
+use crate::rewrite::{RewriteOutcome, chained};
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
@@ -37,15 +37,16 @@ impl VerdictInput {
     /// Collects the inputs for the first leg of a planned request.
     ///
     /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its
-    /// response.
+    /// response, together with the handoffs that follow each other in front of it.
     pub fn new(plan: &PlannedRequest<'_>, sent: &RewriteOutcome, tooled: bool, max_chain: u32) -> Self {
         let stored = || plan.pin.stored_turn().and_then(|turn| turn.pending.clone());
         let pending = sent.pending.clone().or_else(stored);
         let side_call = plan.call.side_call;
+        let before = chained(plan.reading, plan.policy.look.tags, max_chain);
         Self {
             messages: sent.messages,
             legs: 1,
-            max_chain,
+            max_chain: max_chain.saturating_sub(before),
             refused: 0,
             answered: Vec::new(),
             tools: Arc::clone(&plan.policy.tools.recall),

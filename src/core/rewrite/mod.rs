@@ -4,6 +4,7 @@
 //! applies what is. Both are pure. Knows a wire only by its trait and its `View`, and no socket, store or clock.
 
 mod apply;
+mod chained;
 mod chat_markers;
 mod cut;
 mod elements;
@@ -31,6 +32,7 @@ pub mod untooled;
 mod users_words;
 
 pub use apply::{lone_text, rewrite};
+pub use chained::chained;
 pub use pairs::lost;
 pub use plan::{ChangeReason, ContinuedResponse, Cut, PlacedInsertion, Rewrite, RewriteOutcome, SizeChange};
 pub use reading::{Candidate, RequestReading};

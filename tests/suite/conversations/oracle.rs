@@ -252,7 +252,8 @@ pub fn replay(
         legs: 1,
         asked: 0,
         recalled: 0,
-        max_chain,
+        // What upstream holds of the transcript is not in the request.
+        max_chain: max_chain.saturating_sub(if agent.held { 0 } else { view.chained() }),
         recalls,
         stops,
         shown: Vec::new(),

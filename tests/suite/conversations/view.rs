@@ -44,6 +44,8 @@ pub struct View {
     under: Option<Box<View>>,
     /// The handoff whose undo is the last change.
     undone: Option<Box<UndoneCut>>,
+    /// Handoffs up to the cut that follow each other with almost nothing between them.
+    chain: u32,
     /// Number of the cut, or zero without one. Thinking under a different cut is not part of the view.
     at_cut: u32,
     cuts: u32,
@@ -166,7 +168,7 @@ impl View {
 
     /// Returns the view after a handoff. `opening` is the part of the opening that survives it.
     pub fn cut_at(&mut self, prompt: &str, opening: Opening) {
-        let cuts = self.cuts + 1;
+        let (cuts, chain) = (self.cuts + 1, self.chained() + 1);
         let mut under = std::mem::take(self);
         (under.undone, under.pending) = (None, None);
         *self = View {
@@ -175,8 +177,32 @@ impl View {
             under: Some(Box::new(under)),
             at_cut: cuts,
             cuts,
+            chain,
             ..View::default()
         };
+    }
+
+    /// The handoffs of the chain that a further one would continue: the user has said nothing since the cut, and the agent's tools
+    /// were called in two rounds at most.
+    pub fn chained(&self) -> u32 {
+        let blocks = |message: &Value| message["content"].as_array().cloned().unwrap_or_default();
+        let says = |block: &Value| block["type"] == "text" && !is_nudge(block);
+        let is_baton = |block: &Value| {
+            block["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("session_"))
+        };
+        let calls = |block: &Value| block["type"] == "tool_use" && !is_baton(block);
+        let said = self
+            .later
+            .iter()
+            .any(|m| m["role"] == "user" && blocks(m).iter().any(says));
+        let is_round = |m: &&Value| m["role"] == "assistant" && blocks(m).iter().any(calls);
+        let rounds = self.later.iter().filter(is_round);
+        match self.cut.is_some() && !said && rounds.count() <= 2 {
+            true => self.chain,
+            false => 0,
+        }
     }
 
     /// Whether an undo that names no handoff changes anything: it undoes the active handoff, or reverts the

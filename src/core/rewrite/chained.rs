@@ -1,0 +1,136 @@
+//! Handoffs of a model that hands over again and again, with almost nothing between them.
+
+use memchr::memmem;
+
+use super::RequestReading;
+use super::users_words::own_text;
+use crate::agents::speakers::INTERJECTION;
+use crate::wire::view::{Role, TurnPartKind, View};
+
+/// Maximum number of rounds of tool calls between two handoffs of a chain: a task has more.
+const MAX_ROUNDS: usize = 2;
+
+/// Counts the newest handoffs of a transcript that follow each other, up to `max`.
+///
+/// Two follow each other if neither words of the user nor more than [`MAX_ROUNDS`] rounds of tool calls are between them.
+pub fn chained(reading: &RequestReading, tags: &[String], max: u32) -> u32 {
+    let candidates = reading.candidates();
+    let view = &reading.view;
+    let (mut count, mut rounds, mut in_round) = (0, 0, false);
+    for turn in (0..view.turns.len()).rev() {
+        if candidates.is_empty() || rounds > MAX_ROUNDS || count >= max {
+            break;
+        }
+        match view.turns[turn].role {
+            Role::Assistant => {
+                if !in_round && has_call(view, turn) {
+                    (rounds, in_round) = (rounds + 1, true);
+                }
+                let here = candidates.iter().filter(|one| one.turn == turn && !one.by_user);
+                let here = here.count() as u32;
+                if here > 0 && rounds <= MAX_ROUNDS {
+                    (count, rounds) = (count + here, 0);
+                }
+            }
+            Role::User | Role::Tool if is_by_user(view, turn, tags) => break,
+            Role::User | Role::Tool => in_round = false,
+            _ => {}
+        }
+    }
+    count.min(max)
+}
+
+fn has_call(view: &View, turn: usize) -> bool {
+    let parts = view.content(turn).parts;
+    parts.iter().any(|part| part.kind == TurnPartKind::Call)
+}
+
+/// Whether a turn has words of the user's. A result that imitates a message of theirs only begins a new chain.
+fn is_by_user(view: &View, turn: usize, tags: &[String]) -> bool {
+    let words = INTERJECTION.trim_end().as_bytes();
+    own_text(view, turn, tags).is_some() || memmem::find(view.raw(turn), words).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::marker::sentinel;
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
+
+    fn text(role: &str, text: &str) -> Value {
+        json!({"role": role, "content": [{"type": "text", "text": text}]})
+    }
+
+    /// A model's turn with a sentinel.
+    fn handed_over(n: u128) -> Value {
+        text(
+            "assistant",
+            &format!(
+                "Done.\n\n{}\n\nI go on.",
+                sentinel::short(Uuid::from_u128(n), None)
+            ),
+        )
+    }
+
+    /// A call with its result, and what the agent puts after that.
+    fn round(id: &str, after: Option<&str>) -> [Value; 2] {
+        let mut answer = vec![json!({"type": "tool_result", "tool_use_id": id, "content": "ok"})];
+        answer.extend(after.map(|text| json!({"type": "text", "text": text})));
+        [
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "Bash", "input": {}}]}),
+            json!({"role": "user", "content": answer}),
+        ]
+    }
+
+    fn count(messages: &[Value], max: u32) -> u32 {
+        let body = Bytes::from(json!({"model": "m", "messages": messages}).to_string());
+        let reading = RequestReading::new(wire(WireId::Anthropic), &body, Operation::Generate).unwrap();
+        chained(&reading, &["<system-reminder>".to_owned()], max)
+    }
+
+    #[test]
+    fn handoffs_with_almost_nothing_between_them_are_a_chain() {
+        let budget = "<system-reminder>\n<total_tokens>1 tokens left</total_tokens>\n</system-reminder>";
+        let mut messages = vec![text("user", "Go on."), handed_over(1)];
+        assert_eq!(count(&messages, 8), 1);
+        messages.extend(round("a", Some(budget)));
+        messages.extend(round("b", None));
+        messages.push(handed_over(2));
+        messages.extend(round("c", None));
+        assert_eq!(count(&messages, 8), 2);
+        assert_eq!(count(&messages, 1), 1);
+        messages.extend(round("d", None));
+        messages.extend(round("e", None));
+        assert_eq!(count(&messages, 8), 0, "a task of three rounds");
+        messages.push(handed_over(3));
+        assert_eq!(
+            count(&messages, 8),
+            1,
+            "three rounds lie between it and the one before"
+        );
+    }
+
+    #[test]
+    fn words_of_the_user_end_a_chain() {
+        let mut messages = vec![
+            text("user", "Go on."),
+            handed_over(1),
+            text("user", "Now the page."),
+            handed_over(2),
+        ];
+        assert_eq!(count(&messages, 8), 1);
+        messages.extend(round("a", Some("Not so.")));
+        assert_eq!(count(&messages, 8), 0);
+        let typed = "ok\n\n<system-reminder>\nThe user sent a new message while you were working:\nNot so.\n\nThis is how Claude Code surfaces messages\n</system-reminder>";
+        let mut interjected = vec![text("user", "Go on."), handed_over(1)];
+        interjected.extend(round("a", None));
+        interjected[3]["content"][0]["content"] = typed.into();
+        assert_eq!(count(&interjected, 8), 0);
+        assert_eq!(count(&[text("user", "Go on."), text("assistant", "Done.")], 8), 0);
+    }
+}
