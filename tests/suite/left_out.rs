@@ -185,7 +185,7 @@ async fn placeholder(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// goose moves one of its messages from request to request, to before the model's last message.
+/// goose moves one of its messages from request to request, to before the model's last message, and when it resumes.
 async fn moved(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -197,7 +197,7 @@ async fn moved(variant: Variant) {
     };
     let first = told(&history, 1, "09:00");
     let next = and(&fixture, &history, "Go on, please.");
-    let asked = told(&next, 1, "09:00");
+    let asked = told(&next, 2, "09:00");
     stop(&fixture, &first, true).await;
     let answer = says(&fixture, &asked, "Next.").await;
     assert_eq!(fixture.sent(), [format!("{}Go on, please.", carry())]);

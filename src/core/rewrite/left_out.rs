@@ -8,14 +8,17 @@
 //! it changed: calls without their signatures, results twice. After a placeholder the texts alone must be the same.
 //!
 //! goose moves a text of its own through the transcript, so what was in front of the place is no longer the same bytes.
-//! Once a request was cut there, the texts around that text say where the place is.
+//! The texts around that text say where the place is.
 
 use super::positions::digests;
-use super::text_fingerprints::{are_before, texts};
+use super::text_fingerprints::{are_before, has_moved, texts};
 use crate::agents::wordings;
 use crate::record::CutPoint;
 use crate::text::json;
 use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
+
+/// Most cut points that are looked for by their texts, the newest first.
+const MOST_MOVED: usize = 4;
 
 /// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
 /// transcript may consist of user texts alone.
@@ -32,7 +35,11 @@ pub fn last_in<'a>(
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
-    let relied_on: Vec<&CutPoint> = maybe.iter().copied().filter(|p| is_relied_on(p)).collect();
+    let movable = maybe
+        .iter()
+        .copied()
+        .filter(|p| is_relied_on(p) || has_moved(&p.texts));
+    let movable: Vec<&CutPoint> = movable.collect();
     maybe.retain(|p| {
         let at = leading + p.position.turns;
         // The position right after the system messages cannot be distinguished from any other request that upstream
@@ -50,13 +57,16 @@ pub fn last_in<'a>(
         .rfind(|(p, digest)| p.position.digest == *digest || is_resent(view, p));
     let valid = valid.map(|(p, _)| (leading + p.position.turns, *p));
     let is_found = |point: &CutPoint| valid.is_some_and(|(_, found)| found.handoff == point.handoff);
-    let moved = relied_on
-        .last()
-        .filter(|newest| !is_found(newest))
-        .and_then(|newest| {
-            let behind = valid.map(|(turn, _)| turn).or(after);
-            Some((moved_to(view, newest, behind)?, *newest))
-        });
+    let behind = valid.map(|(turn, _)| turn).or(after);
+    let mut newer = movable
+        .iter()
+        .rev()
+        .take(MOST_MOVED)
+        .take_while(|point| !is_found(point));
+    let moved = newer.find_map(|point| {
+        let at = moved_to(view, point, behind)?;
+        (is_relied_on(point) || ends_with_new_text(view, at)).then_some((at, *point))
+    });
     moved.or(valid)
 }
 

@@ -35,13 +35,22 @@ pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
     out
 }
 
+/// Fingerprints of the texts that an agent moves from request to request.
+fn moved() -> Vec<u32> {
+    let lines = wordings::MOVED.iter();
+    lines.filter_map(|line| fingerprint(line.as_bytes())).collect()
+}
+
+/// Whether a text that an agent moves is among these.
+pub(super) fn has_moved(prints: &[u32]) -> bool {
+    let moved = moved();
+    prints.iter().any(|print| moved.contains(print))
+}
+
 /// Whether these fingerprints, the newest first, are of the texts right before a turn. Texts that an agent moves from request
 /// to request are not compared.
 pub(super) fn are_before(view: &View, turn: usize, prints: &[u32]) -> bool {
-    let moved: Vec<u32> = wordings::MOVED
-        .iter()
-        .filter_map(|line| fingerprint(line.as_bytes()))
-        .collect();
+    let moved = moved();
     let mut expected = prints.iter().filter(|print| !moved.contains(print)).peekable();
     if expected.peek().is_none() {
         return false;
