@@ -39,7 +39,8 @@ impl TranscriptLineage {
             }
             hasher.update(format!("{turn:?}"));
         }
-        if let Some(before) = before.filter(|before| **before != tools) {
+        if let Some(before) = before.filter(|before| **before != tools && !are_loaded(before, &tools, &turns))
+        {
             let message = difference(before, &tools);
             findings.add(Rule::ToolsChanged, message);
         }
@@ -50,6 +51,25 @@ impl TranscriptLineage {
         state.lists.insert(Arc::clone(&tools));
         state.known.insert(hasher.finalize().into(), tools);
     }
+}
+
+/// Tool by which Claude Code's model has deferred tools offered.
+const LOADER: &str = "ToolSearch";
+
+/// Whether a list of tools only has more tools than the one before, each of which the model has searched for.
+fn are_loaded(before: &[String], tools: &[String], turns: &[Turn]) -> bool {
+    let mut old = before.iter().peekable();
+    let added: Vec<&String> = tools
+        .iter()
+        .filter(|tool| old.next_if_eq(tool).is_none())
+        .collect();
+    let calls = turns.iter().flat_map(|turn| &turn.calls);
+    let searches: Vec<String> = calls
+        .filter(|call| call.name == LOADER)
+        .map(|call| call.arguments.to_string())
+        .collect();
+    let is_searched = |tool: &&String| searches.iter().any(|search| search.contains(name(tool)));
+    old.peek().is_none() && added.iter().all(is_searched)
 }
 
 /// What is not the same in two lists of tools: their names, or the definitions of some.
@@ -73,4 +93,45 @@ fn difference(before: &[String], tools: &[String]) -> String {
 /// A tool's name, of its definition as text.
 fn name(tool: &str) -> &str {
     tool.split('"').nth(1).unwrap_or(tool)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::transcript::ToolCall;
+
+    #[test]
+    fn a_tool_that_the_model_has_searched_for_may_be_added() {
+        let tools = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| format!("{name:?} of a schema")).collect()
+        };
+        let (before, now) = (tools(&["Bash", "Read"]), tools(&["Bash", "TaskCreate", "Read"]));
+        let searched = |query: &str| {
+            let call = ToolCall {
+                id: "t".to_owned(),
+                name: LOADER.to_owned(),
+                arguments: json!({"query": query}),
+            };
+            Turn {
+                role: Role::Assistant,
+                texts: Vec::new(),
+                calls: vec![call],
+                results: Vec::new(),
+            }
+        };
+        assert!(are_loaded(&before, &now, &[searched("select:TaskCreate")]));
+        assert!(!are_loaded(&before, &now, &[searched("select:TaskUpdate")]));
+        assert!(!are_loaded(&before, &now, &[]));
+        assert!(
+            !are_loaded(&now, &before, &[searched("select:TaskCreate")]),
+            "one is gone"
+        );
+        let moved = tools(&["Read", "TaskCreate", "Bash"]);
+        assert!(
+            !are_loaded(&before, &moved, &[searched("select:TaskCreate")]),
+            "another order"
+        );
+    }
 }
