@@ -6,7 +6,7 @@ use super::{
     Unresolved, commands, is_model_call,
 };
 use crate::record::{CutPoint, HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
-use crate::rewrite::notes::UndoneHandoffs;
+use crate::rewrite::notes::{InterjectedCommand, UndoneHandoffs};
 use crate::rewrite::{Candidate, Cut};
 use crate::wire::{LocatedBody, Role, Wire};
 
@@ -25,6 +25,8 @@ pub struct CutTarget {
     pub taken_out: RemovedCommands,
     /// The user's last text, where it is a command.
     pub command: Option<String>,
+    /// Commands that were typed while the agent worked, in the results that this request brings.
+    pub interjected: Vec<InterjectedCommand>,
     /// Why the handoff that the agent's last message names is not found.
     pub unresolved: Option<Unresolved>,
     /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.

@@ -117,6 +117,10 @@ impl Planner {
     fn take_commands_out(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
         let call = &mut self.call;
         if let Some(taken) = commands::taken_out(&call.reading, records.conversation.as_ref(), policy)? {
+            // A side call has the same results, and would do the commands twice.
+            if call.is_agent_loop() && !call.is_side_call() {
+                self.plan.pin.interjected = notes::interjected(&call.reading.view, policy.look);
+            }
             let before = call.replace(taken.reading);
             call.candidates = call.reading.candidates();
             self.plan.pin.undone = taken.undone;

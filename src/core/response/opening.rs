@@ -25,6 +25,14 @@ impl AnswerOpening {
         }
     }
 
+    /// A further report, after the one that there is, if any.
+    pub fn followed_by(&self, report: &str) -> String {
+        match self {
+            Self::Report(before) => format!("{before}\n\n{BEGINS}{report}"),
+            Self::None | Self::Notice(_) => report.to_owned(),
+        }
+    }
+
     /// The sentinel that begins the response, preceded by the report, if any.
     pub fn with_sentinel(&self, sentinel: &str) -> String {
         match self {

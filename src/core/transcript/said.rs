@@ -78,7 +78,8 @@ fn interject(result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
     let typed = speakers::interjected(&text);
     if !typed.is_empty() && !speakers::may_print_stored_text(&call.named(), &call.given(), &text) {
         let by = UserText::User;
-        result.spoken = typed.into_iter().map(|range| Spoken { by, range }).collect();
+        let ranges = typed.into_iter().map(|one| one.typed);
+        result.spoken = ranges.map(|range| Spoken { by, range }).collect();
         result.text = text.into();
     }
 }

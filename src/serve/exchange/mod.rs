@@ -11,6 +11,7 @@ mod answer;
 mod commands;
 mod context;
 mod drafts;
+mod interjected;
 mod local_answer;
 mod planned;
 mod read;
@@ -116,6 +117,13 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
 
 /// Has a request answered.
 async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBody> {
+    let is_for_model = matches!(
+        by,
+        Responder::Model | Responder::HandOff(_) | Responder::WaitingDraft
+    );
+    if is_for_model && !exchange.offered.pin.interjected.is_empty() {
+        return Box::pin(interjected::answer(exchange)).await;
+    }
     let job = match by {
         Responder::Unresolved(why) => return Box::pin(exchange.unresolved_handoff(why)).await,
         Responder::Command(text) => return Box::pin(commands::answer(exchange, text)).await,

@@ -26,6 +26,15 @@ const CLOSES: &str = "</system-reminder>";
 /// Tools of Claude Code whose results are numbered lines or fixed words.
 const FIXED_RESULTS: [&str; 5] = ["Read", "Edit", "MultiEdit", "Write", "NotebookEdit"];
 
+/// A message of the user's in a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interjection {
+    /// Range of the user's words.
+    pub typed: Range<usize>,
+    /// Range of the block that holds them.
+    pub block: Range<usize>,
+}
+
 /// Range of the user's message in a block that holds nothing else.
 pub fn in_reminder(text: &str) -> Option<Range<usize>> {
     let inside = text.strip_prefix(OPENS)?.trim_start();
@@ -33,17 +42,20 @@ pub fn in_reminder(text: &str) -> Option<Range<usize>> {
     typed(text, start..text.trim_end().strip_suffix(CLOSES)?.len())
 }
 
-/// Ranges of the user's messages in the blocks at the end of a result, in order.
+/// Finds the user's messages in the blocks at the end of a result, in order.
 ///
 /// Empty if the result has such words elsewhere.
-pub fn interjected(result: &str) -> Vec<Range<usize>> {
+pub fn interjected(result: &str) -> Vec<Interjection> {
     let mut found = Vec::new();
     let mut rest = result.trim_end();
     while let Some(inside) = rest.strip_suffix(CLOSES)
         && let Some(at) = memmem::rfind(inside.as_bytes(), OPENS.as_bytes())
     {
         if let Some(typed) = in_reminder(&rest[at..]) {
-            found.push(at + typed.start..at + typed.end);
+            found.push(Interjection {
+                typed: at + typed.start..at + typed.end,
+                block: at..rest.len(),
+            });
         }
         rest = rest[..at].trim_end();
     }

@@ -20,7 +20,9 @@ use super::goals;
 use super::user_shell;
 use super::wordings::{self, UserText};
 
-pub use self::interjected::{INTERJECTION, in_reminder, interjected, may_print_stored_text, reminders};
+pub use self::interjected::{
+    INTERJECTION, Interjection, in_reminder, interjected, may_print_stored_text, reminders,
+};
 
 /// Beginning of a result that the text of a skill follows (Claude Code).
 const LAUNCHES: &str = "Launching skill: ";

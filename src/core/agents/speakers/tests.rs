@@ -165,7 +165,7 @@ fn a_message_at_the_end_of_a_result_is_the_users_where_the_tool_cannot_have_said
     let words = |result: &str| -> Vec<String> {
         interjected(result)
             .into_iter()
-            .map(|range| result[range].to_owned())
+            .map(|one| result[one.typed].to_owned())
             .collect()
     };
     let other = "<system-reminder>\nToken usage: 1\n</system-reminder>";

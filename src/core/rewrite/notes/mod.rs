@@ -7,6 +7,7 @@
 
 mod dropped;
 mod in_flattened;
+mod interjected;
 mod removed_texts;
 mod undone;
 pub mod undone_pairs;
@@ -14,6 +15,7 @@ pub mod undone_pairs;
 use uuid::Uuid;
 
 pub use self::dropped::unseen;
+pub use self::interjected::{InterjectedCommand, interjected};
 use self::removed_texts::RemovedTexts;
 pub use self::undone::UndoneHandoffs;
 use super::chat_markers::ChatMarker;
@@ -59,9 +61,14 @@ pub fn take_out(
     look: NoteSearch<'_>,
     points: &[&CutPoint],
 ) -> Option<CleanedTranscript> {
+    let typed = interjected::removals(&reading.view, look);
     let (mut left, undone) = match removed(SentinelState::Now, reading, look, points) {
-        Some((changes, undone)) => (elements::changed(reading, changes)?, undone),
-        None => in_flattened::without_notes(reading, look.prefix)?,
+        Some((mut changes, undone)) => {
+            changes.extend(typed);
+            (elements::changed(reading, changes)?, undone)
+        }
+        None if typed.is_empty() => in_flattened::without_notes(reading, look.prefix)?,
+        None => (elements::changed(reading, typed)?, UndoneHandoffs::default()),
     };
     // An agent that counts tokens may have emitted nothing yet but a command.
     let view = &reading.view;

@@ -21,7 +21,7 @@ use baton_core::rewrite::notes;
 pub(super) const NONE_WAITS: &str = "no draft waits for approval.";
 
 /// What makes a handoff now.
-pub(super) enum HandoffTrigger {
+pub(in crate::exchange) enum HandoffTrigger {
     /// A draft.
     Draft(DraftRequest),
     /// Approval of the waiting draft, with another text in its place if one is given.

@@ -28,7 +28,7 @@ use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// The outcome of a command.
-enum CommandStep {
+pub(super) enum CommandStep {
     Reply(CommandReply),
     HandOver(HandoffTrigger),
 }
@@ -51,7 +51,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> Response<Respons
 }
 
 /// Does what the command says. What it changes is written when this returns; a handoff is still to be made.
-async fn step(
+pub(super) async fn step(
     exchange: &Exchange,
     command: ChatCommand<'_>,
     prefix: &str,

@@ -35,7 +35,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
         match made {
             Ok(handoff) => {
                 automatic::save(&exchange, id, &handoff);
-                let report = handoff_report(&exchange, &handoff);
+                let report = exchange.opening.followed_by(&handoff_report(&exchange, &handoff));
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(&report, "");
                     shown.line().say(&exchange.sentinel(&handoff));
@@ -59,10 +59,16 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                         format!("no handoff was made: {end}.")
                     }
                 };
-                if let Some(shown) = exchange.begun_draft() {
-                    shown.end(&said, "");
-                }
-                exchange.begin().await
+                let said = exchange.opening.followed_by(&said);
+                let opening = match (exchange.begun_draft(), &exchange.opening) {
+                    (Some(shown), _) => {
+                        shown.end(&said, "");
+                        AnswerOpening::None
+                    }
+                    (None, AnswerOpening::Report(_)) => notice(&said),
+                    (None, _) => AnswerOpening::None,
+                };
+                Exchange { opening, ..exchange }.begin().await
             }
         }
     })
@@ -86,6 +92,11 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let draft = app.drafting.pending_once(live.key())?;
     tracing::info!(exchange = exchange.ctx.id, %draft, "a draft waits for approval; the conversation continues");
     let text = still_waits(&app.config.commands.prefix);
-    let notice = note::answer(&text, Uuid::nil()) + "\n\n";
-    Some(AnswerOpening::Notice(notice.into()))
+    Some(notice(&text))
+}
+
+/// A notice before the model's own words, with the note that takes it out of later requests.
+pub(super) fn notice(text: &str) -> AnswerOpening {
+    let notice = note::answer(text, Uuid::nil()) + "\n\n";
+    AnswerOpening::Notice(notice.into())
 }

@@ -1,0 +1,101 @@
+//! Commands that the user typed while the agent worked: the agent puts them into blocks at the end of results.
+//!
+//! Such a block is never in the model's view. The result's own text may imitate it (`agents::speakers`): then the command is
+//! doubtful, and nothing is done.
+
+use memchr::memmem;
+
+use super::NoteSearch;
+use crate::agents::speakers;
+use crate::commands;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::transcript::{AnsweredCalls, Transcript, TranscriptPart, TranscriptPartKind};
+use crate::wire::view::{Role, TurnChange, View};
+
+/// A command that was typed while the agent worked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterjectedCommand {
+    pub text: String,
+    /// Whether the result's own text could have imitated it.
+    pub is_doubtful: bool,
+}
+
+/// A command with its block.
+struct FoundCommand {
+    turn: usize,
+    block: Span,
+    command: InterjectedCommand,
+}
+
+/// Commands in the results that the request brings, in order.
+pub fn interjected(view: &View, look: NoteSearch<'_>) -> Vec<InterjectedCommand> {
+    let last = view.turns.iter().rposition(|turn| turn.role == Role::Assistant);
+    let found = find(view, look).into_iter();
+    let new = found.filter(|found| Some(found.turn) > last);
+    new.map(|found| found.command).collect()
+}
+
+/// Changes that take the blocks of all commands out.
+pub(super) fn removals(view: &View, look: NoteSearch<'_>) -> Vec<TurnChange> {
+    let found = find(view, look).into_iter();
+    found
+        .map(|found| TurnChange::Within(found.turn, Edit::delete(found.block)))
+        .collect()
+}
+
+fn find(view: &View, look: NoteSearch<'_>) -> Vec<FoundCommand> {
+    let words = speakers::INTERJECTION.trim_end().as_bytes();
+    if look.prefix.is_empty() || memmem::find(&view.body, words).is_none() {
+        return Vec::new();
+    }
+    let transcript = Transcript::from_view(view);
+    let calls = transcript.answered_calls();
+    let mut found = Vec::new();
+    for (at, turn) in transcript.turns().enumerate() {
+        if !matches!(turn.role, Role::User | Role::Tool) || memmem::find(view.raw(at), words).is_none() {
+            continue;
+        }
+        for part in turn.parts() {
+            if matches!(part.kind, TranscriptPartKind::Result(_)) {
+                found.extend(in_result(at, &part, &calls, look.prefix));
+            }
+        }
+    }
+    found
+}
+
+/// The commands at the end of a result's last text.
+fn in_result(
+    turn: usize,
+    part: &TranscriptPart<'_>,
+    calls: &AnsweredCalls<'_>,
+    prefix: &str,
+) -> Vec<FoundCommand> {
+    let texts = part.texts();
+    let Some(last) = texts.last() else {
+        return Vec::new();
+    };
+    let text = last.get();
+    let is_doubtful = calls
+        .get(&(turn, part.span.start))
+        .is_none_or(|used| speakers::may_print_stored_text(&used.call.named(), &used.call.given(), &text));
+    let found = speakers::interjected(&text).into_iter().filter_map(|one| {
+        let command = commands::unquoted(text[one.typed].trim()).into_owned();
+        if !commands::is_command(&command, prefix) {
+            return None;
+        }
+        // The blank lines before a block separate it from what the tool printed.
+        let start = text[..one.block.start].trim_end().len();
+        let offset = |at: usize| Some(last.span.start + json::spelled(last.raw(), &text[..at])?);
+        Some(FoundCommand {
+            turn,
+            block: Span::new(offset(start)?, offset(one.block.end)?),
+            command: InterjectedCommand {
+                text: command,
+                is_doubtful,
+            },
+        })
+    });
+    found.collect()
+}

@@ -1,0 +1,93 @@
+//! Commands that the user typed while the agent worked. They take effect with the request that brings them, and the answer to it
+//! begins with what came of them.
+
+use http::Response;
+
+use super::commands::{CommandStep, step};
+use super::drafts;
+use super::local_answer::unanswered;
+use super::value::Exchange;
+use crate::proxy::response_body::ResponseBody;
+use crate::state::jobs::drafts::DraftJob;
+use crate::state::store::StoreError;
+use baton_core::commands::{ChatCommand, parse};
+use baton_core::handoffs::draft::DraftRequest;
+use baton_core::response::AnswerOpening;
+
+/// What came of the commands.
+#[derive(Default)]
+struct Outcome {
+    said: Vec<String>,
+    /// The draft of a handoff.
+    job: Option<DraftJob>,
+}
+
+/// Does the commands, then has the request answered.
+pub(super) async fn answer(mut exchange: Exchange) -> Response<ResponseBody> {
+    let Outcome { said, job } = match outcome(&exchange).await {
+        Ok(outcome) => outcome,
+        Err(error) => return unanswered(&exchange, &error),
+    };
+    tracing::info!(
+        exchange = exchange.ctx.id,
+        "commands that were typed while the agent worked were answered"
+    );
+    let said = said.join("\n\n");
+    match job {
+        Some(job) => {
+            exchange.opening = AnswerOpening::Report(said.into());
+            drafts::run(exchange, job).await
+        }
+        None => {
+            exchange.opening = drafts::notice(&said);
+            exchange.begin().await
+        }
+    }
+}
+
+async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
+    let prefix = exchange.app.config.commands.prefix.as_str();
+    let mut outcome = Outcome::default();
+    for typed in &exchange.offered.pin.interjected {
+        let text = &typed.text;
+        let refused =
+            |why: &str| format!("`{text}` was typed while the agent worked, and nothing was done: {why}.");
+        let said = match parse(text, prefix) {
+            _ if typed.is_doubtful => refused("it follows output that could imitate it, so type it again"),
+            Some(ChatCommand::HandOver(words)) => match hand_over(exchange, words) {
+                Ok(job) => {
+                    outcome.job = Some(job);
+                    format!("`{text}` was typed while the agent worked.")
+                }
+                Err(why) => refused(&why),
+            },
+            Some(
+                command @ (ChatCommand::Pin(_)
+                | ChatCommand::Pins
+                | ChatCommand::Unpin(_)
+                | ChatCommand::Topic(_)
+                | ChatCommand::Status
+                | ChatCommand::Help),
+            ) => match step(exchange, command, prefix).await? {
+                CommandStep::Reply(reply) => reply.text,
+                CommandStep::HandOver(_) => continue,
+            },
+            _ => refused("type it again when the turn has ended"),
+        };
+        outcome.said.push(said);
+    }
+    Ok(outcome)
+}
+
+/// Begins the draft of a handoff after the results that the request brings, or says why not.
+fn hand_over(exchange: &Exchange, words: &str) -> Result<DraftJob, String> {
+    let request = DraftRequest::parse(words)?;
+    let live = exchange.offered.live.as_ref();
+    let live = live.filter(|_| exchange.plan().is_safe_point());
+    let live = live.ok_or("type it again when the turn has ended")?;
+    let begun = exchange
+        .app
+        .drafting
+        .begin(live.key(), live.principal(), request.into(), None);
+    begun.map_err(|open| open.to_string().trim_end_matches('.').to_owned())
+}
