@@ -78,7 +78,9 @@ fn texts_of(body: &[u8], part: &TurnPart) -> Vec<Span> {
         (_, Some(text)) => vec![text],
         (_, None) => {
             let mut all = values(body, part.span);
-            all.retain(|text| part.id != Some(*text));
+            // A cache breakpoint moves from request to request.
+            let breakpoint = json::get(body, part.span, "cache_control").unwrap_or_default();
+            all.retain(|text| part.id != Some(*text) && !breakpoint.holds(text.start));
             all
         }
     }
@@ -132,8 +134,10 @@ mod tests {
             let content = [json!({"type": "text", "text": format!("Said {n}.")}), call];
             messages.push(json!({"role": "assistant", "content": content}));
             let shown = json!([{"type": "text", "text": format!("Shown {n}.")}]);
+            let id = format!("toolu_{n}");
+            let cached = json!({"type": "ephemeral"});
             let result =
-                json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": shown});
+                json!({"type": "tool_result", "tool_use_id": id, "content": shown, "cache_control": cached});
             messages.push(json!({"role": "user", "content": [result]}));
         }
         let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
@@ -142,7 +146,7 @@ mod tests {
         for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
             assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");
         }
-        for other in ["toolu_7", "tool_use_id", "p7"] {
+        for other in ["toolu_7", "tool_use_id", "p7", "ephemeral"] {
             assert!(
                 !known.contains(&fingerprint(other.as_bytes()).unwrap()),
                 "{other}"
