@@ -47,7 +47,7 @@ pub struct TodoItem {
     pub state: TodoState,
 }
 
-/// An item with the number by which the agent's tools know it, if they number items.
+/// An item with its number in the agent's tools, if they number items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedTodo {
     pub number: Option<String>,
@@ -75,7 +75,7 @@ pub struct TodoList {
 }
 
 impl TodoList {
-    /// Adds a call that writes the whole list; an empty list says nothing.
+    /// Adds a call that writes the whole list; an empty list is ignored.
     pub fn write(&mut self, turn: usize, items: &[TodoItem]) {
         if !items.is_empty() {
             self.whole = Some((turn, items.to_vec()));
@@ -94,7 +94,7 @@ impl TodoList {
                 },
             });
         }
-        // Of an item that was created before the transcript begins, only the number is known.
+        // An update may name an item that was created before the transcript begins.
         if let Some(at) = self.positions.get(number) {
             let item = &mut self.items[*at].item;
             item.state = state.unwrap_or(item.state);

@@ -45,7 +45,7 @@ fn has_call(view: &View, turn: usize) -> bool {
     parts.iter().any(|part| part.kind == TurnPartKind::Call)
 }
 
-/// Whether a turn has words of the user's. A result that imitates a message of theirs only begins a new chain.
+/// Whether the user speaks in a turn. A result that imitates a message of theirs only begins a new chain.
 fn is_by_user(view: &View, turn: usize, tags: &[String]) -> bool {
     let words = INTERJECTION.trim_end().as_bytes();
     own_text(view, turn, tags).is_some() || memmem::find(view.raw(turn), words).is_some()

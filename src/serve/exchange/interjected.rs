@@ -1,5 +1,5 @@
 //! Commands that the user typed while the agent worked. They take effect with the request that brings them, and the answer to it
-//! begins with what came of them.
+//! begins with their outcome.
 
 use http::Response;
 
@@ -14,7 +14,7 @@ use baton_core::commands::{ChatCommand, parse};
 use baton_core::handoffs::draft::DraftRequest;
 use baton_core::response::AnswerOpening;
 
-/// What came of the commands.
+/// Outcome of the commands.
 #[derive(Default)]
 struct Outcome {
     said: Vec<String>,

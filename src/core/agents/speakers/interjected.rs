@@ -26,7 +26,7 @@ const CLOSES: &str = "</system-reminder>";
 /// Tools of Claude Code whose results are numbered lines or fixed words.
 const FIXED_RESULTS: [&str; 5] = ["Read", "Edit", "MultiEdit", "Write", "NotebookEdit"];
 
-/// A message of the user's in a result.
+/// A message from the user in a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interjection {
     /// Range of the user's words.

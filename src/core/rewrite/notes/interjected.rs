@@ -85,7 +85,7 @@ fn in_result(
         if !commands::is_command(&command, prefix) {
             return None;
         }
-        // The blank lines before a block separate it from what the tool printed.
+        // The blank lines before a block separate it from the tool's output.
         let start = text[..one.block.start].trim_end().len();
         let offset = |at: usize| Some(last.span.start + json::spelled(last.raw(), &text[..at])?);
         Some(FoundCommand {
