@@ -167,6 +167,7 @@ fn logged(request: &Received, complaints: &[Complaint]) -> Value {
         "generates": request.endpoint == Endpoint::Generate,
         "bytes": request.raw.len(),
         "tools": request.tool_names(),
+        "system": request.body.get("system"),
         "turns": turns.collect::<Vec<_>>(),
         "complaints": complaints.collect::<Vec<_>>(),
     })

@@ -6,6 +6,8 @@ from agents import HERE, ROOT
 
 PAGE = ROOT / "docs" / "dev" / "tested.md"
 VERSIONS = HERE / "versions.toml"
+# The heading of the second table.
+FLOWS = "| flow | what holds | agents |"
 BEGIN, END = "<!-- agents: begin -->", "<!-- agents: end -->"
 
 
@@ -35,11 +37,15 @@ class Row:
         return Row(self.name, self.version, old.cells | self.cells, kept + self.notes)
 
 
-def render(rows, tried, scenarios):
+def render(rows, tried, scenarios, flows):
     lines = [f"The versions of {tried}:", "", f"| agent | version | {' | '.join(scenarios)} |", "|---|---|" + "---|" * len(scenarios)]
     for row in rows:
         cells = " | ".join(row.cells.get(scenario, "") for scenario in scenarios)
         lines.append(f"| {row.name} | {row.version} | {cells} |")
+    lines += ["", FLOWS, "|---|---|---|"]
+    for name, (flow, *_) in flows.items():
+        outcomes = "; ".join(f"{row.name}: {row.cells[name]}" for row in rows if name in row.cells)
+        lines.append(f"| {name} | {flow.__doc__.strip()} | {outcomes} |")
     notes = [f"* {row.name}, {note}" for row in rows for note in row.notes]
     return "\n".join(lines + ([""] + notes if notes else [])) + "\n"
 
@@ -50,22 +56,28 @@ def section():
 
 def read():
     """The recorded rows by the agent's name."""
-    lines = section().splitlines()
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    first, _, second = section().partition(FLOWS)
+    table, rows = cells_of(first), {}
     if not table:
         return {}
-    header, rows = table[0], {}
-    for cells in table[2:]:
-        name, version, *rest = cells
-        notes = [line[len(f"* {name}, ") :] for line in lines if line.startswith(f"* {name}, ")]
+    header = table[0]
+    for name, version, *rest in table[2:]:
+        notes = [line[len(f"* {name}, ") :] for line in section().splitlines() if line.startswith(f"* {name}, ")]
         rows[name] = Row(name, version, dict(zip(header[2:], rest)), notes)
+    for flow, _, outcomes in cells_of(second)[1:]:
+        for name, outcome in (one.split(": ", 1) for one in outcomes.split("; ") if one):
+            rows[name].cells[flow] = outcome
     return rows
 
 
-def write(rows, tried, scenarios):
+def cells_of(text):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def write(rows, tried, scenarios, flows):
     """Puts these rows into the page and their versions into versions.toml; other agents keep theirs."""
     before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{render(rows, tried, scenarios)}\n{END}{rest.split(END)[1]}")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{render(rows, tried, scenarios, flows)}\n{END}{rest.split(END)[1]}")
     versions = re.sub(r'^tried = ".*"', f'tried = "{tried}"', VERSIONS.read_text(), flags=re.M)
     for row in rows:
         known = rf'(name = "{re.escape(row.name)}"\npackage = ".*"\nversion = )".*"'
@@ -87,8 +99,8 @@ def differences(old, new):
     return moved + cells, worse
 
 
-def problems(agents, tried, scenarios):
-    """Where the page differs from versions.toml and the scenarios, or records a failure."""
+def problems(agents, tried, scenarios, flows):
+    """Where the page differs from versions.toml, the scenarios and the flows, or records a failure."""
     rows, found = read(), []
     if f"The versions of {tried}:" not in section():
         found.append(f"the date is not {tried}")
@@ -97,6 +109,6 @@ def problems(agents, tried, scenarios):
         if row is None or row.version != agent.version:
             found.append(f"{agent.name} {agent.version} is missing")
             continue
-        found += [f"{agent.name} lacks {scenario}" for scenario in scenarios if not row.cells.get(scenario)]
+        found += [f"{agent.name} lacks {scenario}" for scenario in [*scenarios, *flows.of(agent)] if not row.cells.get(scenario)]
         found += [f"{agent.name} fails {scenario}" for scenario, cell in row.cells.items() if cell == "**failed**"]
     return found

@@ -54,6 +54,8 @@ def wait_for_port(port, process, what):
 class Stage:
     def __init__(self, agent, programs, config="", script=None, delay_ms=0):
         self.agent, self.programs, self.shown = agent, programs, None
+        # Further variables of the agent's.
+        self.more = {}
         self.folder = Path(tempfile.mkdtemp(prefix="baton-agent-"))
         self.home, self.work = self.folder / "home", self.folder / "work"
         self.home.mkdir()
@@ -84,6 +86,7 @@ class Stage:
     def start_provider(self, script, delay_ms):
         command = [self.programs.provider, "--listen", f"127.0.0.1:{self.provider_port}", "--log", self.log]
         if script is not None:
+            script = script(self.work) if callable(script) else script
             (self.folder / "script.json").write_text(json.dumps(script))
             command += ["--script", self.folder / "script.json"]
         command += ["--delay-ms", str(delay_ms)]
@@ -106,9 +109,9 @@ class Stage:
         self.baton.kill()
         self.baton.wait()
 
-    def launch(self, prompt, again=False):
+    def launch(self, prompt, again=False, arguments=None):
         agent = self.agent
-        command = [agent.program, *agent.command(prompt, again)]
+        command = [agent.program, *(arguments or agent.command(prompt, again))]
         variables = self.variables(command)
         self.ran = (self.folder / "agent.out").open("w+b")
         return subprocess.Popen(
@@ -118,18 +121,18 @@ class Stage:
 
     def variables(self, command):
         """The agent's variables; its program becomes a path."""
-        variables = environment(self.agent, self.url, self.home)
+        variables = environment(self.agent, self.url, self.home) | self.more
         command[0] = shutil.which(command[0], path=variables["PATH"]) or command[0]
         return variables
 
-    def screen(self, more=()):
-        """The agent on a terminal, ready to be typed to."""
+    def screen(self, more=(), ready=None):
+        """The agent on a terminal, ready to be typed to: it shows what its row says, or this."""
         if self.shown:
             self.shown.close()
         command = [self.agent.program, *self.agent.screen, *more]
         variables = self.variables(command) | {"TERM": "xterm-256color"}
         self.shown = Screen(command, cwd=self.work, env=variables)
-        self.wait_for(lambda: re.search(self.agent.ready, self.shown.text()), "the screen is not ready")
+        self.wait_for(lambda: re.search(ready or self.agent.ready, self.shown.text()), "the screen is not ready")
         self.shown.settle()
         return self.shown
 
@@ -181,10 +184,11 @@ class Stage:
     def tail(self):
         return self.printed()[-300:]
 
-    def run(self, prompt, again=False):
+    def run(self, prompt, again=False, arguments=None):
+        """Runs the agent with a prompt, or with these arguments, and returns what it prints."""
         if again and self.agent.reopen:
             return self.run_on_screen(prompt)
-        return self.finish(self.launch(prompt, again))
+        return self.finish(self.launch(prompt, again, arguments))
 
     def run_on_screen(self, prompt):
         screen = self.screen(self.agent.reopen(self.home))

@@ -1,0 +1,283 @@
+"""Flows that only some agents have, most of them on a terminal. Each returns nothing, or words for the table."""
+
+import json
+import os
+import signal
+import time
+
+from scenarios import FIRST, RULE, Scene, assert_cut, directive, first_prompt, go_on, hand_over, handed_over, hands_over, looks, over, since
+from stage import Late, check, texts, with_quotes
+
+SHIFT_TAB = b"\x1b[Z"
+# Text of a finished task, larger than the windows below.
+BULK = "The work of a task that is over. " * 5000
+# What Claude Code states of a session, in the user's place.
+STATED = ("Primary working directory", "INSTRUCTION-4712", "Today's date is")
+
+
+def says(text):
+    return {"text": text}
+
+
+def shell(line, n=0):
+    arguments = {"command": line, "description": f"look {n}"}
+    return {"text": f"I look, {n}.", "calls": [{"name": "Bash", "arguments": arguments}]}
+
+
+def loads(tool):
+    """A reply that has a deferred tool of Claude Code's offered."""
+    return {"text": "I load.", "calls": [{"name": "ToolSearch", "arguments": {"query": f"select:{tool}", "max_results": 5}}]}
+
+
+def turn(stage, line):
+    """Types a line on the agent's screen, and waits for the end of the turn."""
+    seen = len(stage.requests())
+    stage.submit(line)
+    stage.wait_for(lambda: over(stage, seen), f"the turn of `{line}` does not end")
+    stage.shown.settle()
+
+
+def said_by(stage, words):
+    """The requests of the agent's loop whose carry-over prompt is this."""
+    rows = [row for row in since(stage, 0) if words in texts(row)]
+    check(rows, f"`{words}` is in no request")
+    return rows
+
+
+def write_instructions(stage):
+    (stage.work / "CLAUDE.md").write_text("INSTRUCTION-4712: answer briefly.\n")
+
+
+def compacted(agent, programs):
+    """A handoff after the agent's own compaction keeps its environment and instructions."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), says("<summary>Step 0 is done.</summary>")]
+    script += [looks(agent, 1), hands_over(1), says("Two are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        write_instructions(stage)
+        stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        stage.submit("/compact")
+        stage.shown.settle(3)
+        turn(stage, "Go on after the summary.")
+        for row in said_by(stage, "Go on with step 1."):
+            assert_cut(row, "after the summary")
+            check("session is being continued" not in texts(row), "the summary is in the model's view")
+            for stated in STATED:
+                check(stated in texts(row), f"{stated} is lost")
+
+
+def plan_accepted(agent, programs):
+    """After an accepted plan and a handoff, the model is not told that plan mode is active."""
+    plan = {"text": "A plan.", "calls": [{"name": "ExitPlanMode", "arguments": {"plan": "Do it."}}]}
+    script = [loads("ExitPlanMode"), shell("echo found", 0), plan, looks(agent, 1), hands_over(1), looks(agent, 2), says("It is done.")]
+    with Scene(agent, programs, script=script) as stage:
+        screen = stage.screen(("--permission-mode", "plan"))
+        stage.submit(f"Plan it: {FIRST}.")
+        stage.wait_for(lambda: "Exit plan mode?" in screen.text(), "no plan is shown")
+        screen.settle()
+        screen.press(b"\r")
+        stage.wait_for(lambda: over(stage), "the plan is not carried out")
+        first = since(stage, 0)[0]
+        check("Plan mode is active" in texts(first), "the session does not begin in plan mode")
+        for row in said_by(stage, "Go on with step 1."):
+            check("Plan mode is active" not in texts(row), "plan mode is active again")
+            check("MUST NOT make any edits" not in texts(row), "edits are forbidden")
+
+
+def plan_entered(agent, programs):
+    """Plan mode that is entered in mid-session is known after a handoff."""
+    script = [looks(agent, 0), says("One is done."), shell("ls", 1), hands_over(1), says("A plan.")]
+    with Scene(agent, programs, script=script) as stage:
+        screen = stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        for _ in range(2):
+            screen.press(SHIFT_TAB)
+            time.sleep(0.5)
+        turn(stage, "Plan the next step.")
+        for row in said_by(stage, "Go on with step 1."):
+            check("Plan mode is active" in texts(row), "plan mode is forgotten")
+
+
+def interjected(agent, programs):
+    """A rule that is typed while the agent works holds after two handoffs."""
+    script = [shell("sleep 4", 0), hands_over(0), looks(agent, 1), hands_over(1), says("Two are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        stage.screen()
+        stage.submit(f"Work on {FIRST}.")
+        stage.wait_for(lambda: stage.replies(), "the model does not answer")
+        time.sleep(1.5)
+        stage.shown.type(RULE)
+        stage.wait_for(lambda: over(stage), "the turn does not end")
+        for step in (0, 1):
+            for row in said_by(stage, f"Go on with step {step}."):
+                check(f"- {RULE}\n" in with_quotes(row), f"the rule is lost after handoff {step + 1}")
+
+
+def model_changed(agent, programs):
+    """After `/model` and a handoff the model is told its present name."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1), hands_over(1), says("Two are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        stage.shown.type("/model claude-opus-4-5")
+        stage.shown.settle(2)
+        stage.shown.press(b"\r")
+        stage.shown.settle()
+        turn(stage, "Go on with the other model.")
+        for row in said_by(stage, "Go on with step 1."):
+            check("Opus 4.5" in texts(row), "the present model is not named")
+            check("Sonnet 4.5" not in texts(row), "the model before is named")
+
+
+def subdirectory(agent, programs):
+    """The CLAUDE.md of a subdirectory, which is attached once, is known after a handoff."""
+
+    def script(work):
+        read = {"name": "Read", "arguments": {"file_path": str(work / "sub" / "x.txt")}}
+        return [{"text": "I read.", "calls": [read]}, hands_over(0), looks(agent, 1), says("It is done.")]
+
+    with Scene(agent, programs, script=script) as stage:
+        below = stage.work / "sub"
+        below.mkdir()
+        (below / "CLAUDE.md").write_text("NESTED-RULE: no tabs here.\n")
+        (below / "x.txt").write_text("x\n")
+        stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        for row in said_by(stage, "Go on with step 0."):
+            check("NESTED-RULE" in texts(row), "the instructions of the subdirectory are lost")
+
+
+def todos(agent, programs):
+    """Open to-dos, with their numbers, survive two handoffs."""
+
+    def creates(subject):
+        return {"name": "TaskCreate", "arguments": {"subject": subject, "description": subject, "activeForm": subject}}
+
+    done = {"text": "Done.", "calls": [{"name": "TaskUpdate", "arguments": {"taskId": "1", "status": "completed"}}]}
+    script = [loads("TaskCreate,TaskUpdate"), {"text": "I list.", "calls": [creates("Mend the reader"), creates("Mend the page")]}, hands_over(0)]
+    script += [done, hands_over(1), looks(agent, 2), hands_over(2), says("Three are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        for step in (1, 2):
+            for row in said_by(stage, f"Go on with step {step}."):
+                check("[pending] #2 Mend the page" in with_quotes(row), f"the to-do is lost after handoff {step + 1}")
+                check("Mend the reader" not in with_quotes(row), "a finished to-do is carried as open")
+
+
+def commands(agent, programs):
+    """Commands that are typed while the agent works take effect, and the model sees none of them."""
+    script = [shell("sleep 4", 0), shell("sleep 4; true", 1), says("The leg goes on."), says("Next.")]
+    with Scene(agent, programs, script=script, config='[draft]\nmethod = "local"\n') as stage:
+        stage.screen()
+        stage.submit(f"Work on {FIRST}.")
+        for n, line in enumerate(("::pin Never touch the API.", "::handoff the exporter")):
+            stage.wait_for(lambda n=n: len(stage.replies()) > n, "the model does not answer")
+            time.sleep(1.5)
+            stage.shown.type(line)
+        stage.wait_for(lambda: over(stage), "the turn does not end")
+        stage.shown.settle()
+        turn(stage, "Go on.")
+        for row in stage.requests():
+            check("::pin" not in texts(row) and "::handoff" not in texts(row), "a command is in the model's view")
+        last = since(stage, 0)[-1]
+        check("Never touch the API." in texts(last), "nothing was pinned")
+        check("Goal: the exporter" in texts(last), "nothing was handed over")
+
+
+def status(agent, programs):
+    """`::handoff status` after much finished work makes no agent compact its session."""
+    work = [{**looks(agent, n), "text": BULK} for n in range(2)]
+    script = [work[0], hands_over(0), work[1], hands_over(1), says("Two are done."), says("An answer.")]
+    with Scene(agent, programs, script=script) as stage:
+        small_window(agent, stage)
+        stage.run(f"Work on {FIRST}.")
+        seen = len(stage.requests())
+        stage.run("::handoff status", again=True)
+        stage.run("A question.", again=True)
+        rows = stage.requests()[seen:]
+        check(len(rows) == 1, f"{len(rows)} requests for one question")
+        check("Go on with step 1." in texts(rows[0]), "the carry-over prompt is lost")
+        assert_cut(rows[0], "the question")
+
+
+def small_window(agent, stage):
+    """Has the agent compact from about 70,000 tokens on."""
+    if agent.key == "codex":
+        file = stage.home / ".codex" / "config.toml"
+        file.write_text("model_auto_compact_token_limit = 60000\n" + file.read_text())
+    elif agent.key == "pi":
+        file = stage.home / ".pi" / "agent" / "settings.json"
+        file.write_text('{"compaction": {"reserveTokens": 130000, "keepRecentTokens": 1}}')
+    else:
+        stage.more = {"GOOSE_CONTEXT_LIMIT": "70000"}
+
+
+def undone(agent, programs):
+    """After an undo the agent's compaction summarises the whole transcript, and neither commands nor baton's replies."""
+    with Scene(agent, programs) as stage:
+        hand_over(stage, "the exporter")
+        stage.run("Another question.", again=True)
+        stage.run("::handoff undo", again=True)
+        seen = len(stage.requests())
+        if agent.key == "goose":
+            stage.run("/compact", again=True)
+        else:
+            screen = stage.screen(("--continue",), ready="Another")
+            stage.submit("/compact")
+            screen.settle(2)
+        rows = [row for row in stage.requests()[seen:] if not row["tools"]]
+        check(rows, "no summary was requested")
+        summary = "\n".join(text for turn in rows[0]["turns"] for text in turn["texts"])
+        # goose has its transcript there.
+        summary += json.dumps(rows[0]["system"], ensure_ascii=False)
+        check(FIRST in summary, "the work before the handoff is lost")
+        for words in ("<handoff-context>", "::handoff", "handoff-resume:", "baton:"):
+            check(words not in summary, f"{words} is in the summary's request")
+
+
+def resumed(agent, programs):
+    """Interrupted in a later leg and resumed, the session stays cut, also behind the next tool call."""
+    with Scene(agent, programs, delay_ms=80) as stage:
+        process = stage.launch(f"{directive(agent, '1/2', steps=1)} {FIRST}")
+        stage.wait_for(lambda: handed_over(stage, 2), "no handoff before the interrupt")
+        time.sleep(agent.pause)
+        os.killpg(process.pid, signal.SIGINT)
+        stage.finish(process, may_fail=True)
+        seen = len(stage.requests())
+        stage.run(go_on(agent), again=True)
+        rows = since(stage, seen)
+        check(len(rows) > 1, "the session does not call its tool")
+        for row in rows:
+            assert_cut(row, "the resumed session")
+
+
+def quoted(agent, programs):
+    """A command in the quotes that the agent puts around an argument is known."""
+    with Scene(agent, programs) as stage:
+        stage.run(first_prompt(agent, "1/1", steps=0))
+        seen = len(stage.requests())
+        output = stage.run("", arguments=["run", "--format", "json", "--auto", "--continue", "::handoff status"])
+        check("the model sees the whole history" in output, f"the command was not answered: {output[-200:]}")
+        check(len(stage.requests()) == seen, "the command reached the model")
+
+
+# A flow, and the agents that have it.
+FLOWS = {
+    "compacted": (compacted, "claude"),
+    "plan accepted": (plan_accepted, "claude"),
+    "plan entered": (plan_entered, "claude"),
+    "interjected": (interjected, "claude"),
+    "commands": (commands, "claude"),
+    "model changed": (model_changed, "claude"),
+    "subdirectory": (subdirectory, "claude"),
+    "todos": (todos, "claude"),
+    "status": (status, "codex", "pi", "goose"),
+    "undone": (undone, "opencode", "goose"),
+    "resumed": (resumed, "goose"),
+    "quoted": (quoted, "opencode"),
+}
+
+
+def of(agent):
+    return {name: flow for name, (flow, *keys) in FLOWS.items() if agent.key in keys}
