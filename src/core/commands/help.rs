@@ -1,6 +1,6 @@
-//! Help text of the chat commands, also shown for a mistyped command.
+//! Help of the chat commands, which also answers a mistyped command.
 
-/// The commands, each with what it does.
+/// Commands with their descriptions.
 const COMMANDS: [(&str, &str); 13] = [
     (
         "handoff [GOAL]",
@@ -29,7 +29,7 @@ const COMMANDS: [(&str, &str); 13] = [
     ("unpin N", "no longer carry number N of them"),
 ];
 
-/// Replies to a word that is not a command. `meant`: the command that it resembles.
+/// Replies to a word that is not a command. `meant` is the command that it resembles.
 pub fn unknown(prefix: &str, word: &str, meant: Option<&str>) -> String {
     let tip = match meant {
         Some(meant) => format!("Did you mean `{prefix}{meant}`?"),
@@ -38,7 +38,7 @@ pub fn unknown(prefix: &str, word: &str, meant: Option<&str>) -> String {
     format!("there is no command `{prefix}{word}`, so nothing was sent to the model. {tip}")
 }
 
-/// Lists all commands, under this prefix.
+/// Lists all commands with this prefix.
 pub fn help(prefix: &str) -> String {
     let mut all = "the commands, none of which the model ever sees:\n".to_owned();
     let flags = format!("\n\n    {prefix}handoff takes {}", crate::handoffs::draft::FLAGS);

@@ -1,6 +1,6 @@
-//! Commands in the chat: parses a user's text that begins with the prefix, and words the replies. Pure.
+//! Chat commands: parses a user message that begins with the prefix, and words the replies. Pure.
 //!
-//! Knows words, flags and what a reply changes. Knows no wire, store or transcript.
+//! Depends on words, flags and the changes of a reply, but not on wires, stores or transcripts.
 
 mod help;
 mod pins;
@@ -16,7 +16,7 @@ pub use topic::topic;
 
 use std::borrow::Cow;
 
-/// A command of a user to baton.
+/// A command of the user to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand<'a> {
     /// Shows the model's view, the pins, and work in progress.
@@ -25,17 +25,17 @@ pub enum ChatCommand<'a> {
     Undo(Option<&'a str>),
     /// Resumes a handoff by its id, a unique prefix of it, or its line.
     Resume(&'a str),
-    /// Pins a text: every later handoff carries it.
+    /// Pins a string, which every later handoff then carries.
     Pin(&'a str),
-    /// Lists the pinned texts.
+    /// Lists the pins.
     Pins,
-    /// Removes the pinned text of this number.
+    /// Removes the pin with this number.
     Unpin(&'a str),
     /// Names the topic of the session's handoffs, or shows it.
     Topic(Option<&'a str>),
     /// Hands over now: the flags and the goal.
     HandOver(&'a str),
-    /// Accepts the pending draft, or this text in its place.
+    /// Accepts the pending draft, or this document in its place.
     Accept(Option<&'a str>),
     /// Rejects the pending draft.
     Reject,
@@ -47,16 +47,18 @@ pub enum ChatCommand<'a> {
     Unknown(&'a str),
 }
 
-/// Longest word that is taken for a mistyped command.
+/// Maximum length of a word that counts as a mistyped command, in characters.
 const WORD_CHARS: usize = 16;
 
-/// The words that commands begin with.
+/// First words of all commands.
 pub const WORDS: [&str; 5] = ["handoff", "pin", "pins", "unpin", "help"];
 
-/// Longest run of other characters that may have been a prefix.
+/// Maximum number of punctuation characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
 
-/// Parses a user's text as a command. `None` without the prefix, or where the prefix is followed by more than a word.
+/// Parses a user message as a command.
+///
+/// `None` without the prefix, or if the prefix is not followed by a single known or short word.
 pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
     let (word, rest) = split(text.trim(), prefix)?;
     let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(word));
@@ -66,12 +68,13 @@ pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
         Some(&"pins") => ChatCommand::Pins,
         Some(&"help") if rest.is_empty() => ChatCommand::Help,
         Some(&"unpin") => ChatCommand::Unpin(rest),
+        // `help` with further words is a sentence to the model.
         Some(_) => return None,
         None => ChatCommand::Unknown(word),
     })
 }
 
-/// A message without the one pair of quotes around it: `opencode run` puts an argument with blanks between quotes.
+/// Removes one pair of quotes around a message, because `opencode run` quotes an argument with blanks.
 pub fn unquoted(message: &str) -> Cow<'_, str> {
     let inside = message.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let is_one_pair = |inside: &&str| (inside.match_indices('"')).all(|(at, _)| inside[..at].ends_with('\\'));
@@ -81,12 +84,12 @@ pub fn unquoted(message: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a text is a command that baton knows.
+/// Whether a message is a command that baton knows.
 pub fn is_command(text: &str, prefix: &str) -> bool {
     parse(text, prefix).is_some_and(|command| !matches!(command, ChatCommand::Unknown(_)))
 }
 
-/// Whether a text that baton answered is a command, or was one under another prefix.
+/// Whether a message that baton answered is a command, or was one under another prefix.
 pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
     let text = text.trim();
     if parse(text, prefix).is_some() {
@@ -95,6 +98,7 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
     let word = text.trim_start_matches(|c: char| c.is_ascii_punctuation());
     let before = text.len() - word.len();
     let named = |known: &&str| {
+        // `get`, because the length may fall inside a character.
         let rest = word.get(known.len()..);
         word.get(..known.len())
             .is_some_and(|w| w.eq_ignore_ascii_case(known))
@@ -103,7 +107,7 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
     (1..=PREFIX_CHARS).contains(&before) && WORDS.iter().any(named)
 }
 
-/// The word after the prefix, and what follows it.
+/// Splits a message into the word after the prefix, and the rest.
 fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     let after = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
     let end = after.find(char::is_whitespace).unwrap_or(after.len());
@@ -112,7 +116,7 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     is_word.then_some((word, rest.trim()))
 }
 
-/// What follows `handoff`.
+/// Parses the part after `handoff`. Anything that is not a subcommand is the goal of a handoff.
 fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (word, argument) = rest.split_at(end);

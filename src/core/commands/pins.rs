@@ -1,4 +1,4 @@
-//! Pinned texts: how many there may be, how a later handoff carries them, and what is replied where one is pinned or removed.
+//! Pins: their limits, their place in later handoffs, and the replies to changes.
 
 use crate::agents::wordings::{PINNED_BEGINS, PINNED_ENDS};
 use std::fmt::Write;
@@ -8,12 +8,12 @@ use crate::limits::{PINNED_BYTES, PINS};
 use crate::marker::escape;
 use crate::record::RecordChange;
 
-/// Why a text is not pinned.
+/// Reason why a string is not pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PinRejection {
-    /// The text is empty.
+    /// The string is empty.
     Empty,
-    /// The text is already pinned, under this number.
+    /// The string is already pinned, under this number.
     Known(usize),
     /// The maximum number is reached.
     Many,
@@ -21,10 +21,10 @@ enum PinRejection {
     Long(usize),
 }
 
-/// The text in its pinned form, to be added to these: trimmed, without anything that looks like one of our marks.
+/// Returns the string in its pinned form: trimmed, and without anything that looks like a marker of baton.
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason for a refusal.
 fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
     let text = escape::break_up(text.trim()).into_owned();
     if text.is_empty() {
@@ -37,18 +37,19 @@ fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
         return Err(PinRejection::Many);
     }
     let all = pins.iter().map(String::len).sum::<usize>() + text.len();
+    // The limit applies to all pins together, because every handoff carries all of them.
     match all.checked_sub(PINNED_BYTES) {
         None | Some(0) => Ok(text),
         Some(over) => Err(PinRejection::Long(over)),
     }
 }
 
-/// The pins as a user reads them: numbered, each line set in, so that none of them is taken for one of ours.
+/// Lists the pins for the user, numbered and indented, so that a line in a pin cannot be taken for a command.
 fn listed(pins: &[String]) -> String {
     listed_from(1, pins)
 }
 
-/// The texts as a user reads them, numbered from `first` on.
+/// Lists strings for the user, numbered from `first`.
 fn listed_from(first: usize, pins: &[String]) -> String {
     let mut all = String::new();
     for (n, pin) in pins.iter().enumerate() {
@@ -62,7 +63,7 @@ fn listed_from(first: usize, pins: &[String]) -> String {
     all
 }
 
-/// What the model reads in front of a carry-over prompt; nothing where nothing is pinned.
+/// Formats the pins for their place before a carry-over prompt; empty if nothing is pinned.
 pub fn pinned_text(pins: &[String]) -> String {
     if pins.is_empty() {
         return String::new();
@@ -75,7 +76,7 @@ pub fn pinned_text(pins: &[String]) -> String {
     all
 }
 
-/// What later handoffs carry, numbered in one list: pins, then rules.
+/// Pins and rules that later handoffs carry, numbered in one list in this order.
 #[derive(Debug, Clone, Default)]
 pub struct CarriedTexts {
     pub pins: Vec<String>,
@@ -89,7 +90,7 @@ impl CarriedTexts {
     }
 }
 
-/// The list of what later handoffs carry.
+/// Lists the pins and rules that later handoffs carry.
 pub fn pins_listed(carried: &CarriedTexts, prefix: &str) -> String {
     let CarriedTexts { pins, rules } = carried;
     let mut parts = Vec::new();
@@ -113,7 +114,7 @@ pub fn pins_listed(carried: &CarriedTexts, prefix: &str) -> String {
     }
 }
 
-/// Pins a text, or says why not.
+/// Pins a string, or explains why not.
 pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
     match add_pin(pins, text) {
         Ok(text) => CommandReply {
@@ -139,7 +140,7 @@ pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
     }
 }
 
-/// Removes a text by its number, or says why not.
+/// Removes a pin or a rule by its number, or explains why not.
 pub fn unpin(carried: &CarriedTexts, number: &str, prefix: &str) -> CommandReply {
     let CarriedTexts { pins, rules } = carried;
     let known = number.trim().parse::<usize>().ok().and_then(|n| n.checked_sub(1));

@@ -1,26 +1,26 @@
-//! The reply to a command: its text, and what it changes.
+//! The reply to a command: its message, and its changes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::marker::note;
 use crate::record::{HandoffId, RecordChange};
 
-/// The reply to a command.
+/// Reply to a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandReply {
     pub text: String,
-    /// The handoff that it undoes, which its note names.
+    /// Handoff that the command undoes. The reply's note names it.
     pub note: Option<HandoffId>,
-    /// The handoff that the model knows from here on.
+    /// Sentinel of the handoff that the model sees from now on.
     pub sentinel: Option<ReplySentinel>,
-    /// What it changes in the conversation's record.
+    /// Change to the conversation's record.
     pub change: Option<RecordChange>,
     pub undo: Option<UndoOutcome>,
-    /// The handoff that is in force after an undo, or after its reversal.
+    /// Handoff in force after an undo, or after its reversal.
     pub in_force: Option<HandoffId>,
 }
 
-/// A handoff's sentinel at a reply's end.
+/// Sentinel of a handoff at a reply's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplySentinel {
     pub handoff: HandoffId,
@@ -28,7 +28,7 @@ pub struct ReplySentinel {
 }
 
 impl CommandReply {
-    /// A reply that changes nothing.
+    /// Creates a reply that changes nothing.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -36,7 +36,7 @@ impl CommandReply {
         }
     }
 
-    /// A reply after which the model knows this handoff.
+    /// Creates a reply that makes the model see this handoff from now on.
     pub fn of_handoff(text: &str, handoff: HandoffId, sentinel: String) -> Self {
         Self {
             sentinel: Some(ReplySentinel {
@@ -47,12 +47,14 @@ impl CommandReply {
         }
     }
 
-    /// The handoff that the model knows from here on.
+    /// Handoff that the model sees from now on.
     pub fn handoff(&self) -> Option<HandoffId> {
         self.sentinel.as_ref().map(|sentinel| sentinel.handoff)
     }
 
-    /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays.
+    /// Formats the reply for the agent.
+    ///
+    /// The note makes later requests drop the reply. The sentinel comes after the note, so it stays.
     pub fn shown(&self) -> String {
         let mut text = note::answer(&self.text, self.note.unwrap_or_default());
         if let Some(sentinel) = &self.sentinel {
@@ -68,9 +70,9 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum UndoOutcome {
-        /// The model sees its view before the handoff again, and all later messages.
+        /// The model sees its earlier view again, and all later messages.
         Undone = "undone",
-        /// The undo was undone.
+        /// An earlier undo was reversed.
         TakenBack = "taken_back",
         /// Nothing was changed.
         Refused = "refused",

@@ -1,14 +1,14 @@
-//! What `status` shows.
+//! Reply to the `status` command.
 
 use uuid::Uuid;
 
 use crate::record::HandoffId;
 use crate::text::units::short;
 
-/// Characters of a handoff's id that commands accept for the whole.
+/// Number of characters of a handoff's id that commands accept for the whole.
 const ID_CHARS: usize = 13;
 
-/// Things that were looked up again, as many as the status names.
+/// Maximum number of repeated lookups that the status names.
 const SHOWN_LOOKUPS: usize = 5;
 
 /// State of a conversation.
@@ -16,23 +16,23 @@ const SHOWN_LOOKUPS: usize = 5;
 pub struct Status {
     /// Estimated tokens of the conversation that the agent sends.
     pub tokens: u64,
-    /// Estimated tokens of the system prompt and the tools, which every request has.
+    /// Estimated tokens of the system prompt and the tools, which every request includes.
     pub fixed_tokens: u64,
-    /// The handoff that the model sees: its id, its subject, and the tokens of the conversation from it on.
+    /// Handoff that the model sees: its id, its subject, and the tokens of the conversation since.
     pub sees: Option<(HandoffId, String, u64)>,
-    /// Why the model cannot hand over by itself.
+    /// Reason why the model cannot hand over by itself, if it cannot.
     pub untooled: Option<&'static str>,
     pub pins: usize,
-    /// Receipt of the active handoff.
+    /// Summary of the items that the active handoff carries.
     pub carried: Option<String>,
-    /// Results that the model looked up again since.
+    /// Results that the model has looked up again since the handoff.
     pub again: Vec<String>,
-    /// The open draft: its state in words, and its id.
+    /// Open draft, as its state in words and its id.
     pub draft: Option<(&'static str, Uuid)>,
 }
 
 impl Status {
-    /// The reply to the user.
+    /// Formats the reply to the user.
     pub fn text(&self) -> String {
         let (all, fixed) = (short(self.tokens), short(self.fixed_tokens));
         let (sees, conversation) = match &self.sees {
@@ -67,7 +67,7 @@ impl Status {
         format!("{sees}\n\n- {sizes}\n- {tool}\n- {pins}{carried}{again}{draft}")
     }
 
-    /// A line with the first things that were looked up again; nothing where there are none.
+    /// Formats a line with the first repeated lookups; empty if there are none.
     fn looked_up_again(&self) -> String {
         let more = match self.again.len().saturating_sub(SHOWN_LOOKUPS) {
             0 if self.again.is_empty() => return String::new(),

@@ -1,9 +1,9 @@
-//! Names the topic of a session's handoffs.
+//! The `topic` command, which names the topic of a session's handoffs.
 
 use super::CommandReply;
 use crate::record::{NamedTopic, RecordChange, is_topic};
 
-/// Names the topic, or shows the present one. `declared`: by the request.
+/// Names the topic, or shows the present one. `declared` is the topic that the request declares.
 pub fn topic(
     name: Option<&str>,
     present: Option<&str>,
