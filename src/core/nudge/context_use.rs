@@ -8,8 +8,8 @@ use crate::wire::Usage;
 /// Additional tokens before a model is notified again.
 const RENOTIFY_TOKENS: u64 = 100_000;
 
-/// Grace for finishing a step where none is marked as done: this share of the window, scaled by the threshold that was
-/// passed.
+/// Grace for finishing a step if none is marked as done: this share of the window, scaled by the threshold
+/// that was passed.
 const PATIENCE: f64 = 0.1;
 
 /// Two handoffs within this many exchanges leave no room for work between them.
@@ -18,32 +18,34 @@ const MIN_HANDOFF_DISTANCE: u32 = 10;
 /// Additional tokens before a failed handoff is retried.
 const RETRY_TOKENS: u64 = 20_000;
 
-/// The thresholds of the config; zero is none.
+/// Configured thresholds. Zero turns a threshold off.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Thresholds {
-    /// The model is notified at this share of its window.
+    /// Minimum share of the window for a notice to the model.
     pub nudge_at: f64,
-    /// The model is notified from this many tokens on.
+    /// Minimum number of tokens for a notice to the model.
     pub nudge_tokens: u64,
-    /// The session is handed over at this share.
+    /// Minimum share of the window for an automatic handoff.
     pub auto_at: f64,
-    /// The model is notified at the end of a step where a handoff pays within the steps that are left.
+    /// Whether the model is notified at the end of a step, if a handoff pays within the remaining steps.
     pub nudge_pays: bool,
 }
 
-/// The thresholds of one model, in tokens.
+/// Thresholds of one model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelThresholds {
-    /// The model is notified from here on.
+    /// Minimum context use for a notice to the model.
     pub nudge: Option<u64>,
-    /// The model is notified from here on without waiting for the end of a step.
+    /// Minimum context use for a notice that does not wait for the end of a step.
     late: Option<u64>,
-    /// The session is handed over.
+    /// Minimum context use for an automatic handoff.
     auto: Option<u64>,
 }
 
 impl Thresholds {
-    /// The limits of a model with this window. Where it is unknown, the threshold in tokens is the only one.
+    /// Computes the limits of a model with this window.
+    ///
+    /// If the window is unknown, only the threshold in tokens applies.
     pub fn of(&self, window: Option<u64>) -> ModelThresholds {
         let share = |at: f64| {
             let window = window.filter(|_| at > 0.0)?;
@@ -51,7 +53,7 @@ impl Thresholds {
         };
         let tokens = Some(self.nudge_tokens).filter(|tokens| *tokens > 0);
         let nudge = share(self.nudge_at).into_iter().chain(tokens).min();
-        // A threshold in tokens scales it in proportion.
+        // A threshold in tokens scales the grace in proportion.
         let scale = if self.nudge_at > 0.0 { self.nudge_at } else { 0.5 };
         let late = nudge.map(|nudge| nudge.saturating_add((nudge as f64 * PATIENCE / scale) as u64));
         ModelThresholds {
@@ -71,9 +73,9 @@ impl Thresholds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeDecision {
     Nothing,
-    /// The model is notified, at this use, in tokens.
+    /// The model is notified at this context use, in tokens.
     Nudge(u64),
-    /// The session is handed over, at this use.
+    /// The session is handed over at this context use, in tokens.
     HandOff(u64),
 }
 
@@ -87,15 +89,18 @@ named! {
         Notified = "told",
         /// The model handed over after a nudge.
         Followed = "followed",
-        /// A nudge was due and could not be stored.
+        /// A nudge was due but could not be stored.
         NotWritten = "not_written",
         /// An automatic handoff produced no draft.
         AutoFailed = "auto_failed",
-        /// A handoff loop, so that the model gets no more nudges in this task. What follows the cut is over the threshold by
-        /// itself, or two handoffs came in close succession.
+        /// A handoff loop, so that the model gets no more nudges in this task.
+        ///
+        /// Either the context after the cut is above the threshold on its own, or two handoffs came in close
+        /// succession.
         LargeCut = "large_cut",
         CloseHandoffs = "close_handoffs",
-        /// A shadow: a notice would have been given, an automatic handoff made, one that costs nothing, or one behind a plan.
+        /// A shadow decision: a notice would have been given, an automatic handoff made, one that costs
+        /// nothing, or one after a plan.
         #[serde(rename = "would_tell")]
         WouldNotify = "would_tell",
         WouldHandOver = "would_hand_over",
@@ -104,49 +109,52 @@ named! {
     }
 }
 
-/// What would have been sent with a request in its shadow.
+/// Action that a request's shadow would have taken.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShadowMoment {
-    /// The name of the [`NudgeOutcome`].
+    /// Name of the [`NudgeOutcome`].
     pub what: String,
     /// The notice, or the carry-over prompt of a draft without a model.
     pub text: String,
-    /// Dollars that a handoff here is expected to save; negative where it costs, none without a price.
+    /// Dollars that a handoff here is expected to save; negative if it costs money, `None` without a price.
     #[serde(serialize_with = "crate::bill::dollars")]
     pub saved: Option<f64>,
 }
 
 impl NudgeOutcome {
-    /// Whether the model gets no more nudges in this task: it would hand over in a loop.
+    /// Whether the model gets no more nudges in this task, because it would hand over in a loop.
     pub fn stops(self) -> bool {
         matches!(self, Self::LargeCut | Self::CloseHandoffs)
     }
 }
 
-/// The context use of one thread, and its nudges. Usage is that of the newest answer *after* the present cut: an older
-/// one does not describe what the model sees.
+/// Context use of one branch, and its nudges.
+///
+/// Usage is that of the newest response *after* the present cut, because an older one does not describe the
+/// model's view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextUse {
-    /// The handoff that the thread is cut at.
+    /// Handoff that the branch is cut at.
     pub cut: Option<HandoffId>,
-    /// Tokens of its context, where they are known.
+    /// Tokens of the context, if known.
     pub tokens: Option<u64>,
     /// Context use at the last notification.
     nudged: Option<u64>,
-    /// The transcript holds a nudge of another process, or from before a restart.
+    /// Whether the transcript holds a nudge of another process, or from before a restart.
     notified: bool,
     /// Context use at the last attempt of a handoff.
     tried: Option<u64>,
-    /// Whether the first answer after the last handoff is still pending.
+    /// Whether the first response after the last handoff is still pending.
     first: bool,
     /// Exchanges since the last handoff that was seen.
     since: Option<u32>,
-    /// Why nothing is decided any more.
+    /// Handoff loop that stops all further decisions.
     pub(super) treadmill: Option<NudgeOutcome>,
 }
 
 impl ContextUse {
-    /// Takes in a request of the thread, cut at `cut`; `notified`: the transcript holds a nudge after that cut.
+    /// Records a request of the branch, cut at `cut`. `notified` means that the transcript holds a nudge
+    /// after that cut.
     pub fn exchange(&mut self, cut: Option<HandoffId>, notified: bool) {
         if cut != self.cut {
             self.begin(cut);
@@ -156,7 +164,7 @@ impl ContextUse {
         self.count_notified();
     }
 
-    /// Records a handoff. Returns the reason if the thread is in a handoff loop since.
+    /// Records a handoff. Returns the reason if the branch is in a handoff loop since.
     pub fn handed_over(&mut self, handoff: HandoffId) -> Option<NudgeOutcome> {
         let close = self.since.is_some_and(|n| n <= MIN_HANDOFF_DISTANCE);
         self.begin(Some(handoff));
@@ -166,7 +174,8 @@ impl ContextUse {
         self.treadmill
     }
 
-    /// Records the usage of a leg, in a request cut at `cut`. Returns the reason if the thread is in a handoff loop since.
+    /// Records the usage of a leg, in a request cut at `cut`. Returns the reason if the branch is in a
+    /// handoff loop since.
     pub fn measured(
         &mut self,
         cut: Option<HandoffId>,
@@ -174,13 +183,14 @@ impl ContextUse {
         limits: &ModelThresholds,
     ) -> Option<NudgeOutcome> {
         let input = usage.all_input();
-        // An answer without usage changes nothing.
+        // A response without usage changes nothing.
         if cut != self.cut || input == 0 {
             return None;
         }
-        // What the next request begins with.
+        // The next request begins with this input and output.
         self.tokens = Some(input.saturating_add(usage.output));
         self.count_notified();
+        // A context that is above a threshold right after a cut would cause the next handoff at once.
         let most = limits.nudge.into_iter().chain(limits.auto).min();
         let large = most.is_some_and(|most| input >= most);
         if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
@@ -190,8 +200,10 @@ impl ContextUse {
         None
     }
 
-    /// Decides what to do with the present request. `step_done`: whether the model has just finished a step; called
-    /// only where it matters.
+    /// Decides on an action for the present request.
+    ///
+    /// `step_done` tells whether the model has just finished a step. It is called only if the result depends
+    /// on it, because it reads the transcript.
     pub fn decide(&self, limits: &ModelThresholds, step_done: impl FnOnce() -> bool) -> NudgeDecision {
         let (Some(tokens), None) = (self.tokens, self.treadmill) else {
             return NudgeDecision::Nothing;
@@ -199,6 +211,7 @@ impl ContextUse {
         let waited = self
             .tried
             .is_none_or(|tried| tokens >= tried.saturating_add(RETRY_TOKENS));
+        // Checked before the nudge, because a handoff makes it needless.
         if waited && limits.auto.is_some_and(|auto| tokens >= auto) {
             return NudgeDecision::HandOff(tokens);
         }
@@ -216,7 +229,8 @@ impl ContextUse {
         NudgeDecision::Nothing
     }
 
-    /// Whether the model may be notified for another reason than the size of its context; the context's tokens, then.
+    /// Returns the context's tokens if the model may be notified for a reason other than the size of its
+    /// context.
     pub fn may_notify(&self) -> Option<u64> {
         let is_open = self.treadmill.is_none() && self.nudged.is_none() && !self.notified;
         self.tokens.filter(|_| is_open)
@@ -237,14 +251,14 @@ impl ContextUse {
         self.nudged.is_some()
     }
 
-    /// The use at the notification is unknown: growth counts from the first known use.
+    /// Counts growth from the first known use, because the use at the notification is unknown.
     fn count_notified(&mut self) {
         if self.notified && self.nudged.is_none() {
             self.nudged = self.tokens;
         }
     }
 
-    /// Usage before an older cut is void after this one.
+    /// Starts over after a new cut, because usage before it is void.
     fn begin(&mut self, cut: Option<HandoffId>) {
         *self = Self {
             cut,

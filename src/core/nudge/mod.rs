@@ -1,12 +1,12 @@
-//! When a model should hand over: its context use against its model's window and the thresholds of the config. Pure.
+//! Decides when a model should hand over, from its context use, its window and the configured thresholds. Pure.
 //!
 //! ```text
-//! usage of an answer ─► ContextUse ─► NudgeDecision: nothing yet | tell the model (a nudge) | hand off
-//!                          ▲
-//!      requests, handoffs ─┘
+//! usage of a response ─► ContextUse ─► NudgeDecision: nothing yet | notify the model (a nudge) | hand off
+//!                            ▲
+//!        requests, handoffs ─┘
 //! ```
-//! Knows tables of models and agents, and transcripts where it looks for a finished step. Must not know: where a nudge
-//! is put into a request, who writes a draft, clocks.
+//! Depends on tables of models and agents, and on transcripts to look for a finished step. Does not depend on the position
+//! of a nudge in a request, on the author of a draft, or on clocks.
 
 mod context_use;
 mod models;

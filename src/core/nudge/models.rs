@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 const FILE: &str = include_str!("models.json");
 
-/// The rows of the file. A file that cannot be parsed has none; a test holds that it can.
+/// Rows of the file. A file that cannot be parsed has none; a test ensures that it can.
 static TABLE: LazyLock<ModelTable> = LazyLock::new(|| serde_json::from_str(FILE).unwrap_or_default());
 
 #[derive(Debug, Default, Deserialize)]
@@ -15,39 +15,40 @@ struct ModelTable {
     agents: Vec<AgentWindow>,
 }
 
-/// The window of a generation of models, and of the later ones that no rule before it matches.
+/// Window of a generation of models, and of later generations that no rule before it matches.
 #[derive(Debug, Deserialize)]
 struct WindowRule {
-    /// How their names begin.
+    /// Beginning of the models' names.
     models: String,
-    /// A word that their names have.
+    /// Word that the models' names contain.
     word: Option<String>,
-    /// Their first generation, as `5` or `4.6`.
+    /// First generation of the models, such as `5` or `4.6`.
     since: Option<String>,
     tokens: u64,
 }
 
-/// A window that an agent assumes, smaller than its model's: it compacts at that size.
+/// Window that an agent assumes, smaller than its model's. The agent compacts at that size.
 #[derive(Debug, Deserialize)]
 struct AgentWindow {
-    /// How the agent's `user-agent` begins.
+    /// Beginning of the agent's `user-agent`.
     agent: String,
-    /// How the names of its models begin.
+    /// Beginning of the names of its models.
     models: String,
     tokens: u64,
 }
 
-/// The number of a generation: `4-6` and `4.6` are (4, 6).
+/// Number of a generation: `4-6` and `4.6` are (4, 6).
 type Generation = (u32, u32);
 
-/// The window of a model by the first rule that its name matches. `name` is in lower case and without a gateway's
-/// prefix.
+/// Window of a model by the first rule that matches its name.
+///
+/// `name` is in lower case and without a gateway's prefix.
 pub(super) fn window(name: &str) -> Option<u64> {
     let rule = TABLE.windows.iter().find(|rule| rule.matches(name));
     rule.map(|rule| rule.tokens)
 }
 
-/// The window that an agent assumes for a model, by the first row that matches.
+/// Window that an agent assumes for a model, by the first row that matches.
 pub(super) fn assumed(user_agent: &str, name: &str) -> Option<u64> {
     let row = TABLE
         .agents
@@ -72,8 +73,10 @@ fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(['-', '.', '_', '@', ':'])
 }
 
-/// The first number of a name with the one directly after it: `opus-4-6-20260101`, `k2.5`, `v4-pro`. Dates have more
-/// digits.
+/// Parses the generation of a name: its first number and the one directly after it, as in
+/// `opus-4-6-20260101`, `k2.5` or `v4-pro`.
+///
+/// A date does not count, because it has more digits.
 fn generation(name: &str) -> Option<Generation> {
     let mut words = words(name).skip_while(|word| major(word).is_none());
     let major = words.next().and_then(major)?;
@@ -81,7 +84,7 @@ fn generation(name: &str) -> Option<Generation> {
     Some((major, minor.unwrap_or(0)))
 }
 
-/// A number after one letter at most, with only letters after it.
+/// Parses a number after at most one letter, with only letters after it.
 fn major(word: &str) -> Option<u32> {
     let digits = word
         .strip_prefix(|c: char| c.is_ascii_lowercase())
@@ -90,7 +93,7 @@ fn major(word: &str) -> Option<u32> {
     rest.bytes().all(|b| b.is_ascii_lowercase()).then_some(number)
 }
 
-/// The number of one or two digits that a word begins with, and the rest of the word.
+/// Splits a leading number of one or two digits from the rest of a word.
 fn number(word: &str) -> Option<(u32, &str)> {
     let end = word.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = word.split_at(end);
@@ -112,7 +115,7 @@ mod tests {
                 row.since.as_ref().is_none_or(|since| generation(since).is_some()),
                 "{row:?}"
             );
-            // A name with no more than the rule's words matches this rule, and not an earlier one.
+            // A name made only of the rule's words matches this rule and no earlier one.
             let mut name = format!(
                 "{}-{}",
                 row.models.trim_end_matches('-'),

@@ -1,37 +1,39 @@
-//! A provider's usage limits by its headers: whether one is near, and when it resets.
+//! Usage limits of a provider, read from its headers: whether one is near, and when it resets.
 
-/// Share of a limit from which on it is near.
+/// Minimum used share of a limit that is near.
 const NEAR: f64 = 0.9;
 
-/// Share of a limit from which on the end of a step is not waited for.
+/// Minimum used share of a limit that is too near to wait for the end of a step.
 const URGENT: f64 = 0.95;
 
-/// A limit that is lifted sooner is waited for, and no reason for a handoff.
+/// Minimum time until the reset. A limit that resets sooner is waited for, and is not a reason for a handoff.
 const SHORTEST_MS: u64 = 10 * 60_000;
 
 /// A usage limit that is near.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NearLimit {
-    /// The share of it that is used, from 0 to 1.
+    /// Used share of the limit, from 0 to 1.
     pub used: f64,
-    /// When it is lifted, in milliseconds since the Unix epoch.
+    /// Time of the reset, in milliseconds since the Unix epoch.
     pub resets_ms: u64,
 }
 
 impl NearLimit {
-    /// Whether it is too near to wait for the end of a step.
+    /// Whether the limit is too near to wait for the end of a step.
     pub fn is_urgent(&self) -> bool {
         self.used >= URGENT
     }
 }
 
-/// The names of headers that begin alike.
+/// Names of headers with a common beginning.
 macro_rules! headers {
     ($begin:literal: $($end:literal)+) => { [$(concat!($begin, $end)),+] };
 }
 
-/// Limits by their share: what the whole is, the header of the share and that of when it is lifted, in seconds since the Unix
-/// epoch. Sources: Claude Code reads the first three, Codex the others (`codex-api/src/rate_limits.rs`).
+/// Limits that are stated as a share: the value of the whole, and the headers of the share and of the reset.
+///
+/// The reset is in seconds since the Unix epoch. Sources: Claude Code reads the first three, Codex the others
+/// (`codex-api/src/rate_limits.rs`).
 const SHARES: [(f64, [&str; 2]); 5] = [
     (
         1.0,
@@ -49,14 +51,14 @@ const SHARES: [(f64, [&str; 2]); 5] = [
     (100.0, headers!("x-codex-secondary-": "used-percent" "reset-at")),
 ];
 
-/// Limits by what is left of them: the headers of the whole, of the rest, and of the time until they are lifted as `6m0s`
-/// (OpenAI).
+/// Limits that are stated as a remainder: the headers of the whole, of the rest, and of the time until the
+/// reset, such as `6m0s` (OpenAI).
 const REMAINDERS: [[&str; 3]; 2] = [
     headers!("x-ratelimit-": "limit-tokens" "remaining-tokens" "reset-tokens"),
     headers!("x-ratelimit-": "limit-requests" "remaining-requests" "reset-requests"),
 ];
 
-/// The near limit that is lifted last, by an answer's headers.
+/// Returns the near limit that resets last, from a response's headers.
 pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> Option<NearLimit> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
     let shares = SHARES.iter().filter_map(|(whole, [used, resets])| {
@@ -80,7 +82,7 @@ pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> 
     near.max_by_key(|limit| limit.resets_ms)
 }
 
-/// `1h2m3.5s`, `90ms`
+/// Parses a duration such as `1h2m3.5s` or `90ms`.
 fn duration_ms(text: &str) -> Option<u64> {
     let (mut rest, mut sum) = (text.trim(), 0.0);
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Whether the model has just finished a step of its to-do list, or the user has just accepted a plan.
+//! Detects finished steps in to-do lists, and plans that the user has just accepted.
 
 use memchr::memmem;
 use serde_json::Value;
@@ -8,8 +8,10 @@ use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, Transcript, TranscriptTurn};
 use crate::wire::{Turn, View};
 
-/// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
-/// items than the call before had. Turns before `from` are cut. Reads back to that earlier call, and no further.
+/// Whether the model's newest message marks a step as done.
+///
+/// The message must call the agent's to-do tool with more finished items than the call before. Turns before
+/// `from` are cut. Reads back to that earlier call and no further.
 pub fn step_done(view: &View, from: usize) -> bool {
     let transcript = Transcript::from_view(view);
     let turns = (from..transcript.len())
@@ -21,7 +23,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
     for turn in turns {
         match turn.role {
             role if role.may_be_models() => models = true,
-            // Text before the last answer belongs to another message.
+            // Text before the last response belongs to another message.
             _ if models => newest = false,
             _ => continue,
         }
@@ -30,6 +32,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
                 (FinishedItems::One, None) if newest => return true,
                 (FinishedItems::One, _) => {}
                 (FinishedItems::Of(count), None) if newest => now = Some(count),
+                // The list is older, so the newest message marks nothing.
                 (FinishedItems::Of(_), None) => return false,
                 (FinishedItems::Of(before), Some(count)) => return count > before,
             }
@@ -41,9 +44,10 @@ pub fn step_done(view: &View, from: usize) -> bool {
     now.is_some_and(|count| count > 0)
 }
 
-/// Whether the user has just accepted a plan: the call that asks for that is answered since the model's last turn.
+/// Whether the user has just accepted a plan: the call that asks for it was answered after the model's last
+/// turn.
 pub fn plan_accepted(view: &View) -> bool {
-    // Looked for as bytes first: most transcripts have none of these names.
+    // Bytes are searched first, because most transcripts contain none of these names.
     let transcript = view.text(view.list);
     let mut names = tools::PLANS.iter();
     if !names.any(|name| memmem::find(transcript, name.as_bytes()).is_some()) {
@@ -58,26 +62,26 @@ pub fn plan_accepted(view: &View) -> bool {
     })
 }
 
-/// What is left of the newest to-do list.
+/// Progress of the newest to-do list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepsLeft {
-    /// Items that are finished.
+    /// Number of finished items.
     pub done: u32,
-    /// Items that are not.
+    /// Number of unfinished items.
     pub open: u32,
-    /// Answers of the model's since the turn that was examined first.
+    /// Number of the model's responses since the first examined turn.
     pub calls: u32,
 }
 
 impl StepsLeft {
-    /// Calls that the open items need, at the pace of the finished ones.
+    /// Estimates the calls that the open items need, at the pace of the finished ones.
     pub fn calls_left(&self) -> u32 {
         let each = self.calls.div_ceil(self.done.max(1));
         self.open.saturating_mul(each)
     }
 }
 
-/// The newest to-do list after the turn `from`. `None`: no call states a whole list.
+/// Reads the newest to-do list after the turn `from`; `None` if no call states a whole list.
 pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
     let transcript = Transcript::from_view(view);
     let turns = (from..transcript.len()).rev();
@@ -99,26 +103,26 @@ pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
     })
 }
 
-/// The last whole list of a turn.
+/// Last whole list of a turn.
 fn newest_list(turn: &TranscriptTurn<'_>) -> Option<Vec<TodoItem>> {
     let calls = turn.calls().rev();
     let mut lists = calls.filter_map(|call| Some(todo::list(&todo_arguments(&call)?)));
     lists.find(|list| !list.is_empty())
 }
 
-/// What a call says of finished items.
+/// Statement of a call about finished items.
 enum FinishedItems {
-    /// So many of the whole list.
+    /// This many items of the whole list.
     Of(usize),
-    /// One more.
+    /// A single further item.
     One,
 }
 
-/// The arguments of a call of a to-do tool.
+/// Arguments of a call, if it calls a to-do tool.
 fn todo_arguments(call: &ToolCall<'_>) -> Option<Value> {
     let name = call.name?.get();
     let is_todo = |name: &str| ToolKind::from_call(name, &serde_json::Value::Null) == ToolKind::Todo;
-    // Most calls are of other tools, whose arguments may be long.
+    // Most calls are of other tools, whose arguments may be long, so the name is checked first.
     if !is_todo(&name) && !tools::calls_through(&name) {
         return None;
     }
@@ -160,7 +164,7 @@ mod tests {
         json!({"todos": items})
     }
 
-    /// The lists of one conversation, a call each, with other calls between.
+    /// Writes the lists of one conversation, one call each, with other calls between them.
     fn claude(lists: &[usize]) -> Value {
         let mut messages = vec![json!({"role": "user", "content": "Go."})];
         for (n, done) in lists.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Tests the machine against a second, slow implementation of its rules that reads the whole history each time.
+//! Compares the state machine with a second, slow implementation of its rules, which reads the whole history
+//! each time.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -8,7 +9,7 @@ use crate::wire::Usage;
 
 const WINDOW: u64 = 200_000;
 
-/// An event of a thread.
+/// An event of a branch.
 #[derive(Debug, Clone)]
 enum ThreadEvent {
     Exchange {
@@ -21,11 +22,11 @@ enum ThreadEvent {
         output: u64,
     },
     HandedOver(u8),
-    /// A request is decided on, and the decision is carried out.
+    /// A decision on a request, which is then carried out.
     Decide {
         step_done: bool,
     },
-    /// A handoff that was decided on failed.
+    /// The failure of a handoff that was decided on.
     Failed,
 }
 
@@ -45,7 +46,7 @@ fn happens() -> impl Strategy<Value = ThreadEvent> {
     ]
 }
 
-/// A typical session: requests of one cut that grow, with an occasional handoff.
+/// A typical session: growing requests of one cut, with an occasional handoff.
 fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     let turn = (
         1_000u64..30_000,
@@ -79,7 +80,7 @@ fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     })
 }
 
-/// What is known at one point of a history.
+/// State at one point of a history.
 #[derive(Debug, Default)]
 struct HistoryPoint {
     cut: Option<Uuid>,
@@ -92,7 +93,7 @@ struct HistoryPoint {
     exchanges: Option<u32>,
 }
 
-/// The rules, each in a line, over everything that has happened.
+/// The rules, one per line, over all events.
 fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> HistoryPoint {
     let mut known = HistoryPoint::default();
     for (what, decision) in history {
@@ -160,7 +161,7 @@ fn expected(
         return NudgeDecision::Nothing;
     };
     let from = known.nudged_at.map_or(nudge, |at| nudge.max(at + 100_000));
-    // A tenth of the window, or as much of the threshold in tokens.
+    // A tenth of the window, or the same share of the threshold in tokens.
     let share = if thresholds.nudge_at > 0.0 {
         thresholds.nudge_at
     } else {
@@ -183,7 +184,7 @@ fn nudge_of(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
         .min()
 }
 
-/// Context above this after a handoff leaves no room for work.
+/// Context above this size after a handoff leaves no room for work.
 fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     let auto = window
         .map(|w| (w as f64 * thresholds.auto_at) as u64)
@@ -281,7 +282,7 @@ fn usage(input: u64, output: u64) -> Usage {
     }
 }
 
-/// A thread that was measured at `tokens`, on a model with a window of 200,000.
+/// A branch measured at `tokens`, on a model with a window of 200,000.
 fn at(tokens: u64) -> ContextUse {
     let mut machine = ContextUse::default();
     machine.exchange(None, false);
@@ -298,7 +299,8 @@ fn the_model_is_notified_at_the_end_of_a_step_or_ten_points_later() {
     assert!(notifies(100_000, true) && !notifies(100_000, false));
     assert!(!notifies(119_999, false) && notifies(120_000, false));
     assert!(notifies(190_000, false), "a jump over both");
-    // A window of a million: the threshold in tokens comes first, and a fifth of it is ten points of that scale.
+    // A window of a million. The threshold in tokens comes first, and a fifth of it is ten points of that
+    // scale.
     let limits = DEFAULT.of(Some(1_000_000));
     let notifies_at = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
     assert!(!notifies_at(199_999, true) && notifies_at(200_000, true));

@@ -2,29 +2,30 @@
 
 use super::models;
 
-/// Words of a request's beta header that widen the window of its model, and to how much (Anthropic).
+/// Words of a request's beta header that widen the window of a model, and the wider window (Anthropic).
 const WIDER: &[(&str, &str, u64)] = &[("claude-", "context-1m", 1_000_000)];
 
-/// Longest text that may declare windows, in bytes.
+/// Maximum length of a declaration of windows, in bytes.
 const MAX_DECLARATION: usize = 4096;
 
-/// Windows that may be declared, in tokens. A smaller one leaves no room for an agent's own instructions.
+/// Windows that may be declared, in tokens. A smaller one has no room for an agent's own instructions.
 const DECLARABLE: std::ops::RangeInclusive<u64> = 4_000..=20_000_000;
 
 /// The members of a request that determine its model's window.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WindowQuery<'a> {
-    /// The model's name.
+    /// Name of the model.
     pub model: &'a str,
-    /// The value of the header `anthropic-beta`.
+    /// Value of the header `anthropic-beta`.
     pub betas: &'a str,
-    /// The value of the header `user-agent`.
+    /// Value of the header `user-agent`.
     pub user_agent: &'a str,
-    /// The windows that the agent declares: `500000` (for every model), or `gpt-6=500000,my-model=32768`. Not trusted.
+    /// Windows that the agent declares: `500000` (for every model), or `gpt-6=500000,my-model=32768`. Not
+    /// trusted.
     pub declared: &'a str,
 }
 
-/// The windows of models: those of the data file, and those of the config.
+/// Windows of models, from the data file and from the config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Windows {
     /// Prefixes of names, each with its window.
@@ -32,14 +33,17 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The windows of the data file and of the config; the config takes precedence.
+    /// Combines the data file with configured windows, which take precedence.
     pub fn with(more: Vec<(String, u64)>) -> Self {
         Self { more }
     }
 
-    /// The window of a request's model. Sources in order of precedence: the agent's declaration, the config, a beta
-    /// header that widens the window, the agent's known assumption, the model's own window.
+    /// Returns the window of a request's model.
+    ///
+    /// The sources in order of precedence: the agent's declaration, the config, a beta header that widens the
+    /// window, the agent's known assumption, the model's own window.
     pub fn of(&self, query: &WindowQuery<'_>) -> Option<u64> {
+        // The full name first, because the config may name a gateway's model.
         let names = [query.model, bare(query.model)];
         let configured = self.more.iter().map(|(name, window)| (name.as_str(), *window));
         let name = names[1].to_ascii_lowercase();
@@ -54,7 +58,9 @@ impl Windows {
         .or_else(|| models::window(&name))
     }
 
-    /// The window of a model whose context has so many tokens: a larger one than usual where they do not fit.
+    /// Returns the window of a model whose context has this many tokens.
+    ///
+    /// If they do not fit into the usual window, it is the larger one.
     pub fn holding(&self, model: &str, tokens: u64) -> Option<u64> {
         let query = WindowQuery {
             model,
@@ -66,7 +72,7 @@ impl Windows {
             .or_else(|| self.widest(model).filter(|window| tokens <= *window))
     }
 
-    /// The largest window that this model may have, whatever its requests ask for.
+    /// Returns the largest window that this model may have in any request.
     pub fn widest(&self, model: &str) -> Option<u64> {
         let with = |betas| {
             self.of(&WindowQuery {
@@ -80,13 +86,14 @@ impl Windows {
     }
 }
 
-/// Whether a text declares windows and nothing else.
+/// Whether a string declares windows and nothing else.
 pub fn declares_windows(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_DECLARATION && text.split(',').all(|one| declaration(one).is_some())
 }
 
-/// The window that a text declares for a model of these names. A declaration for every model bounds the window: a
-/// smaller window of the model counts.
+/// Window that a string declares for a model with these names.
+///
+/// A declaration for every model is an upper bound, so a smaller window of the model counts.
 fn declared(text: &str, names: [&str; 2], own: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let text = if text.len() <= MAX_DECLARATION { text } else { "" };
     let all = text.split(',').filter_map(declaration);
@@ -97,20 +104,20 @@ fn declared(text: &str, names: [&str; 2], own: impl FnOnce() -> Option<u64>) -> 
     })
 }
 
-/// `TOKENS`, for every model, or `MODEL=TOKENS`.
+/// Parses `TOKENS`, for every model, or `MODEL=TOKENS`.
 fn declaration(text: &str) -> Option<(&str, u64)> {
     let (name, tokens) = text.rsplit_once('=').unwrap_or(("", text));
     let tokens = tokens.trim().parse().ok()?;
     DECLARABLE.contains(&tokens).then_some((name.trim(), tokens))
 }
 
-/// A model's name without what a gateway puts in front of it (`anthropic/`, `models/`, `us.anthropic.`).
+/// Removes a gateway's prefix from a model's name (`anthropic/`, `models/`, `us.anthropic.`).
 fn bare(model: &str) -> &str {
     let tail = model.rsplit('/').next().unwrap_or(model);
     tail.rsplit_once("anthropic.").map_or(tail, |(_, name)| name)
 }
 
-/// The window of the longest beginning of a name, for the first of the names that has one.
+/// Window of the longest matching prefix, for the first of the names that has one.
 fn longest<'a>(rows: impl Iterator<Item = (&'a str, u64)> + Clone, names: [&str; 2]) -> Option<u64> {
     names.into_iter().find_map(|name| {
         let known = rows.clone().filter(|(beginning, _)| name.starts_with(beginning));
@@ -124,33 +131,33 @@ fn longest<'a>(rows: impl Iterator<Item = (&'a str, u64)> + Clone, names: [&str;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compaction {
     pub agent: &'static str,
-    /// At this share of its model's window.
+    /// Compacts at this share of the model's window.
     share: f64,
-    /// Where this many tokens are left of the window.
+    /// Compacts when this many tokens of the window are left.
     reserve: u64,
 }
 
-/// The window of most present models, used for thresholds where no model is named.
+/// Window of most current models, for thresholds without a model.
 pub const PRESENT: u64 = 1_000_000;
 
-/// The window of older models, which some agents still default to.
+/// Window of older models, which some agents still default to.
 pub const OLDER: u64 = 200_000;
 
-/// The agents' defaults, from their sources or settings.
+/// Defaults of the agents, from their sources or settings.
 pub const AGENTS: &[Compaction] = &[
     // The reserve for output and 13,000 more tokens.
     at("claude", 1.0, 33_000),
-    // `model_auto_compact_token_limit`
+    // `model_auto_compact_token_limit`.
     at("codex", 0.9, 0),
     // The reserve for output, at most 20,000 tokens.
     at("opencode", 1.0, 20_000),
-    // `model.compressionThreshold`
+    // `model.compressionThreshold`.
     at("gemini", 0.5, 0),
-    // `chatCompression.contextPercentageThreshold`
+    // `chatCompression.contextPercentageThreshold`.
     at("qwen", 0.7, 0),
-    // `compaction.reserveTokens`
+    // `compaction.reserveTokens`.
     at("pi", 1.0, 16_384),
-    // `GOOSE_AUTO_COMPACT_THRESHOLD`
+    // `GOOSE_AUTO_COMPACT_THRESHOLD`.
     at("goose", 0.8, 0),
     at("cline", 0.8, 0),
 ];
@@ -164,14 +171,15 @@ const fn at(agent: &'static str, share: f64, reserve: u64) -> Compaction {
 }
 
 impl Compaction {
-    /// The share of such a window at which it compacts.
+    /// Share of this window that makes the agent compact.
     pub fn share(&self, window: u64) -> f64 {
         let left = window.saturating_sub(self.reserve) as f64 / window as f64;
         self.share.min(left)
     }
 }
 
-/// Tokens at which the agent of this `user-agent` compacts in such a window; the whole window for one that is unknown.
+/// Number of tokens that make the agent with this `user-agent` compact; the whole window for an unknown
+/// agent.
 pub fn compaction_point(user_agent: &str, window: u64) -> u64 {
     let name = user_agent.to_ascii_lowercase();
     let known = AGENTS.iter().find(|agent| name.starts_with(agent.agent));
@@ -202,7 +210,7 @@ mod tests {
         assert_eq!(windows.holding("unheard-of", 1), None);
     }
 
-    /// The generations of each family, the newest and unknown ones first.
+    /// Generations of each family, with the newest and unknown ones first.
     const KNOWN: &[(Option<u64>, &[&str])] = &[
         (
             Some(1_000_000),

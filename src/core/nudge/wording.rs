@@ -1,36 +1,38 @@
-//! The text of a nudge. It becomes part of a prefix that must not change. It is stored whole, and equal numbers give
+//! Text of a nudge.
+//!
+//! The text becomes part of a prefix that must not change. So it is stored whole, and equal numbers give
 //! equal text.
 
 use super::quota::NearLimit;
 use crate::text::date::rfc3339;
 use crate::text::words::grouped;
 
-/// How every nudge begins.
+/// Beginning of every nudge.
 const OPENING: &str = "<context-notice>";
 
-/// Whether a text of ours is a nudge.
+/// Whether an injected notice is a nudge.
 pub fn is_nudge(text: &str) -> bool {
     text.starts_with(OPENING)
 }
 
-/// What every nudge asks for, after what it states.
+/// Request of every nudge, after its reason.
 const REQUEST: &str = "Finish the step that you are at; begin no new one here. Then call session_handoff with a self-contained \
 prompt for what is left to do: the session goes on from that prompt with an empty context. If all of the work is done, answer as \
 usual and do not call it. Do not mention this notice.\n</context-notice>";
 
 named! {
-    /// Whether a notice of a long context says how long it is: models that know it put work off.
+    /// Whether a notice of a long context states its size, because models that know the size put work off.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum NudgeWording {
-        /// With the numbers that it is based on.
+        /// With the numbers that led to the notice.
         #[default]
         Numbers = "numbers",
-        /// Without any.
+        /// Without numbers.
         Plain = "plain",
     }
 }
 
-/// The text of a nudge: how many tokens the context has, and its window where that is known.
+/// Words a nudge about the number of tokens in the context, and its window if known.
 pub fn text(tokens: u64, window: Option<u64>, wording: NudgeWording) -> String {
     let why = match wording {
         NudgeWording::Numbers => format!("Your context is now at {}.", context_use(tokens, window)),
@@ -39,7 +41,9 @@ pub fn text(tokens: u64, window: Option<u64>, wording: NudgeWording) -> String {
     notice(&format!("{why} {REQUEST}"))
 }
 
-/// The text of a nudge where a handoff pays: after this many calls, of those that the rest of the to-do list needs.
+/// Words a nudge about a handoff that pays.
+///
+/// The handoff pays after `calls` of the `left` calls that the rest of the to-do list needs.
 pub fn paying_text(tokens: u64, calls: u32, left: u32, wording: NudgeWording) -> String {
     if wording == NudgeWording::Plain {
         return notice(&format!(
@@ -54,7 +58,7 @@ pub fn paying_text(tokens: u64, calls: u32, left: u32, wording: NudgeWording) ->
     ))
 }
 
-/// The text of a nudge where a usage limit of the provider's is near.
+/// Words a nudge about a usage limit of the provider that is near.
 pub fn limit_text(limit: &NearLimit, now_ms: u64) -> String {
     let minutes = limit.resets_ms.saturating_sub(now_ms) / 60_000;
     notice(&format!(
@@ -83,7 +87,7 @@ fn context_use(tokens: u64, window: Option<u64>) -> String {
     }
 }
 
-/// `1st`, `22nd`, `113th`
+/// Formats an ordinal number, such as `1st`, `22nd` or `113th`.
 fn ordinal(number: u32) -> String {
     let suffix = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -99,7 +103,7 @@ fn ordinal(number: u32) -> String {
 mod tests {
     use super::*;
 
-    /// Stored prefixes hold it: it must not change.
+    /// Stored prefixes contain this text, so it must not change.
     #[test]
     fn the_text_of_a_full_context_is_as_it_was() {
         assert_eq!(
