@@ -1,5 +1,5 @@
-//! The handoff that a request is pinned to: found by its sentinel, by the response that the request continues, or by
-//! where an answer was left out.
+//! Finds the handoff that a request is cut at: by its sentinel, by the response that the request continues,
+//! or by the position of an omitted response.
 
 use std::ops::Range;
 
@@ -12,30 +12,30 @@ use crate::wire::View;
 
 use super::{MissingRecords, Need, Policy, Records};
 
-/// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
+/// Maximum number of sentinels looked up in one request, last ones first. No real transcript has more.
 pub(super) const MAX_CANDIDATES: usize = 64;
 
-/// The answer to a user who resumes a handoff that is unknown here.
+/// Reply to a user who resumes a handoff that is unknown here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
 and to the state directory that it was made with. To go on without it, send your message again without that line.";
 
-/// The answer to a user whose line has lost so much of its id that several handoffs may be meant.
+/// Reply to a user whose line has lost so much of its id that several handoffs match.
 const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
 Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To go on without it, send your message again without that line.";
 
-/// Why a user's resume line matches no handoff.
+/// Reason why a user's resume line matches no handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unresolved {
-    /// None with this id, or with one that begins so, is known.
+    /// There is no handoff with this id, or with this beginning of an id.
     Unknown,
-    /// Several ids begin so.
+    /// Several ids begin like this.
     Ambiguous,
 }
 
 impl Unresolved {
-    /// The answer to the user: nothing is sent to the model.
+    /// Reply to the user. Nothing is sent to the model.
     pub fn answer(self) -> &'static str {
         match self {
             Self::Unknown => UNKNOWN,
@@ -44,16 +44,16 @@ impl Unresolved {
     }
 }
 
-/// The position of a request's active handoff.
+/// Position of a request's active handoff.
 #[derive(Debug, Clone)]
 pub enum CutPosition {
-    /// At its sentinel.
+    /// At the sentinel.
     Sentinel(Candidate),
-    /// In front of this turn: the agent left out the answer that showed the sentinel.
+    /// Before this turn, because the agent left out the response that showed the sentinel.
     BeforeTurn(usize),
-    /// In front of the whole request: what was before it is stored upstream.
+    /// Before the whole request, because upstream stores the history before it.
     Upstream,
-    /// In a transcript that was flattened into one text: the cut there.
+    /// Inside one string that holds a flattened transcript. The edits make the cut.
     Text(Vec<Edit>),
 }
 
@@ -63,20 +63,21 @@ pub struct Active {
     pub place: CutPosition,
     pub id: HandoffId,
     pub prompt: String,
-    /// Whether transcripts show the prompt: the text after a sentinel without it is the model's own.
+    /// Whether transcripts show the prompt. If they do not, the text after a sentinel is the model's own.
     pub spelled_out: bool,
     pub head: String,
-    /// The model that requests go to which are cut at it, where that is not the requested one.
+    /// Model override for requests cut at this handoff, if it differs from the requested model.
     pub routed: Option<String>,
-    /// The turns that stay, of a reviewed draft.
+    /// Turns that stay after the cut of a reviewed draft.
     pub kept: Option<KeptTurns>,
-    /// Whether the requests that are cut at it have the tool that searches what was cut. If the store has lost it, the
-    /// config decides.
+    /// Whether requests cut at this handoff have the tool that searches the cut history.
+    ///
+    /// If the store has lost the handoff, the config decides.
     pub recall: bool,
 }
 
 impl Active {
-    /// A stored handoff whose prompt transcripts show.
+    /// Creates the active handoff from a stored one whose prompt transcripts show.
     pub fn new(handoff: &Handoff, place: CutPosition, head: String, reading: &RequestReading) -> Self {
         Self {
             place,
@@ -90,7 +91,7 @@ impl Active {
         }
     }
 
-    /// Its sentinel in the transcript.
+    /// Sentinel in the transcript, if the cut is at one.
     pub fn candidate(&self) -> Option<&Candidate> {
         match &self.place {
             CutPosition::Sentinel(candidate) => Some(candidate),
@@ -98,19 +99,19 @@ impl Active {
         }
     }
 
-    /// The turns that stay, if this is the place that the handoff was made at: a resumed one has another.
+    /// Turns that stay, if the cut is at the original position. A resumed handoff has another one.
     pub(super) fn kept(&self, view: &View) -> Option<Range<usize>> {
         let (kept, until) = (self.kept.as_ref()?, self.turn()?);
         let from = view.leading() + kept.from.turns;
         (until == from + kept.turns && !self.is_by_user()).then_some(from..until)
     }
 
-    /// Whether a user pasted its sentinel.
+    /// Whether the user pasted the sentinel.
     pub(super) fn is_by_user(&self) -> bool {
         self.candidate().is_some_and(|candidate| candidate.by_user)
     }
 
-    /// The turn that it is in, or in front of which.
+    /// The turn containing the cut, or the first turn after it.
     pub fn turn(&self) -> Option<usize> {
         match &self.place {
             CutPosition::Sentinel(candidate) => Some(candidate.turn),
@@ -120,7 +121,7 @@ impl Active {
     }
 }
 
-/// A request whose handoff is looked up.
+/// Lookup of the handoff that a request is cut at.
 #[derive(Clone, Copy)]
 pub struct CutTargetLookup<'a> {
     pub reading: &'a RequestReading,
@@ -130,14 +131,14 @@ pub struct CutTargetLookup<'a> {
 }
 
 impl CutTargetLookup<'_> {
-    /// The last sentinel whose id the store knows or whose seal verifies.
+    /// Finds the last sentinel whose id is in the store or whose seal verifies.
     ///
     /// # Errors
-    /// Records are lacking.
+    /// Records are missing.
     pub fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, MissingRecords> {
         let candidates = &candidates[..candidates.len().min(MAX_CANDIDATES)];
         for (i, candidate) in candidates.iter().enumerate() {
-            // The newest one is mostly known. Where it is not, all others are read at once.
+            // The newest one is usually known. Otherwise all others are read together, to save round trips.
             if i > 0 {
                 self.records.all(candidates[i..].iter().map(meant))?;
             }
@@ -148,7 +149,7 @@ impl CutTargetLookup<'_> {
         Ok(None)
     }
 
-    /// The handoff of this sentinel.
+    /// Finds the handoff of this sentinel.
     fn at(&self, candidate: &Candidate) -> Result<Option<Active>, MissingRecords> {
         let mut candidate = candidate.clone();
         if candidate.id_range.is_some() {
@@ -158,6 +159,7 @@ impl CutTargetLookup<'_> {
             }
         }
         let id = candidate.sentinel.id;
+        // The preamble of a session that resumes a handoff ends at the user's line.
         let until = candidate.by_user.then_some((candidate.turn, candidate.part));
         if let Some(handoff) = self.records.handoff(id)? {
             let head = match until {
@@ -178,7 +180,7 @@ impl CutTargetLookup<'_> {
             id,
             head: self.new_head(&prompt, until),
             prompt,
-            // What a seal proves is there.
+            // A seal proves a prompt that is in the transcript.
             spelled_out: true,
             routed: None,
             kept: None,
@@ -187,7 +189,7 @@ impl CutTargetLookup<'_> {
         }))
     }
 
-    /// Finds the response that the request continues, and the handoff that it ended at.
+    /// Finds the response that the request continues, and the handoff that it ended with.
     pub(super) fn previous(&self) -> Result<ContinuedOrigin, MissingRecords> {
         let Some(previous) = &self.reading.view.facts.previous else {
             return Ok(ContinuedOrigin::default());
@@ -206,7 +208,9 @@ impl CutTargetLookup<'_> {
         })
     }
 
-    /// The stored head, where it is of this wire, else a new one. `until`: where this request's preamble ends.
+    /// Returns the stored head if it is of this wire, otherwise a new one.
+    ///
+    /// `until` is the end of this request's preamble.
     fn head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
         match handoff.wire == self.reading.view.wire && !handoff.head.is_empty() {
             true => handoff.head.clone(),
@@ -214,8 +218,9 @@ impl CutTargetLookup<'_> {
         }
     }
 
-    /// The head of a handoff that the user resumes in another session: that one's preamble. What precedes the user's line does
-    /// not change, so later requests get the same.
+    /// Returns the head of a handoff that the user resumes in another session, with that session's preamble.
+    ///
+    /// The text before the user's line does not change, so later requests get the same head.
     fn resumed_head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
         let view = &self.reading.view;
         let is_of_wire = handoff.wire == view.wire && !handoff.head.is_empty();
@@ -223,20 +228,22 @@ impl CutTargetLookup<'_> {
             .then(|| preamble::prompt_of_head(view, &handoff.head))
             .flatten()
         {
+            // A request that continues a stored history does not begin with a preamble.
             Some(prompt) if view.facts.previous.is_none() => self.new_head(&prompt, until),
             _ => self.head(handoff, until),
         }
     }
 
-    /// A head made of this request's preamble.
+    /// Creates a head from this request's preamble.
     fn new_head(&self, prompt: &str, until: Option<(usize, usize)>) -> String {
         let view = &self.reading.view;
         preamble::head(view.wire(), &self.policy.preamble(view, until), prompt)
     }
 
-    /// A later handoff whose answer the agent interrupted and left out: the transcript continues the request in which it fired,
-    /// with new text. `after`: the turn of the sentinel that counts. With it, the cut points of the conversation that this one
-    /// was copied from.
+    /// Finds a later handoff whose response the agent interrupted and left out.
+    ///
+    /// The transcript then continues the request that made the handoff, with new text. `after` is the turn of
+    /// the sentinel in force. Also returns the cut points of the conversation that this one was forked from.
     pub(super) fn left_out(
         &self,
         after: Option<usize>,
@@ -248,6 +255,7 @@ impl CutTargetLookup<'_> {
         };
         let listed = &live.listed()?.cut_points;
         let mut taken_over = Vec::new();
+        // A conversation that is new here and already has a history may be a fork.
         if live.tooled.is_none() && view.under_way() {
             let missing = left_out::missing_answers(view, after);
             taken_over = self.copied(missing, |id| listed.iter().any(|point| point.handoff == id))?;
@@ -269,7 +277,7 @@ impl CutTargetLookup<'_> {
         Ok((active, taken_over))
     }
 
-    /// Cut points of a conversation that this one, which is new here and has a history, may be a copy of.
+    /// Cut points of a conversation that this one may be forked from. This one is new here and has a history.
     fn copied(
         &self,
         missing: Vec<String>,
@@ -280,6 +288,7 @@ impl CutTargetLookup<'_> {
         }
         let points = self.records.cut_points(Need::CutPointsAt(missing))?.iter();
         let new: Vec<&CutPoint> = points.filter(|point| !is_known(point.handoff)).collect();
+        // A fork is certain only if its origin still lists the handoff as one that may be left out.
         let origin = |point: &CutPoint| Need::LeftOutIn(point.conversation.clone());
         self.records.all(new.iter().map(|point| origin(point)))?;
         let mut copied = Vec::new();
@@ -291,7 +300,7 @@ impl CutTargetLookup<'_> {
         Ok(copied)
     }
 
-    /// Why no handoff was found by a user's line.
+    /// Explains why no handoff was found for a user's line.
     pub(super) fn why_unresolved(&self, line: &Candidate) -> Result<Unresolved, MissingRecords> {
         let found = match line.id_range {
             Some(_) => self.records.ids(meant(line))?.len(),
@@ -304,7 +313,7 @@ impl CutTargetLookup<'_> {
     }
 }
 
-/// The handoff that a sentinel names, or those that its truncated id may mean.
+/// Record of the handoff that a sentinel names, or of those that a truncated id may mean.
 pub(super) fn meant(candidate: &Candidate) -> Need {
     match candidate.id_range {
         Some((first, last)) => Need::HandoffsBetween(first, last),
@@ -312,18 +321,19 @@ pub(super) fn meant(candidate: &Candidate) -> Need {
     }
 }
 
-/// The model that a request goes to which is cut at this handoff. Where the user has changed the agent's model since, that choice
-/// counts.
+/// Model override of requests cut at this handoff.
+///
+/// If the user has changed the agent's model since, that choice counts.
 fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
     let same = reading.view.facts.model == handoff.model;
     handoff.routed.clone().filter(|_| same)
 }
 
-/// The response that a request continues.
+/// Origin of the response that a request continues.
 #[derive(Default)]
 pub(super) struct ContinuedOrigin {
-    /// The handoff that it ended at.
+    /// Handoff that the response ended with.
     pub(super) active: Option<Active>,
-    /// `None`: nothing is stored of it.
+    /// Stored origin; `None` if nothing is stored about the response.
     pub(super) origin: Option<ResponseOrigin>,
 }

@@ -1,4 +1,4 @@
-//! An agent's request as it is planned.
+//! An agent's request in planning.
 
 use std::mem;
 
@@ -10,22 +10,22 @@ use crate::text::json;
 use crate::tools::RECALL_NAME;
 use crate::wire::{Operation, Role, TurnPartKind, View};
 
-/// An agent's request as it is planned.
+/// An agent's request in planning.
 pub struct AgentCall {
     pub operation: Option<Operation>,
     pub principal: String,
     /// Key of the conversation.
     pub key: String,
-    /// Whether the agent named its session: no other conversation has its key.
+    /// Whether the agent named its session, so that no other conversation has its key.
     pub named: bool,
-    /// A header says that it is a side call.
+    /// Whether a header declares a side call.
     pub declared_side: bool,
-    /// Why the tool is ruled out, by the config or by the request's header.
+    /// Reason why the config or the request's header rules the tool out, if so.
     pub forbidden: Option<ToolOmission>,
     pub reading: RequestReading,
     /// Sentinels in the transcript, newest first.
     pub candidates: Vec<Candidate>,
-    /// How often the transcript was changed here.
+    /// Number of times that baton has changed the transcript.
     pub edition: usize,
 }
 
@@ -33,26 +33,26 @@ pub struct AgentCall {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallFacts {
     pub operation: Option<Operation>,
-    /// Whether the agent named its session: no other conversation has its key.
+    /// Whether the agent named its session, so that no other conversation has its key.
     pub named: bool,
-    /// A summary, or another side call: no handoff fires in its answer.
+    /// Whether the request is a summary or another side call. No handoff takes effect in its response.
     pub side_call: bool,
-    /// Why the tool is ruled out, by the config or by the request's header.
+    /// Reason why the config or the request's header rules the tool out, if so.
     pub forbidden: Option<ToolOmission>,
 }
 
 impl AgentCall {
-    /// Whether the agent's own loop sent it.
+    /// Whether the agent's own loop sent the request.
     pub(super) fn is_agent_loop(&self) -> bool {
         is_agent_loop(&self.reading.view, self.operation)
     }
 
-    /// Whether it is a summary, or another side call.
+    /// Whether the request is a summary or another side call.
     pub fn is_side_call(&self) -> bool {
         self.declared_side || self.reading.view.facts.summary
     }
 
-    /// How it was sent.
+    /// Extracts the facts about how the request was sent.
     pub fn facts(&self) -> CallFacts {
         CallFacts {
             operation: self.operation,
@@ -62,13 +62,13 @@ impl AgentCall {
         }
     }
 
-    /// Whether it has room for the tools that only requests after a cut have, the one that searches among them.
+    /// Whether the request has room for the additional tools after a cut, including the search tool.
     pub(super) fn may_recall(&self) -> bool {
         let view = &self.reading.view;
         untooled::has_room_for_all(view) && !view.has_beside_transcript(RECALL_NAME)
     }
 
-    /// What its calls after a cut need.
+    /// Record of the pairs next to the calls after a cut.
     pub(super) fn pairs_after(&self, cut: Option<HandoffId>, from: usize) -> Need {
         Need::PairsAfter {
             cut,
@@ -77,28 +77,30 @@ impl AgentCall {
         }
     }
 
-    /// Takes another transcript in place of its own, which is returned.
+    /// Replaces the transcript, and returns the previous one.
     pub(super) fn replace(&mut self, reading: RequestReading) -> RequestReading {
         self.edition += 1;
         mem::replace(&mut self.reading, reading)
     }
 }
 
-/// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
-/// request to request and are no part of it.
+/// Text that a conversation opens with, for agents that name no session.
+///
+/// Cache breakpoints move from request to request and are left out.
 pub fn opening(view: &View) -> String {
     let first_user = view
         .turns
         .iter()
         .position(|t| t.role == Role::User)
         .unwrap_or_default();
+    // Everything up to the first user message stays the same in all requests of a conversation.
     let parts = (0..=first_user).flat_map(|turn| view.content(turn).parts);
     let texts = parts
         .filter(|p| p.kind == TurnPartKind::Text)
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));
     let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
     match &view.facts.previous {
-        // The conversation's opening is stored upstream.
+        // Upstream stores the conversation's opening.
         Some(previous) if all.is_empty() => previous.id.clone(),
         _ => all,
     }
@@ -109,12 +111,12 @@ pub fn is_model_call(operation: Option<Operation>) -> bool {
     operation == Some(Operation::Generate)
 }
 
-/// Whether the agent's own loop sent a request: a model call with the agent's tools that brings its history along.
+/// Whether the agent's own loop sent a request: a model call with the agent's tools and its whole history.
 pub fn is_agent_loop(view: &View, operation: Option<Operation>) -> bool {
     is_model_call(operation) && view.tools.is_some_and(|tools| tools.client) && view.facts.previous.is_none()
 }
 
-/// Whether the agent sends its whole history with each request, and does not continue by an id alone.
+/// Whether the agent sends its whole history with each request, and not just the id of the previous response.
 pub fn resends(view: &View) -> bool {
     view.item_rules().is_none() || view.facts.unstored
 }

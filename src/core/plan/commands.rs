@@ -1,4 +1,4 @@
-//! Takes chat commands and their answers out of a transcript.
+//! Removes chat commands and their replies from a transcript.
 
 use super::{KnownConversation, MissingRecords, Policy};
 use crate::commands;
@@ -7,17 +7,17 @@ use crate::rewrite::RequestReading;
 use crate::rewrite::notes::{self, CleanedTranscript, UndoneHandoffs};
 use crate::wire::{LocatedBody, View};
 
-/// What of the agent's transcript is not passed on.
+/// Parts of the agent's transcript that are not passed on.
 #[derive(Debug, Clone, Default)]
 pub struct RemovedCommands {
-    /// Bytes that were removed; `None`: the transcript had no command.
+    /// Number of removed bytes; `None` if the transcript had no command.
     pub removed: Option<usize>,
-    /// The transcript before the removal, until it is in the journal.
+    /// Transcript before the removal, kept until it is in the journal.
     pub original: Option<LocatedBody>,
 }
 
 impl RemovedCommands {
-    /// Another transcript is passed on in place of `before`.
+    /// Records that another transcript is passed on in place of `before`.
     pub(super) fn replaced(&mut self, before: RequestReading, now: &RequestReading) {
         self.add(before.view.body.len().saturating_sub(now.view.body.len()));
         self.original
@@ -30,10 +30,11 @@ impl RemovedCommands {
     }
 }
 
-/// The request without commands and their answers; `None` where it has none.
+/// Removes commands and their replies from the request; `None` if it has none.
 ///
 /// # Errors
-/// A note names a handoff whose sentinel the transcript lacks: the conversation's cut points are to be read.
+/// A note names a handoff without a sentinel in the transcript. The cut points of the conversation must be
+/// read first.
 pub(super) fn taken_out(
     reading: &RequestReading,
     live: Option<&KnownConversation>,
@@ -59,7 +60,7 @@ pub(super) fn taken_out(
     }))
 }
 
-/// The user's last text, where it is a command.
+/// The user's last message, if it is a command.
 pub(super) fn command(view: &View, policy: &Policy<'_>) -> Option<String> {
     let prefix = policy.look.prefix;
     if !notes::may_say(view, prefix) {
@@ -69,8 +70,10 @@ pub(super) fn command(view: &View, policy: &Policy<'_>) -> Option<String> {
     commands::parse(&text, prefix).is_some().then_some(text)
 }
 
-/// Takes the command out of a request that only quotes it: one that asks for a title or a classification. It has no tools,
-/// in a session whose requests have, or asks for JSON; a text that answered it would do the command twice.
+/// Removes the command from a request that only quotes it, such as one for a title or a classification.
+///
+/// The request has no tools in a session whose requests have them, or asks for JSON. A reply to it would
+/// execute the command twice.
 fn without_quoted(reading: &RequestReading, tooled: bool, policy: &Policy<'_>) -> Option<RequestReading> {
     let view = &reading.view;
     if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(view, policy.look.prefix) {

@@ -1,4 +1,4 @@
-//! The handoff that a drafted or given document becomes.
+//! Turns a drafted or given document into a handoff.
 
 use super::{NewHandoff, PlannedRequest};
 use crate::handoffs::document::HandoffSize;
@@ -9,10 +9,10 @@ use crate::record::{HandoffOrigin, KeptTurns, Position};
 use crate::rewrite::positions;
 
 impl PlannedRequest<'_> {
-    /// The handoff of a document that waits for a user's approval.
+    /// Creates the handoff of a document that awaits the user's approval.
     ///
     /// # Errors
-    /// It is too long.
+    /// The document is too long.
     pub fn drafted_for_review(
         &self,
         request: &DraftRequest,
@@ -32,15 +32,16 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// The handoff of a document.
+    /// Creates the handoff of a document.
     ///
     /// # Errors
-    /// It is too long, or of another transcript.
+    /// The document is too long, or belongs to another transcript.
     pub fn drafted(&self, request: &DraftRequest, document: &AcceptedDraft) -> Result<NewHandoff, DraftEnd> {
         let (prompt, origin) = document.carried(request);
         let kept = self.since(document.made_at.as_ref())?;
         let mut made_of = self.reading.view.clone();
         let gone = kept.as_ref().map_or(0, |kept| kept.turns);
+        // The open message is looked up in the turns that the draft covers.
         made_of.turns.truncate(made_of.turns.len() - gone);
         let open = draft::open_message(&made_of, self.policy.look.tags);
         let reason = request.reason.as_deref().map(sentinel::normalised);
@@ -54,10 +55,10 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// The turns since a draft was made, if there are any.
+    /// Turns since a draft was made, if there are any.
     ///
     /// # Errors
-    /// The transcript is not a continuation of the one that the draft was made of.
+    /// The transcript does not continue the one that the draft was made from.
     fn since(&self, made_at: Option<&Position>) -> Result<Option<KeptTurns>, DraftEnd> {
         let Some(from) = made_at else { return Ok(None) };
         let view = &self.reading.view;
@@ -69,12 +70,14 @@ impl PlannedRequest<'_> {
         Ok((turns > 0).then_some(KeptTurns { from, turns }))
     }
 
-    /// Whether a handoff of these sizes is made.
+    /// Checks whether a handoff of these sizes is worth making.
     ///
     /// # Errors
-    /// A draft would make the request larger. A given text or goal is somebody's decision. A threshold is reached by a large
-    /// context, and one that a draft did not make smaller is not handed over again. The size of a transcript that the provider
-    /// holds is unknown.
+    /// A draft would make the request larger.
+    ///
+    /// A given document or goal is the user's decision and always passes. So does a handoff at a threshold,
+    /// because only a large context reaches it, and a context that a draft did not shrink is not handed over
+    /// again. So does a transcript that the provider stores, because its size is unknown.
     pub fn check_size(
         &self,
         request: &DraftRequest,
@@ -92,7 +95,7 @@ impl PlannedRequest<'_> {
     }
 }
 
-/// A document may quote a transcript with marks of ours in it.
+/// Normalizes the prompt, because a document may quote a transcript that contains baton's markers.
 fn normalised(prompt: &str) -> Result<String, DraftEnd> {
     let prompt = sentinel::normalised(prompt);
     match prompt.len() > limits::PROMPT {

@@ -1,5 +1,7 @@
-//! Finds the active handoff of a summary request, whose transcript is flattened into one text. Its sentinel is in that
-//! text, or after it: agents summarise the earlier part of a transcript, and keep the later one as it is.
+//! Finds the active handoff of a summary request, whose transcript is flattened into one string.
+//!
+//! The sentinel is in that string or after it: agents summarize the earlier part of a transcript, and keep
+//! the later one unchanged.
 
 use std::sync::Arc;
 
@@ -10,22 +12,24 @@ use crate::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::text::splice::Edit;
 
-/// Sentinels looked up in one transcript where no session is named: their handoffs are in memory together.
+/// Maximum number of sentinels looked up in one transcript without a named session. Their handoffs are in
+/// memory together.
 const MAX_MARKERS_IN_TEXT: usize = 256;
 
-/// Sentinels that are tried as the first one of this conversation.
+/// Maximum number of sentinels that are tried as the first one of this conversation.
 const MAX_FIRST_TEXTS: usize = 4;
 
-/// A sentinel in the text, and its handoff.
+/// A sentinel in the string, and its handoff.
 struct Resolved<'a> {
     found: &'a FoundSentinel,
     handoff: &'a Arc<Handoff>,
 }
 
 impl CutTargetLookup<'_> {
-    /// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
-    /// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
-    /// named its session.
+    /// Finds the handoff that a flattened transcript is cut at.
+    ///
+    /// That is the conversation's active one if the whole string lies before it, otherwise the last one in
+    /// the string. `key` is the conversation's key, if the agent named its session.
     pub(super) fn flattened(
         &self,
         key: Option<&str>,
@@ -37,6 +41,7 @@ impl CutTargetLookup<'_> {
         let mut sentinels = flat.sentinels();
         match key {
             Some(_) => {
+                // Newest first and each once, because a transcript may quote many sentinels.
                 sentinels.sort_by_key(|f| std::cmp::Reverse(f.id));
                 sentinels.dedup_by_key(|f| f.id);
                 sentinels.truncate(MAX_CANDIDATES);
@@ -50,7 +55,8 @@ impl CutTargetLookup<'_> {
         };
         let known = lookup.known(&sentinels)?;
         let found = match key {
-            // Ids sort by time, so what is quoted after the newest handoff of a named session is older or the same.
+            // Ids sort by time, so a sentinel quoted after the newest handoff of a named session is older or
+            // the same.
             Some(key) => known.into_iter().find(|known| known.handoff.conversation == key),
             None => lookup.last_in_line(known)?,
         };
@@ -71,16 +77,16 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
         prompt: handoff.prompt.clone(),
         head: handoff.head.clone(),
         spelled_out: true,
-        // A summary is no request of the loop's: it calls nothing.
+        // A summary is not part of the agent's loop and calls no tool.
         recall: false,
-        // It goes to the model that it names.
+        // A summary goes to the model that it names.
         routed: None,
         kept: None,
         place: CutPosition::Text(edits),
     }
 }
 
-/// A flattened transcript whose handoffs are looked up.
+/// Lookup of the handoffs in a flattened transcript.
 struct FlattenedLookup<'a> {
     records: &'a Records,
     flat: &'a FlattenedTranscript<'a>,
@@ -88,7 +94,7 @@ struct FlattenedLookup<'a> {
 }
 
 impl<'a> FlattenedLookup<'a> {
-    /// The sentinels whose handoffs are known.
+    /// Selects the sentinels with known handoffs.
     fn known(&self, sentinels: &'a [FoundSentinel]) -> Result<Vec<Resolved<'a>>, MissingRecords> {
         self.records
             .all(sentinels.iter().map(|found| Need::Handoff(found.id)))?;
@@ -100,8 +106,10 @@ impl<'a> FlattenedLookup<'a> {
         Ok(known)
     }
 
-    /// Without a name, the transcript in front of the first sentinel must be the one that its handoff was made in. Each later
-    /// handoff must have followed from the one before.
+    /// Finds the last handoff in an unbroken line.
+    ///
+    /// Without a session name, the transcript before the first sentinel must be the one that its handoff was
+    /// made in. Each later handoff must follow from the one before.
     fn last_in_line(&self, known: Vec<Resolved<'a>>) -> Result<Option<Resolved<'a>>, MissingRecords> {
         if known.is_empty() {
             return Ok(None);
@@ -123,7 +131,7 @@ impl<'a> FlattenedLookup<'a> {
         self.records
             .all(later.iter().map(|later| Need::Line(later.handoff.id)))?;
         for next in later {
-            // Or after one that was left out of the transcript there.
+            // The next handoff may also follow from one that was left out of the transcript there.
             let before = last.as_ref().map(|last| last.handoff.id);
             if self.line(next.handoff.id, before)?.is_some() {
                 last = Some(next);
@@ -132,8 +140,10 @@ impl<'a> FlattenedLookup<'a> {
         Ok(last)
     }
 
-    /// The active handoff of the conversation, where all of the text (or all of it after `found`) is older than that
-    /// handoff. Its sentinel then is in what the agent keeps, and the text is of finished work.
+    /// Returns the conversation's active handoff if the whole string, or all of it after `found`, is older.
+    ///
+    /// The active handoff's sentinel is then in the part that the agent keeps, and the string covers finished
+    /// work.
     fn active_after(
         &self,
         found: Option<&Resolved<'_>>,
@@ -165,8 +175,9 @@ impl<'a> FlattenedLookup<'a> {
         Ok(None)
     }
 
-    /// A handoff and those that it followed from, newest first; those after `until`, where one is named, and `None` where it did
-    /// not follow from that.
+    /// Returns a handoff and those that it followed from, newest first, up to `until`.
+    ///
+    /// `None` if the handoff did not follow from `until`.
     fn line(
         &self,
         id: HandoffId,

@@ -1,4 +1,4 @@
-//! The places of hidden pairs and of texts of ours in a request's transcript.
+//! Insertion points of hidden pairs and of notices in a request's transcript.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,31 +10,33 @@ use crate::record::{HiddenPair, INSERTIONS_KEPT, Insertion};
 use crate::rewrite::notes::undone_pairs;
 use crate::rewrite::{PlacedInsertion, insertions, thinking};
 
-/// The records with a place in a request's transcript.
+/// Records with a position in a request's transcript.
 #[derive(Debug, Clone, Default)]
 pub struct InsertionPoints {
-    /// Hidden pairs that may have their place in the transcript.
+    /// Hidden pairs that may belong to the transcript.
     pub pairs: Vec<HiddenPair>,
-    /// The pairs next to calls of this transcript: others belong to branches that the transcript may not have.
+    /// Pairs next to calls of this transcript. Others belong to branches that the transcript may lack.
     pub beside_calls: Vec<Uuid>,
-    /// Searches that were made after an undone handoff: left out deliberately.
+    /// Searches after an undone handoff, which are left out deliberately.
     pub without_searches: Vec<Uuid>,
-    /// Texts of ours.
+    /// Inserted notices.
     pub insertions: Vec<PlacedInsertion>,
-    /// The turn up to which thinking after the cut is left out, since upstream has refused it.
+    /// End of the turns whose thinking after the cut is left out, because upstream has refused it.
     pub omitted: Option<usize>,
 }
 
 impl InsertionPoints {
-    /// Whether there are hidden calls or texts of ours. They were made while the tool was offered, and the provider
-    /// accepts them only with it.
+    /// Whether there are hidden calls or notices.
+    ///
+    /// The tool was offered when they were made, and the provider accepts them only with it.
     pub fn are_any(&self) -> bool {
         !self.pairs.is_empty() || !self.insertions.is_empty()
     }
 }
 
-/// The conversation's pairs, and those that another branch or another conversation left in this transcript.
-/// Returns those next to calls that are new in it.
+/// Finds the conversation's pairs, and those that another branch or conversation left in this transcript.
+///
+/// Returns the pairs next to calls that are new in it.
 pub(super) fn find_pairs(
     call: &AgentCall,
     places: &mut InsertionPoints,
@@ -43,7 +45,7 @@ pub(super) fn find_pairs(
     records: &Records,
     policy: &Policy<'_>,
 ) -> Result<Vec<Arc<HiddenPair>>, MissingRecords> {
-    // What is before the cut is not sent.
+    // Pairs before the cut are not sent.
     let calls = call.pairs_after(pin.active_id(), pin.turn().unwrap_or_default());
     let beside = records.pairs_after(calls)?;
     let new = belonging(call, live, &beside.found);
@@ -51,6 +53,7 @@ pub(super) fn find_pairs(
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
     let here = beside.known.iter().chain(&new);
     let beside_calls = here.clone().map(|p| p.id).collect();
+    // A pair may be both listed and next to a call.
     all.extend(here.filter(|p| known.insert(p.id)).cloned());
     let mut asides = call.reading.asides();
     asides.retain(|id| !known.contains(id));
@@ -69,6 +72,7 @@ pub(super) fn find_pairs(
             all.push(Arc::new(pair.clone()));
         }
     }
+    // Ids sort by time.
     all.sort_by_key(|p| p.id);
     let mut pairs: Vec<_> = all.iter().map(|p| (**p).clone()).collect();
     let mut settled = settle_undone(call, pin, &mut pairs, policy).into_iter();
@@ -89,8 +93,9 @@ fn keys_of_then(call: &AgentCall, pin: &CutTarget, policy: &Policy<'_>) -> Vec<S
     })
 }
 
-/// A handoff that was undone, and every call that waited in front of it, must not fire again. Nor is a call bound to a
-/// prefix that is gone. Returns for each pair whether it is in the transcript.
+/// Makes sure that an undone handoff, and any call queued before it, does not take effect again.
+///
+/// Also unbinds calls from a prefix that is gone. Returns for each pair whether it is in the transcript.
 fn settle_undone(
     call: &AgentCall,
     pin: &CutTarget,
@@ -108,7 +113,8 @@ fn settle_undone(
         }
         None => vec![false; pairs.len()],
     };
-    // A pair that is not in the transcript is judged by its time alone, since clocks of several machines differ.
+    // A pair outside the transcript is judged only by its time. Inside, position decides, because clocks of
+    // several machines differ.
     let unsettled = pairs.iter_mut().zip(&settled).filter(|(_, settled)| !**settled);
     for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
         pair.pending = None;
@@ -121,8 +127,9 @@ fn millis(stamp: Timestamp) -> u64 {
     seconds * 1000 + u64::from(nanos) / 1_000_000
 }
 
-/// The pairs whose calls are in this transcript. They were made in this conversation, or in one that verifiably had this
-/// very branch.
+/// Selects the pairs whose calls are in this transcript.
+///
+/// Their conversation is this one, or one that verifiably had this branch.
 fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -> Vec<Arc<HiddenPair>> {
     if pairs.is_empty() {
         return Vec::new();
@@ -142,9 +149,10 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
     belonging.map(|(pair, _)| Arc::new(pair.clone())).collect()
 }
 
-/// The insertions that have their place in the request, and thinking that is left out. A conversation without any costs a look
-/// at its record. Returns the insertions of the conversation that this one was copied from, and those that have no place here:
-/// `None` where there are no texts at all.
+/// Finds the insertions that belong to the request, and the thinking to leave out.
+///
+/// A conversation without any costs one look at its record. Returns the insertions of the conversation that
+/// this one was forked from, and those without a position here, or `None` if there are no insertions at all.
 pub(super) fn find_insertions(
     call: &AgentCall,
     places: &mut InsertionPoints,
@@ -161,7 +169,7 @@ pub(super) fn find_insertions(
     let view = &call.reading.view;
     let mut taken_over = Vec::new();
     if policy.may_have_insertions && live.may_be_copy {
-        // A conversation that is new here and has a history may be the copy of one with insertions.
+        // A conversation that is new here and has a history may be forked from one with insertions.
         let positions = insertions::positions(view);
         if !positions.is_empty() {
             taken_over = records.insertions(positions)?.to_vec();
@@ -181,7 +189,8 @@ pub(super) fn find_insertions(
     Ok((taken_over, all_lost))
 }
 
-/// The turn up to which a request leaves thinking out, since an earlier one of the stretch was refused with it.
+/// End of the turns whose thinking a request leaves out, because an earlier request of the stretch was
+/// refused with it.
 fn omitted_until(call: &AgentCall, live: &KnownConversation, pin: &CutTarget) -> Option<usize> {
     let omissions = live.omissions(pin.stretch());
     if omissions.is_empty() {

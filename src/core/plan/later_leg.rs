@@ -1,4 +1,5 @@
-//! A later leg: its request, which statuses let it be sent again, how often, and the pauses between the attempts.
+//! Later legs: their requests, the statuses that allow another attempt, the number of attempts, and the
+//! pauses between them.
 
 use std::time::Duration;
 
@@ -6,29 +7,32 @@ use super::PlannedRequest;
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::{Cut, Rewrite, RewriteOutcome};
 
-/// The first pause; it doubles with each try.
+/// First pause. Each further attempt doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Longest pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
+/// Maximum pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The request of a later leg.
+/// Request of a later leg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextLeg {
-    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
+    /// Preamble and carry-over prompt of the handoff that the leg starts after; `None` keeps the first leg's
+    /// cut.
     pub head: Option<String>,
-    /// The model that it goes to in place of the requested one.
+    /// Model that replaces the requested one.
     pub routed: Option<String>,
     /// Elements to append.
     pub more: Vec<String>,
-    /// The handoff that was shown last.
+    /// Handoff that was shown last.
     pub after: Option<HandoffId>,
-    /// The turn from which the agent's transcript follows the head; `None`: nothing of it does.
+    /// First turn of the agent's transcript that follows the head; `None` if nothing of it does.
     pub kept_from: Option<usize>,
 }
 
 impl NextLeg {
-    /// Afresh after this handoff. `head`: its preamble and carry-over prompt, as elements.
+    /// Creates a leg with a fresh context after this handoff.
+    ///
+    /// `head` holds its preamble and carry-over prompt, as elements.
     pub fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
         Self {
             head: Some(head),
@@ -41,7 +45,8 @@ impl NextLeg {
 }
 
 impl PlannedRequest<'_> {
-    /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
+    /// Builds the request of a later leg: with a fresh context after a handoff, or the first leg's request
+    /// with more appended.
     pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
         let view = match &leg.head {
             Some(head) => self.after(head, leg.routed.as_deref(), leg.kept_from),
@@ -54,26 +59,26 @@ impl PlannedRequest<'_> {
         self.rewritten(&what).cut_at(leg.after.or(self.pin.active_id()))
     }
 
-    /// The request of a leg that starts afresh after a handoff.
+    /// Builds the request of a leg with a fresh context after a handoff.
     pub fn fresh(&self, handoff: &Handoff) -> RewriteOutcome {
         let kept_from = self.kept_from(handoff);
         self.rewritten(&self.after(&handoff.head, handoff.routed.as_deref(), kept_from))
     }
 
-    /// The turn of this request from which the transcript stays after a handoff that is made with it.
+    /// First turn of this request that stays after a handoff made with it.
     pub fn kept_from(&self, handoff: &Handoff) -> Option<usize> {
         let kept = handoff.kept.as_ref()?;
         Some(self.reading.view.leading() + kept.from.turns)
     }
 
-    /// What the model sees after a handoff of this answer with this head, which may name another model.
+    /// The model's view after a handoff of this response with this head. The handoff may name another model.
     fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>, kept_from: Option<usize>) -> Rewrite<'b> {
         Rewrite {
             cut: match kept_from {
                 Some(turn) => Cut::BeforeTurn { turn, head },
                 None => Cut::Fresh { head },
             },
-            // It is bound to what was cut.
+            // The thinking of the kept turns is bound to the history that was cut.
             omitted: kept_from.map(|_| self.reading.view.turns.len()),
             tools: Some(
                 self.policy
@@ -86,20 +91,22 @@ impl PlannedRequest<'_> {
     }
 }
 
-/// Whether a leg that was answered with this status may be sent again.
+/// Whether a leg with this status may be sent again.
 pub fn is_retryable(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-/// The pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
+/// Pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
 pub fn requested_pause<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
     let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
     (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
 }
 
-/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with
-/// an error under a status of success.
+/// Attempts of one leg.
+///
+/// All failures count together: a refusal, no response, a broken response, and an error under a status of
+/// success.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LegAttempts {
     failed: u32,
@@ -107,24 +114,26 @@ pub(crate) struct LegAttempts {
 }
 
 impl LegAttempts {
-    /// The attempts of a leg that may be sent again `retries` times.
+    /// Creates the attempts of a leg that may be sent again `retries` times.
     pub(crate) fn new(retries: u32) -> Self {
         Self { failed: 0, retries }
     }
 
-    /// The attempts of the next leg, which may be sent again as often.
+    /// Creates the attempts of the next leg, with as many retries.
     pub(crate) fn of_next_leg(self) -> Self {
         Self::new(self.retries)
     }
 
-    /// Tries that failed.
+    /// Number of failed attempts.
     pub(crate) fn failed(self) -> u32 {
         self.failed
     }
 
-    /// Records a failed try; upstream may have asked for a pause. Returns the pause before the next one, if there is to
-    /// be one.
+    /// Records a failed attempt, with the pause that upstream requested.
+    ///
+    /// Returns the pause before the next attempt, if there is one.
     pub(crate) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
+        // Upstream knows best when it accepts requests again.
         let pause = requested.unwrap_or_else(|| backoff(self.failed));
         self.failed += 1;
         (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)

@@ -1,13 +1,13 @@
-//! What becomes of an agent's request, decided without IO.
+//! Decides how an agent's request is handled, without IO.
 //!
 //! ```text
-//! needs ─► (the driver reads) ─► Records ─► Planning::advance ─► Plan: pin, places, offer, effects
-//!                                   ▲            └ lacks a record
-//!                                   └────────────────┘
+//! missing records ─► (the driver reads) ─► Records ─► Planner::advance ─► Plan: cut target, insertion points, offer, writes
+//!                                            ▲            └ a record is missing
+//!                                            └────────────────┘
 //! ```
 //!
-//! A stage that lacks a record has changed nothing, and runs again. Knows the request, what was read, and the policy; knows no
-//! store and no clock.
+//! A stage that needs a missing record returns it without side effects and is retried. Depends on the request, the records
+//! and the policy, but not on stores or clocks.
 
 mod active;
 mod call;

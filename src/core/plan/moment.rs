@@ -1,5 +1,5 @@
-//! What is due with a request by what its thread has used and cost: a notice to the model, a handoff, a cut that costs
-//! nothing.
+//! Decides on the action due with a request, from the use and cost of its branch: a notice to the model, a
+//! handoff, or a cut that costs nothing.
 
 use super::{PlannedRequest, is_model_call};
 use crate::bill::{CutLedger, DraftCost, FreeCut, RequestCosts};
@@ -9,67 +9,67 @@ use crate::record::{Position, ReadyDraft};
 use crate::rewrite::{insertions, positions};
 use crate::wire::{Role, Turn};
 
-/// The thread of a request, as it is known when the request comes.
+/// State of a request's branch when the request arrives.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadState<'a> {
     pub context: ContextUse,
     pub limits: ModelThresholds,
-    /// The model's window.
+    /// Context window of the model.
     pub window: Option<u64>,
     pub wording: NudgeWording,
-    /// Whether the model is notified where a handoff pays.
+    /// Whether the model is notified when a handoff pays.
     pub nudge_pays: bool,
-    /// By what the request is billed; `None` where no cut depends on it.
+    /// Billing of the request; `None` if no cut depends on it.
     pub bill: Option<&'a RequestCosts>,
     pub costs: ThreadCosts,
-    /// The draft that was written ahead of a cut.
+    /// Draft that was written ahead of a cut.
     pub ready: Option<Box<ReadyDraft>>,
 }
 
-/// What a thread has cost.
+/// Cost of a branch so far.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadCosts {
-    /// What its answers were billed.
+    /// Billed cost of its responses.
     pub ledger: CutLedger,
-    /// Elements of the request before the newest one; `None` where this is the first.
+    /// Elements of the previous request; `None` if this is the first.
     pub before: Option<usize>,
-    /// Whether a user was offered a cut since the last answer of the model's.
+    /// Whether the user was offered a cut since the model's last response.
     pub offered: bool,
-    /// The usage limit that is near by the provider's last answer.
+    /// Usage limit that was near in the provider's last response.
     pub limit: Option<NearLimit>,
-    /// When the limit of which the model was notified is lifted.
+    /// Reset time of the limit that the model was notified of.
     pub notified_limit: Option<u64>,
 }
 
-/// What is due with a request.
+/// Action due with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DueStep {
-    /// A notice to the model.
+    /// Send this notice to the model.
     Nudge(String),
-    /// A handoff, for this reason.
+    /// Hand off for this reason.
     HandOff { reason: String },
 }
 
-/// A moment at which a cut costs nothing.
+/// A cut that costs nothing, because the provider's cache is cold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColdCacheCut {
     pub cut: FreeCut,
-    /// The document for this cut, where it is written already.
+    /// Document for this cut, if it was written in advance.
     pub ready: Option<String>,
 }
 
-/// What would be done with a request that is only watched.
+/// Action that shadow mode would have taken on a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShadowDecision {
     pub outcome: NudgeOutcome,
-    /// The notice; `None`: a handoff.
+    /// The notice; `None` for a handoff.
     pub notice: Option<String>,
     /// Dollars that a handoff is expected to save; `None` without a price.
     pub saved: Option<f64>,
 }
 
 impl ThreadState<'_> {
-    /// The usage limit that is near, reported once until it resets.
+    /// The near usage limit, reported once until it resets.
     fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
         let limit = self.costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
         (self.costs.notified_limit != Some(limit.resets_ms)).then_some(limit)
@@ -77,14 +77,15 @@ impl ThreadState<'_> {
 }
 
 impl PlannedRequest<'_> {
-    /// Whether a handoff that the model has called for is pending until the end of its turn.
+    /// Whether a handoff that the model has called is pending until the end of its turn.
     pub fn waits_for_turn_end(&self) -> bool {
         let mut pending = self.places.pairs.iter().filter(|pair| pair.pending.is_some());
         pending.any(|pair| self.places.beside_calls.contains(&pair.id))
     }
 
-    /// Whether the answer's usage tells how full the model's context is, in a request of which that matters: the model may hand
-    /// over, or is only watched.
+    /// Whether the response's usage is relevant, because it shows how full the model's context is.
+    ///
+    /// That is so if the model may hand over, or is only watched.
     pub fn is_in_the_loop(&self, is_watched: bool) -> bool {
         let facts = &self.reading.view.facts;
         (self.offer.tooled || is_watched)
@@ -101,8 +102,9 @@ impl PlannedRequest<'_> {
         visible.any(|placed| nudge::is_nudge(&placed.text))
     }
 
-    /// Where a text of ours goes after all that the request has. `None`: it has no place there, or another one has it. A turn
-    /// that is cut, in part too, keeps no text of ours.
+    /// Position for a notice at the end of the request; `None` if there is no room for one.
+    ///
+    /// Another notice may have the position already. A turn that is cut, even partly, keeps no notice.
     pub fn place_at_end(&self) -> Option<Position> {
         let view = &self.reading.view;
         let turn = insertions::last(view).filter(|turn| *turn >= self.pin.kept_from())?;
@@ -110,7 +112,7 @@ impl PlannedRequest<'_> {
         (!is_taken).then(|| positions::of(view))
     }
 
-    /// What would be done with a new request of a thread that is only watched.
+    /// Action that shadow mode would take on a new request of a branch.
     pub fn watched_moment(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<ShadowDecision> {
         let expected = |bill: &RequestCosts| thread.costs.ledger.expected(&bill.rates);
         let saved = thread.bill.and_then(expected);
@@ -131,7 +133,7 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// What is due with a new request of this thread.
+    /// Action due with a new request of this branch.
     pub fn due(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<DueStep> {
         let step_done = || nudge::step_done(&self.reading.view, self.pin.kept_from());
         match thread.context.decide(&thread.limits, step_done) {
@@ -143,6 +145,7 @@ impl PlannedRequest<'_> {
                 reason: format!("the context had {tokens} tokens"),
             }),
             NudgeDecision::Nothing => {
+                // Other reasons for a notice, the most urgent one first.
                 let tokens = thread.context.may_notify()?;
                 let limit = thread.near_limit(now_ms);
                 let limit = limit.filter(|limit| limit.is_urgent() || step_done());
@@ -153,7 +156,7 @@ impl PlannedRequest<'_> {
         }
     }
 
-    /// The notice that a handoff pays within the steps that are left of the to-do list.
+    /// Words the notice that a handoff pays within the remaining steps of the to-do list.
     fn paying_notice(&self, thread: &ThreadState<'_>, tokens: u64) -> Option<String> {
         let bill = thread.bill.filter(|_| thread.nudge_pays)?;
         let (view, from) = (&self.reading.view, self.pin.kept_from());
@@ -165,10 +168,11 @@ impl PlannedRequest<'_> {
         Some(nudge::paying_text(tokens, calls, left, thread.wording))
     }
 
-    /// Whether a new request of this thread is a moment at which a cut costs nothing.
+    /// Returns the cut that costs nothing with a new request of this branch, if there is one.
     pub fn free_moment(&self, thread: &ThreadState<'_>) -> Option<ColdCacheCut> {
         let bill = thread.bill?;
         let ready = thread.ready.as_deref();
+        // A draft for another cut covers another history.
         let ready = ready.filter(|ready| ready.cut == self.pin.active_id());
         let decide = |is_ready| {
             let cost = if is_ready {
@@ -178,6 +182,7 @@ impl PlannedRequest<'_> {
             };
             thread.costs.ledger.moment(bill, cost)
         };
+        // Decided first as if the prepared draft fitted, because the checks below read the transcript.
         decide(ready.is_some())?;
         if !self.is_safe_point() || !self.goes_straight_on(thread, ready) {
             return None;
@@ -187,8 +192,10 @@ impl PlannedRequest<'_> {
         Some(ColdCacheCut { cut, ready })
     }
 
-    /// Whether the request continues the one that the ledger knows, with one answer of the model's between: no other replica
-    /// had a request of it since. Where this process knows of none, from the one that the ready draft covers.
+    /// Whether the request directly continues the one in the ledger, with one model response between.
+    ///
+    /// Then no other replica had a request of the branch since. If this process has seen none, the request
+    /// that the ready draft covers counts.
     fn goes_straight_on(&self, thread: &ThreadState<'_>, draft: Option<&ReadyDraft>) -> bool {
         let view = &self.reading.view;
         let covered = || draft.map(|draft| view.leading() + draft.covers.turns);
@@ -201,8 +208,9 @@ impl PlannedRequest<'_> {
         runs.filter(|run| is_models(&run[0])).count() == 1
     }
 
-    /// The text of a draft that was written ahead of this cut, with the messages since. `None`: the transcript differs, or too
-    /// much came since.
+    /// Text of a draft that was written ahead of this cut, with the messages since.
+    ///
+    /// `None` if the transcript differs, or too many messages came since.
     pub fn ready_document(&self, draft: &ReadyDraft) -> Option<String> {
         let view = &self.reading.view;
         if draft.cut != self.pin.active_id() || !positions::is_in(view, &draft.covers) {

@@ -1,4 +1,4 @@
-//! Whether a request gets our tools.
+//! Decides whether a request gets baton's tools.
 
 use super::{
     AgentCall, CutTarget, CutTargetLookup, InsertionPoints, MissingRecords, Policy, Records, is_model_call,
@@ -10,33 +10,35 @@ use crate::rewrite::untooled::{self, ToolOmission};
 use crate::transcript::Transcript;
 use crate::wire::{Operation, View};
 
-/// What baton adds to the request's tools.
+/// Tools that baton adds to the request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ToolOffer {
     /// Whether the request gets the handoff tool.
     pub tooled: bool,
-    /// Why not.
+    /// Reason why it does not.
     pub untooled: Option<ToolOmission>,
-    /// Whether the request gets the tool that searches the cut transcript, too.
+    /// Whether the request also gets the tool that searches the cut transcript.
     pub recall: bool,
-    /// Whether requests after a cut that is made now get the search tool.
+    /// Whether requests after a cut made now get the search tool.
     pub recall_next: bool,
-    /// Whether the handoff tool's description says so. After a cut the text stays as it was there, since the prefix has it.
+    /// Whether the handoff tool's description mentions the search.
+    ///
+    /// After a cut the description stays as it was there, because the prefix contains it.
     pub searchable: bool,
 }
 
-/// A decision on the tool: the conversation's, made once and kept.
+/// Decision on the tool, made once per conversation and kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToolDecision {
     pub(super) untooled: Option<ToolOmission>,
-    /// A sentinel, hidden calls or insertions prove that the tool was offered.
+    /// Whether a sentinel, hidden calls or insertions prove that the tool was offered.
     is_proven: bool,
-    /// Whether the conversation's record is to have it.
+    /// Whether to store the decision in the conversation's record.
     pub(super) is_kept: bool,
 }
 
 impl ToolDecision {
-    /// For this request alone.
+    /// Creates a decision for this request only.
     fn once(untooled: Option<ToolOmission>) -> Self {
         Self {
             untooled,
@@ -49,7 +51,7 @@ impl ToolDecision {
         self.untooled.is_none()
     }
 
-    /// Why the request does not get the tool, where the record says `stands` after the write.
+    /// Reason why the request does not get the tool, if the record holds `stands` after the write.
     pub fn written(self, stands: bool) -> Option<ToolOmission> {
         match stands == self.tooled() || self.is_proven {
             true => self.untooled,
@@ -58,26 +60,29 @@ impl ToolDecision {
         }
     }
 
-    /// The same where the write failed. Without a record the next request might decide otherwise: better no tool than one that
-    /// comes and goes.
+    /// Fallback if the write fails: omit the tool.
+    ///
+    /// Without a record the next request might decide differently, and a tool that comes and goes is worse
+    /// than none.
     pub fn unwritten(self) -> Option<ToolOmission> {
         (!self.is_proven).then_some(ToolOmission::StoreDown)
     }
 }
 
 impl ToolOffer {
-    /// Offers the handoff tool, or does not for this reason.
+    /// Offers the handoff tool, or omits it for this reason.
     pub fn set(&mut self, untooled: Option<ToolOmission>) {
         self.tooled = untooled.is_none();
         self.untooled = untooled;
     }
 }
 
-/// What the request gets besides the handoff tool. `may_recall`: it has room for the tool that searches.
+/// Decides on the tools in addition to the handoff tool. `may_recall` tells whether there is room for the
+/// search tool.
 pub(super) fn offer(call: &AgentCall, pin: &CutTarget, policy: &Policy<'_>, may_recall: bool) -> ToolOffer {
     let view = &call.reading.view;
-    // A request that names an earlier response alone would not say which tools that one was sent with.
-    // A token count does not say whether its request would be stored, unless it goes on from a stored one.
+    // A request that names only an earlier response does not show the tools of that one. A token count does
+    // not show whether its request would be stored, unless it continues a stored one.
     let is_count = call.operation == Some(Operation::Count) && view.facts.previous.is_none();
     let recall_next = may_recall && policy.recall && (resends(view) || is_count);
     let active = pin.active.as_ref();
@@ -89,7 +94,7 @@ pub(super) fn offer(call: &AgentCall, pin: &CutTarget, policy: &Policy<'_>, may_
     }
 }
 
-/// Whether the request gets the tool, and whether that is to be written.
+/// Decides whether to offer the tool, and whether to persist the decision.
 pub(super) fn decide(
     call: &AgentCall,
     pin: &CutTarget,
@@ -105,7 +110,8 @@ pub(super) fn decide(
         return Ok(ToolDecision::once(Some(ToolOmission::Summary)));
     }
     let is_pinned = pin.active.is_some();
-    // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
+    // Claude Code sizes its tools this way, one by one, and adds the sizes up. Each number would include
+    // baton's tool.
     if call.operation == Some(Operation::Count) && !is_pinned && view.is_lone_message() {
         return Ok(ToolDecision::once(Some(ToolOmission::CountProbe)));
     }
@@ -115,11 +121,12 @@ pub(super) fn decide(
     let unfit = untooled::unfit(view);
     let unfit = unfit.or(call.is_side_call().then_some(ToolOmission::Summary));
     let bound = || view.wire().bound(view).then_some(ToolOmission::BoundHistory);
-    // A conversation that has the tool keeps it: its history is bound to the list of tools.
+    // A conversation with the tool keeps it, because its history is bound to the list of tools.
     let resets = || (policy.agents_reset && has_reset(view)).then_some(ToolOmission::AgentResets);
     let ours = places.are_any();
     let untooled = match live.tooled {
         _ if is_pinned => None,
+        // Under way the tool stays even if a request does not suit it, because the prefix contains it.
         Some(true) => return Ok(ToolDecision::once(unfit.filter(|_| !view.under_way()))),
         Some(false) if !ours => unfit.or_else(resets).or_else(bound),
         _ if unfit.is_some() => return Ok(ToolDecision::once(unfit)),
@@ -133,13 +140,14 @@ pub(super) fn decide(
     Ok(ToolDecision {
         untooled,
         is_proven: ours || is_pinned,
+        // A token count must not decide for the conversation.
         is_kept: is_model_call(call.operation),
     })
 }
 
-/// Whether the agent offers the model a tool of its own that starts a new context.
+/// Whether the agent itself offers the model a tool that starts a new context.
 fn has_reset(view: &View) -> bool {
-    // The names are looked for as bytes first: the list of tools is long, and most requests have none of them.
+    // Bytes are searched first: the list of tools is long, and most requests have none of these names.
     context_resets().any(|name| view.has_beside_transcript(name))
         && Transcript::from_view(view)
             .tool_names()
@@ -147,7 +155,8 @@ fn has_reset(view: &View) -> bool {
             .any(|name| resets_context(&name.get()))
 }
 
-/// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
+/// Whether the seal of an undone handoff proves that the conversation has the tool, although the store has
+/// lost the record.
 fn had_handoff(
     call: &AgentCall,
     pin: &CutTarget,

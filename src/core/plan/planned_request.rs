@@ -1,4 +1,4 @@
-//! A planned request: of which upstream requests are built, and by which is decided what answers it.
+//! A planned request: the input for building upstream requests and for choosing the responder.
 
 use super::call::CallFacts;
 use super::{CutTarget, InsertionPoints, Policy, ToolOffer, is_model_call, resends};
@@ -20,8 +20,10 @@ pub struct PlannedRequest<'a> {
 }
 
 impl PlannedRequest<'_> {
-    /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
-    /// model must have no unanswered call, and the answer must be able to show a sentinel.
+    /// Whether the conversation may be cut before the response to this request.
+    ///
+    /// The request must be of an agent's loop, the model must have no unanswered call, and the response must
+    /// be able to show a sentinel.
     pub fn is_safe_point(&self) -> bool {
         let view = &self.reading.view;
         let facts = &view.facts;
@@ -32,8 +34,9 @@ impl PlannedRequest<'_> {
             && self.is_at_rest()
     }
 
-    /// What an answer of our own continues, as stores keep it: its handoff, or the response before it. `None`: the agent
-    /// sends its whole history with each request, and continues no answer by its id alone.
+    /// Stored origin of a response that baton generates: the handoff it follows, or the previous response.
+    ///
+    /// `None` if the agent sends its whole history with each request, and never continues by an id.
     pub fn answer_origin(&self, handoff: Option<HandoffId>) -> Option<String> {
         let view = &self.reading.view;
         if resends(view) {
@@ -47,7 +50,8 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
+    /// Whether every tool call in the model's last turn has a result, so that only the last message is
+    /// pending.
     fn is_at_rest(&self) -> bool {
         let view = &self.reading.view;
         let of_model = |turn: &Turn| turn.role == Role::Assistant;
@@ -59,6 +63,7 @@ impl PlannedRequest<'_> {
         let Some(end) = view.turns.iter().rposition(of_model) else {
             return true;
         };
+        // The model's last message may consist of several turns.
         let before = view.turns[..end].iter().rposition(|turn| !of_model(turn));
         let begin = before.map_or(0, |before| before + 1);
         let uses = Transcript::from_view(view).tool_uses();

@@ -1,4 +1,4 @@
-//! What a plan needs of the store, and what was read.
+//! Records that a plan needs from the store, and those that were read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,50 +10,50 @@ use crate::record::{
     CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Position, ResponseOrigin, ThinkingOmission,
 };
 
-/// A record that a plan lacks.
+/// A record that a plan may need.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Need {
     /// A handoff.
     Handoff(HandoffId),
-    /// The ids of the handoffs in this inclusive range, two at most.
+    /// Ids of the handoffs in this inclusive range, at most two.
     HandoffsBetween(HandoffId, HandoffId),
     /// A handoff and those that it followed from, newest first.
     Line(HandoffId),
-    /// The handoff that the conversation of this key was last pinned to.
+    /// Handoff that the conversation with this key was last cut at.
     ActiveIn(String),
-    /// The newest handoffs that are active in their conversations.
+    /// Newest handoffs that are active in their conversations.
     NewestActive,
-    /// The origin of the response with this id.
+    /// Origin of the response with this id.
     Response(String),
-    /// What the record of the request's conversation lists.
+    /// Lists in the record of the request's conversation.
     Listed,
-    /// The cut points of these handoffs.
+    /// Cut points of these handoffs.
     CutPoints(Vec<HandoffId>),
-    /// The cut points with these digests.
+    /// Cut points with these digests.
     CutPointsAt(Vec<String>),
-    /// The handoffs whose answers may be left out of the conversation of this key.
+    /// Handoffs whose responses may be left out of the conversation with this key.
     LeftOutIn(String),
-    /// The pairs next to the request's calls after turn `from`, where the cut is.
+    /// Pairs next to the request's calls after turn `from`, the position of the cut.
     PairsAfter {
         cut: Option<HandoffId>,
         from: usize,
-        /// How often baton has changed the transcript before.
+        /// Number of times that baton has changed the transcript before.
         edition: usize,
     },
-    /// The pairs with these ids.
+    /// Pairs with these ids.
     Pairs(Vec<Uuid>),
-    /// The pairs next to these calls.
+    /// Pairs next to these calls.
     PairsBeside(Vec<String>),
-    /// The texts of ours with these digests.
+    /// Insertions with these digests.
     InsertionsAt(Vec<String>),
-    /// The keys of seals.
+    /// Keys of seals.
     SealKeys,
 }
 
-/// What a plan lacks: read together.
+/// Records to read together.
 pub type MissingRecords = Vec<Need>;
 
-/// What was read for a need. What was not found is empty.
+/// Records that were read for a need. Missing ones are empty.
 #[derive(Debug, Clone)]
 pub enum Answer {
     Handoffs(Vec<Arc<Handoff>>),
@@ -66,60 +66,60 @@ pub enum Answer {
     SealKeys(Arc<SealKeys>),
 }
 
-/// The pairs next to a request's calls after its cut.
+/// Pairs next to a request's calls after its cut.
 #[derive(Debug, Clone, Default)]
 pub struct PairsAfter {
-    /// Those that are known to belong to the transcript.
+    /// Pairs that certainly belong to the transcript.
     pub known: Vec<Arc<HiddenPair>>,
-    /// Those next to the other calls: maybe of another branch, or of another conversation.
+    /// Pairs next to the other calls. They may belong to another branch or conversation.
     pub found: Vec<HiddenPair>,
 }
 
-/// What is known of the request's conversation.
+/// Facts about the request's conversation.
 #[derive(Debug, Clone, Default)]
 pub struct KnownConversation {
     pub key: String,
-    /// Whether its requests carry the tool; `None` while undecided.
+    /// Whether the conversation's requests include the tool; `None` while undecided.
     pub tooled: Option<bool>,
-    /// The handoff of the newest pinned request.
+    /// Handoff of the newest cut request.
     pub active: Option<HandoffId>,
-    /// Whether it may be a copy of another conversation, of which it should have the insertions.
+    /// Whether this may be a fork of another conversation, whose insertions it should adopt.
     pub may_be_copy: bool,
     /// Thinking that upstream refused.
     pub omissions: Vec<ThinkingOmission>,
-    /// The handoffs at whose cut point a request was cut.
+    /// Handoffs at whose cut point a request was cut.
     pub relied_on: Vec<HandoffId>,
-    /// `None`: not read yet.
+    /// Lists of the record; `None` until they are read.
     pub listed: Option<ListedRecords>,
 }
 
-/// What a conversation's record lists, oldest first.
+/// Lists of a conversation's record, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct ListedRecords {
-    /// The hidden pairs made since the last cut.
+    /// Hidden pairs made since the last cut.
     pub pairs: Vec<Arc<HiddenPair>>,
-    /// Of handoffs that the agent may have left out.
+    /// Cut points of handoffs that the agent may have left out.
     pub cut_points: Vec<Arc<CutPoint>>,
     pub insertions: Vec<Arc<Insertion>>,
     /// Insertions that the store has lost.
     pub lost_insertions: Vec<Uuid>,
 }
 
-/// What was read so far.
+/// Records that were read so far.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
-    /// `None`: the store cannot be reached.
+    /// The conversation; `None` if the store cannot be reached.
     pub conversation: Option<KnownConversation>,
     pub(super) answers: HashMap<Need, Answer>,
 }
 
 impl KnownConversation {
-    /// What its record lists.
+    /// Lists in the conversation's record.
     pub(super) fn listed(&self) -> Result<&ListedRecords, MissingRecords> {
         self.listed.as_ref().ok_or_else(|| vec![Need::Listed])
     }
 
-    /// The thinking that requests cut at this handoff leave out.
+    /// Positions of thinking that requests cut at this handoff leave out.
     pub(super) fn omissions(&self, handoff: HandoffId) -> Vec<Position> {
         let of_cut = self
             .omissions
@@ -129,7 +129,7 @@ impl KnownConversation {
     }
 }
 
-/// Looks an answer up; fails with the need where it was not read.
+/// Looks up an answer. Fails with the need if it was not read.
 macro_rules! look_up {
     ($records:expr, $need:expr, $answer:pat => $value:expr) => {{
         let need = $need;
@@ -140,28 +140,28 @@ macro_rules! look_up {
     }};
 }
 
-/// Look-ups fail with what is to be read first.
+/// Lookups fail with the records to read first.
 impl Records {
-    /// Takes in what was read.
+    /// Adds the records that were read for a need.
     pub fn add(&mut self, need: Need, answer: Answer) {
         self.answers.insert(need, answer);
     }
 
-    /// Takes out what was read for this.
+    /// Removes and returns the records that were read for a need.
     pub fn take(&mut self, need: &Need) -> Option<Answer> {
         self.answers.remove(need)
     }
 
-    /// Whether this was read.
+    /// Whether the records of a need were read.
     pub fn has(&self, need: &Need) -> bool {
         self.answers.contains_key(need)
     }
 
-    /// Fails with those of these that are not read.
+    /// Fails with those of these needs that were not read.
     pub(super) fn all(&self, needs: impl IntoIterator<Item = Need>) -> Result<(), MissingRecords> {
         let mut lacking = MissingRecords::new();
         for need in needs {
-            // An agent may have sent a sentinel twice.
+            // Deduplicated, because an agent may have sent a sentinel twice.
             if !self.has(&need) && !lacking.contains(&need) {
                 lacking.push(need);
             }
@@ -174,7 +174,7 @@ impl Records {
         Ok(found.first())
     }
 
-    /// A handoff and those that it followed from, newest first; empty where it is unknown.
+    /// A handoff and those that it followed from, newest first; empty if it is unknown.
     pub(super) fn line(&self, id: HandoffId) -> Result<&[Arc<Handoff>], MissingRecords> {
         look_up!(self, Need::Line(id), Answer::Handoffs(found) => found)
     }
@@ -183,7 +183,7 @@ impl Records {
         look_up!(self, need, Answer::Ids(found) => found)
     }
 
-    /// The origin of a response; `None`: nothing is stored of it.
+    /// Origin of a response; `None` if nothing is stored about it.
     pub(super) fn response(&self, id: &str) -> Result<Option<ResponseOrigin>, MissingRecords> {
         let found = look_up!(self, Need::Response(id.to_owned()), Answer::Response(found) => found)?;
         Ok(found.as_deref().map(ResponseOrigin::read))

@@ -1,48 +1,55 @@
-//! What is sent in place of a request that upstream refused with a 400.
+//! Modified requests that replace one that upstream refused with a 400.
 //!
-//! Thinking that is refused is bound to a prefix that the request no longer has. A handoff that was undone leaves such
-//! thinking. So does a stretch in which the store was offline: the model had no tool then, and did not see the hidden calls.
+//! Refused thinking is bound to a prefix that the request no longer has. An undone handoff leaves such
+//! thinking. So does a stretch with the store offline: the model had no tool then, and did not see the hidden
+//! calls.
 //!
-//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. baton does the
-//! second. With `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent. If
-//! thinking is left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta,
-//! which gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
+//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. baton does
+//! the second. With `drop_block` the API also drops all later thinking, for as long as the refused blocks are
+//! sent. If thinking is left out from the front of the stretch, later thinking stays valid. Leaving it out
+//! also needs no beta, which gateways may not pass on.
+//! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
 use super::{InsertionPoints, PlannedRequest, is_agent_loop, is_retryable};
 use crate::record::{RecordChange, ThinkingOmission};
 use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{ChangeReason, RewriteOutcome, positions};
 
-/// Whether a status may mean that upstream does not know the model, or does not give it to this account.
+/// Whether a status may mean that upstream does not know the model, or does not offer it to this account.
 pub fn refuses_model(status: u16) -> bool {
     matches!(status, 400 | 403 | 404 | 422)
 }
 
-/// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
+/// Whether the response to a retry replaces the refusal.
+///
+/// A retryable status lets the agent try again, and a 400 does not.
 pub fn replaces_refusal(status: u16) -> bool {
     (200..300).contains(&status) || is_retryable(status)
 }
 
-/// A request that is sent in place of a refused one.
+/// A request that replaces a refused one.
 #[derive(Debug)]
 pub struct Retry {
     pub request: RewriteOutcome,
-    /// Whether it has the tool, where that is a change.
+    /// Whether it has the tool, if that differs from the refused request.
     pub tooled: Option<bool>,
-    /// The turn up to which it has no thinking after its cut, where that is a change.
+    /// End of the turns without thinking after the cut, if that differs from the refused request.
     pub omitted: Option<usize>,
 }
 
 impl Retry {
-    /// Whether there may be another one, should upstream refuse this one, too.
+    /// Whether another retry may follow if upstream refuses this one as well.
     pub fn may_be_followed(&self) -> bool {
         self.tooled == Some(true) && self.omitted.is_none()
     }
 }
 
 impl PlannedRequest<'_> {
-    /// That upstream took the request without its thinking: every later request of the stretch has the same view. A side call
-    /// is no request of the stretch, and what upstream stores of a transcript cannot be left out.
+    /// Records that upstream accepted the request without its thinking, so that every later request of the
+    /// stretch has the same view.
+    ///
+    /// `None` for a side call, which is not part of the stretch, and for a transcript that upstream stores,
+    /// because nothing can be left out of that.
     pub fn thinking_omission(&self) -> Option<RecordChange> {
         let view = &self.reading.view;
         let is_of_stretch = is_agent_loop(view, self.call.operation) && !self.call.side_call;
@@ -60,9 +67,10 @@ impl PlannedRequest<'_> {
         facts.binds_prefixes() || self.pin.active.is_some() && facts.may_refuse_thinking()
     }
 
-    /// What is sent in place of the request, with the change that may help against this error. `None`: the error is passed on.
-    /// The tool of a pinned request stays, since its prefix has it. So does one that the transcript needs: hidden calls and texts
-    /// of ours exist only next to it.
+    /// Returns a modified request to retry with, or `None` to forward the error.
+    ///
+    /// The tool of a cut request stays, because its prefix contains it. So does a tool that the transcript
+    /// needs: hidden calls and notices exist only next to it.
     pub fn retry(&self, error: &[u8], sent: &RewriteOutcome) -> Option<Retry> {
         let (facts, was_tooled) = (self.reading.view.wire().facts(), self.offer.tooled);
         if self.pin.active.is_some() || was_tooled && self.places.are_any() {
@@ -78,9 +86,11 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// What is sent in place of a retry that was refused, too. It is the request of a conversation that baton did not know.
-    /// Upstream refuses it without the tool and with it, since its thinking is bound to hidden calls that the store has lost.
-    /// Sent with the tool, so that the conversation has it again.
+    /// Returns a modified request if a retry was refused as well.
+    ///
+    /// The request belongs to a conversation that baton did not know. Upstream refuses it without the tool
+    /// and with it, because its thinking is bound to hidden calls that the store has lost. The new request
+    /// has the tool, so that the conversation has it again.
     pub fn retry_again(&self, error: &[u8], before: &Retry) -> Option<Retry> {
         let is_bound = self.offer.untooled == Some(ToolOmission::BoundHistory);
         let may_help = before.may_be_followed()
@@ -91,7 +101,7 @@ impl PlannedRequest<'_> {
             .flatten()
     }
 
-    /// The request without any thinking after its cut; `None` where it has none that was sent.
+    /// Builds the request without any thinking after its cut; `None` if the sent one had none.
     pub fn without_thinking(&self, sent: &RewriteOutcome, tooled: Option<bool>) -> Option<Retry> {
         let omitted = Some(self.reading.view.turns.len());
         let places = InsertionPoints {

@@ -1,4 +1,4 @@
-//! How the requests of a thread are billed, as far as a cut depends on it.
+//! Billing data of a branch's requests that the cut decision depends on.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::bill::{Rates, RequestCosts};
 use crate::wire::View;
 
 impl PlannedRequest<'_> {
-    /// What this request is billed by. `limit`, `lifetime`: as in [`RequestCosts`].
+    /// Returns the billing data of this request. For `limit` and `lifetime` see [`RequestCosts`].
     pub fn costs(
         &self,
         rates: Rates,
@@ -29,7 +29,7 @@ impl PlannedRequest<'_> {
     }
 }
 
-/// Bytes next to the turns, and of the system's turns in front of them.
+/// Bytes outside the turns, and of the system turns before them.
 fn fixed_bytes(view: &View) -> u64 {
     let leading = view.turns[..view.leading()].iter();
     let leading: usize = leading.map(|turn| turn.span.len()).sum();

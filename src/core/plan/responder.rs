@@ -1,4 +1,4 @@
-//! What answers a request: the model, or baton in its place.
+//! Chooses the responder to a request: the model, or baton in its place.
 
 use super::moment::{ColdCacheCut, DueStep, ThreadState};
 use super::{CutTarget, PlannedRequest, Unresolved};
@@ -6,75 +6,75 @@ use crate::bill::{DraftCost, FreeCut};
 use crate::handoffs::draft::{DraftMethod, open_message};
 use crate::record::HandoffId;
 
-/// What answers a request.
+/// Responder to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Responder {
     /// The model.
     Model,
-    /// A text: the handoff that a user resumes is not found.
+    /// A fixed reply, because the handoff that the user resumes was not found.
     Unresolved(Unresolved),
-    /// The outcome of this chat command.
+    /// The reply to this chat command.
     Command(String),
-    /// The leg after this handoff: the request repeats one whose answer broke off behind it.
+    /// The leg after this handoff. The request repeats one whose response broke off after it.
     AfterHandoff(HandoffId),
-    /// The leg after a handoff that begins now. If it cannot, as if none were due.
+    /// Hand off now and continue with the next leg; falls back to the usual responder if the handoff fails.
     HandOff(DueHandoff),
-    /// The leg after a handoff of the draft that waits for a request.
+    /// The leg after a handoff of the pending draft.
     WaitingDraft,
-    /// A question to the user: whether to cut, which costs nothing.
+    /// A question to the user about a cut that costs nothing.
     Offer(String),
 }
 
 /// A handoff that begins without a request for it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DueHandoff {
-    /// Why, as the sentinel shows it.
+    /// Reason, as the sentinel shows it.
     pub reason: String,
-    /// How its document is made; `None`: as the config says.
+    /// Method of the draft; `None` means the configured one.
     pub method: Option<DraftMethod>,
-    /// The document, where it is written already.
+    /// Document of the draft, if it was written in advance.
     pub ready: Option<String>,
-    /// The cut that costs nothing, where that is the reason.
+    /// The cut that costs nothing, if that is the reason.
     pub cut: Option<FreeCut>,
 }
 
-/// What is decided on a request before it is sent.
+/// Decision on a request before it is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     pub by: Responder,
-    /// A notice to the model, after all that the request has.
+    /// Notice to the model, appended to the request.
     pub nudge: Option<String>,
 }
 
-/// A conversation's draft that is not done yet.
+/// An unfinished draft of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenDraft {
-    /// It waits for a request of the conversation.
+    /// The draft awaits a request of the conversation.
     Waits,
-    /// It is being written, or waits for a user.
+    /// The draft is being written or awaits the user's approval.
     Elsewhere,
 }
 
 named! {
-    /// Whether a conversation is cut at a moment at which the provider's cache is lost anyway.
+    /// Whether to cut a conversation when the provider's cache is lost anyway.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum FreeCutPolicy {
-        /// No.
+        /// Never.
         #[default]
         Off = "off",
-        /// A user is offered it in the chat first.
+        /// After asking the user in the chat.
         Ask = "ask",
-        /// Yes.
+        /// Always.
         On = "on",
     }
 }
 
-/// What is known when a request comes, besides its plan.
+/// State of the conversation when a request arrives, in addition to its plan.
 #[derive(Debug, Clone, Copy)]
 pub struct RespondInput<'a> {
-    /// The handoff behind which the answer to the same request broke off.
+    /// Handoff in the response to an identical request, which was interrupted afterwards.
     pub repeated: Option<HandoffId>,
-    /// The thread, where the request is new in it.
+    /// Branch of the request, if the request is new in it.
     pub thread: Option<&'a ThreadState<'a>>,
     pub draft: Option<OpenDraft>,
     pub free: FreeCutPolicy,
@@ -82,7 +82,7 @@ pub struct RespondInput<'a> {
 }
 
 impl CutTarget {
-    /// What answers a request that is for baton alone.
+    /// Returns the responder to a request that only baton handles.
     pub fn answered_by(&self) -> Option<Responder> {
         let unresolved = self.unresolved.map(Responder::Unresolved);
         unresolved.or_else(|| self.command.clone().map(Responder::Command))
@@ -90,9 +90,11 @@ impl CutTarget {
 }
 
 impl PlannedRequest<'_> {
-    /// What answers a request that is for the model. A request that repeats an earlier one continues after its handoff: what is
-    /// sent again is sent as before.
+    /// Chooses the responder to a request for the model.
+    ///
+    /// A request that repeats an earlier one continues after its handoff, so that it is sent as before.
     pub fn answered_by(&self, now: &RespondInput<'_>) -> Decision {
+        // A repeated request is sent as before, and a handoff that the model called comes first.
         let may_be_due = now.repeated.is_none() && !self.waits_for_turn_end();
         let thread = now.thread.filter(|_| may_be_due);
         let due = thread.and_then(|thread| self.due(thread, now.now_ms));
@@ -113,7 +115,7 @@ impl PlannedRequest<'_> {
         Decision { by, nudge }
     }
 
-    /// What answers where nothing is due: the draft that waits, else the model.
+    /// Returns the responder if no handoff is due: the pending draft if there is one, otherwise the model.
     fn without_due(&self, now: &RespondInput<'_>) -> Responder {
         match now.draft == Some(OpenDraft::Waits) && self.is_safe_point() {
             true => Responder::WaitingDraft,
@@ -126,20 +128,22 @@ impl PlannedRequest<'_> {
         now.draft.is_none() && self.is_safe_point()
     }
 
-    /// The handoff at a moment at which it costs nothing, or the question whether to make it.
+    /// Returns the handoff of a cut that costs nothing, or the question whether to make it.
     fn free_cut(&self, thread: &ThreadState<'_>, now: &RespondInput<'_>) -> Option<Responder> {
         if now.free == FreeCutPolicy::Off {
             return None;
         }
         let ColdCacheCut { cut, ready } = self.free_moment(thread)?;
         if now.free == FreeCutPolicy::Ask {
+            // Offered once until the model speaks again.
             let offer = self.offer_of(&cut).filter(|_| !thread.costs.offered);
             return offer.map(Responder::Offer);
         }
         self.begins(now).then(|| {
             Responder::HandOff(DueHandoff {
                 reason: cut.reason.text(),
-                // A selection where the history would have to be read anew.
+                // A selection of the history, because the model would have to read all of it again at full
+                // price.
                 method: matches!(cut.draft, DraftCost::Selection(_)).then_some(DraftMethod::Bundle),
                 ready,
                 cut: Some(cut),
@@ -147,7 +151,7 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// The question to a user before a cut; `None`: no user is there to answer.
+    /// Words the question to the user before a cut; `None` if no user is there to answer.
     fn offer_of(&self, cut: &FreeCut) -> Option<String> {
         let look = self.policy.look;
         if open_message(&self.reading.view, look.tags).is_empty() {

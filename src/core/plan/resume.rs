@@ -1,4 +1,4 @@
-//! A handoff that a user resumes by a command: which one, and what is replied.
+//! Resumes a handoff by a chat command: finds it, and words the reply.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ const UNKNOWN: &str = "this handoff is not known here. `baton handoffs list` sho
 
 const AMBIGUOUS: &str = "more than one handoff has an id that begins like this: give more of it.";
 
-/// The handoff whose id begins so, or why there is none, for the user.
+/// Finds the handoff whose id begins like this, or explains to the user why there is none.
 ///
 /// # Errors
-/// What is to be read first.
+/// Returns the records to read first.
 pub fn handoff_to_resume(
     id: &str,
     records: &Records,
@@ -30,7 +30,9 @@ pub fn handoff_to_resume(
     })
 }
 
-/// What the user is told. `before`: the status that its document had. `drift`: what has moved in the repository.
+/// Words the reply to the user.
+///
+/// `before` is the previous status of the handoff's document. `drift` describes changes in the repository.
 pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {
     let mut text = format!(
         "from here on the model knows the handoff {}{}.",

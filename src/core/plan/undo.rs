@@ -1,26 +1,26 @@
-//! An undo in the chat, or its reversal: which handoff it is of, and what the model sees then.
+//! An undo in the chat, or its reversal: the affected handoff, and the model's view afterwards.
 
 use super::{Active, CutTargetLookup, MissingRecords, PlannedRequest, Records};
 use crate::commands::{CommandReply, UndoOutcome};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffId;
 
-/// What an undo depends on besides the request.
+/// Input of an undo, in addition to the request.
 #[derive(Clone, Copy)]
 pub struct UndoQuery<'a> {
-    /// The beginning of a handoff's id; `None`: the last one.
+    /// Beginning of a handoff's id; `None` for the last one.
     pub id: Option<&'a str>,
     pub principal: &'a str,
     pub records: &'a Records,
-    /// The model's window.
+    /// Context window of the model.
     pub window: Option<u64>,
 }
 
 impl PlannedRequest<'_> {
-    /// The reply to an undo. Its note is what undoes the handoff that it names.
+    /// Words the reply to an undo. The reply's note undoes the handoff that it names.
     ///
     /// # Errors
-    /// What is to be read first.
+    /// Returns the records to read first.
     pub fn undo(&self, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
         if self.reading.view.facts.previous.is_some() {
             return Ok(refused(
@@ -42,7 +42,7 @@ impl PlannedRequest<'_> {
         self.undone(target, query)
     }
 
-    /// The handoff that is undone, or whose undo is reverted: the last undone one, else the active one.
+    /// Handoff to undo, or whose undo to revert: the last undone one, else the active one.
     fn undo_target(&self, id: Option<&str>) -> Option<HandoffId> {
         let (undone, active) = (&self.pin.undone, self.pin.active_id());
         let Some(id) = id else {
@@ -54,9 +54,10 @@ impl PlannedRequest<'_> {
         known.chain(undone.ever().iter().copied()).find(named)
     }
 
-    /// The undo of this handoff, with what the model sees without it.
+    /// Undoes this handoff, and describes the model's view without it.
     fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
         let mut candidates = self.reading.candidates();
+        // The view is computed as if this handoff had never been made.
         candidates.retain(|c| c.sentinel.id != target);
         let lookup = CutTargetLookup {
             reading: self.reading,
@@ -69,7 +70,7 @@ impl PlannedRequest<'_> {
         let from = before.as_ref().and_then(Active::turn);
         let start = from.map_or(view.list.start, |turn| view.turns[turn].span.start);
         let head = before.as_ref().map_or(0, |active| active.head.len());
-        // System prompt and tools are part of it.
+        // The request includes the system prompt and the tools, so their size counts as well.
         let cut = start.saturating_sub(view.list.start);
         let tokens = (view.body.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
         let over = query.window.and_then(|window| tokens.checked_sub(window));
@@ -90,7 +91,7 @@ impl PlannedRequest<'_> {
     }
 }
 
-/// Nothing is changed.
+/// Refuses the undo and changes nothing.
 fn refused(why: impl Into<String>) -> CommandReply {
     CommandReply {
         undo: Some(UndoOutcome::Refused),

@@ -1,4 +1,4 @@
-//! What answers a request.
+//! Responders to requests.
 
 use super::*;
 use crate::bill::{PriceQuery, PriceTable, RequestCosts};
@@ -9,7 +9,7 @@ use crate::wire::Usage;
 
 const HOUR: u64 = 3_600_000;
 
-/// A request that nothing is known of.
+/// A request without any known state.
 const PLAIN: RespondInput<'static> = RespondInput {
     repeated: None,
     thread: None,
@@ -24,7 +24,7 @@ impl PlannedRequest<'_> {
     }
 }
 
-/// A thread with notices from 1,000 tokens on and handoffs from 2,000 on, whose context has this many.
+/// A branch with notices from 1,000 tokens and handoffs from 2,000, whose context has this many.
 fn thread(tokens: u64) -> ThreadState<'static> {
     let thresholds = Thresholds {
         nudge_tokens: 1_000,
@@ -45,7 +45,7 @@ fn thread(tokens: u64) -> ThreadState<'static> {
     }
 }
 
-/// What a request costs an hour after the last one.
+/// Cost of a request an hour after the last one.
 fn bill() -> RequestCosts {
     let price =
         json!({"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_long": 8.0, "output": 20.0});
@@ -69,7 +69,7 @@ fn bill() -> RequestCosts {
     }
 }
 
-/// A thread whose long history has gone cold.
+/// A branch whose long history has gone cold.
 fn cold(bill: &RequestCosts) -> ThreadState<'_> {
     let last = CachedHistory {
         model: "m".to_owned(),
@@ -89,7 +89,7 @@ fn cold(bill: &RequestCosts) -> ThreadState<'_> {
     }
 }
 
-/// The answer of the model that came between, and the user's next message.
+/// The model's response in between, and the user's next message.
 fn next() -> Vec<Value> {
     after(&["Done.".to_owned()])
 }
@@ -128,7 +128,8 @@ fn a_full_context_is_told_or_handed_over_where_the_conversation_may_be_cut() {
             ..DueHandoff::default()
         };
         assert_eq!(at(2_500, None).by, Responder::HandOff(full));
-        // One draft at a time; the one that waits is made with this request, told or not.
+        // Only one draft at a time. The pending one is made with this request, whether the model is notified
+        // or not.
         assert_eq!(at(2_500, Some(OpenDraft::Elsewhere)).by, Responder::Model);
         assert_eq!(at(2_500, Some(OpenDraft::Waits)).by, Responder::WaitingDraft);
         let told = at(1_500, Some(OpenDraft::Waits));

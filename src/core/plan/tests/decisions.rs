@@ -1,4 +1,4 @@
-//! What is decided, and what is written.
+//! Decisions and writes of plans.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn many_unknown_sentinels_cost_as_many_reads_as_one() {
         assert_eq!(planned.plan.pin.lost.map(short), shown.last().cloned());
         planned.reads.len()
     };
-    // The newest, the others, and what is next to the calls after the one that counts.
+    // The newest, the others, and the pairs next to the calls after the valid one.
     assert_eq!((after_unknown(1), after_unknown(40)), (3, 3));
 }
 
@@ -179,7 +179,7 @@ fn a_users_line_resumes_once() {
     assert!(!resumed(&script, &line, Operation::Generate));
 }
 
-/// A conversation that is new here may be a copy of one whose answer was left out.
+/// A conversation that is new here may be forked from one whose response was left out.
 #[test]
 fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
     let mut script = Script::new();
@@ -201,12 +201,12 @@ fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
     assert_eq!(planned.active(), Some(id));
     let effects = [PlanWrite::TakeOverCutPoint(point), PlanWrite::KeepCutPoint(id)];
     assert_eq!(planned.plan.effects[..2], effects);
-    // A conversation with a decision of its own is no copy.
+    // A conversation with its own decision is not a fork.
     script.live().tooled = Some(true);
     assert_eq!(script.plan(&next).active(), None);
 }
 
-/// What the model has said since then was said without the handoff, unless a request was cut there before.
+/// The model's output since then was written without the handoff, unless a request was cut there before.
 #[test]
 fn an_older_branch_is_not_cut_at_a_handoff_that_was_made_in_front_of_it() {
     let mut script = Script::new();
@@ -352,14 +352,15 @@ fn a_request_that_is_no_agents_turn_gets_no_tool() {
             "{members}"
         );
     }
-    // A tool that is counted alone, besides no system prompt.
+    // A count of a single tool, without a system prompt.
     let mut lone = request(&[user(BEFORE)]);
     lone.as_object_mut().unwrap().remove("system");
     assert_eq!(
         untooled(&script, lone, Operation::Count),
         Some(ToolOmission::CountProbe)
     );
-    // The first request would not have got it with so small an output; a conversation that has it keeps it.
+    // The first request would not have got the tool with so small an output limit. A conversation that has it
+    // keeps it.
     script.live().tooled = Some(true);
     let small = with(&after(&["Yes.".to_owned()]), &json!({"max_tokens": 512}));
     assert_eq!(untooled(&script, small, Operation::Generate), None);

@@ -1,4 +1,4 @@
-//! Plans over a scripted store: what is decided, what is written, and how often is read.
+//! Plans over a scripted store: the decisions, the writes, and the number of reads.
 
 mod answers;
 mod decisions;
@@ -37,11 +37,11 @@ impl RefusedModels for NoneRefused {
     }
 }
 
-/// What a store has, and what memory knows of the conversation.
+/// Content of the store, and the facts in memory about the conversation.
 struct Script {
     handoffs: Vec<Handoff>,
     cut_points: Vec<CutPoint>,
-    /// The handoffs that other conversations list as left out.
+    /// Handoffs that other conversations list as left out.
     left_out_elsewhere: Vec<HandoffId>,
     pairs: Vec<HiddenPair>,
     insertions: Vec<Insertion>,
@@ -168,7 +168,8 @@ impl Script {
         }
     }
 
-    /// `ahead`: what is most likely needed is read first, and what is lacking together; else one record after the other.
+    /// With `ahead`, the most likely records are read first, and missing ones together; otherwise one record
+    /// after the other.
     fn plan_with(&self, body: Value, operation: Operation, ahead: bool) -> Outcome {
         let policy = self.policy();
         let wire = wire(WireId::Anthropic);
@@ -220,13 +221,13 @@ impl Script {
 struct Outcome {
     call: AgentCall,
     plan: Plan,
-    /// What was read, in the order of the reads.
+    /// Records read, in the order of the reads.
     reads: Vec<MissingRecords>,
     policy: Policy<'static>,
 }
 
 impl Outcome {
-    /// What is decided by it.
+    /// Runs a check on the planned request.
     fn with(&self, check: impl FnOnce(PlannedRequest<'_>)) {
         check(PlannedRequest {
             reading: &self.call.reading,
@@ -263,7 +264,7 @@ fn model(text: &str) -> Value {
     json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
 }
 
-/// The transcript after answers that showed these texts.
+/// The transcript after responses that showed these strings.
 fn after(shown: &[String]) -> Vec<Value> {
     let mut messages = vec![user(BEFORE)];
     for text in shown {

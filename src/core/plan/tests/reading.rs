@@ -1,4 +1,4 @@
-//! Whatever is read first, the plan is the same: random transcripts.
+//! Plans do not depend on the order of reads, over random transcripts.
 
 use proptest::prelude::*;
 
@@ -9,11 +9,11 @@ use super::*;
 enum Step {
     Say,
     Call(u8),
-    /// A sentinel of this handoff; the last ones are unknown to the store.
+    /// A sentinel of this handoff. The last ones are unknown to the store.
     HandOver(u8),
     Sealed(bool),
     Command,
-    /// The answer is missing.
+    /// The response is missing.
     Interrupt,
     Undo(u8),
 }
@@ -66,7 +66,7 @@ fn transcript(steps: &[Step], ids: &[HandoffId]) -> Vec<Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever is read ahead or together, the plan is the same, and few reads make it.
+    /// Whether records are read ahead or together does not change the plan, and a few reads are enough.
     #[test]
     fn what_is_read_first_changes_no_plan(
         steps in steps(),
@@ -99,7 +99,7 @@ proptest! {
         }
         prop_assert_eq!(format!("{:?}", ahead.plan), format!("{:?}", singly.plan));
         prop_assert_eq!(&ahead.call.reading.view.body, &singly.call.reading.view.body);
-        // However long the transcript is.
+        // The bound does not depend on the transcript's length.
         prop_assert!(ahead.reads.len() <= 12, "{:?}", ahead.reads);
         if let Some(id) = ahead.active() {
             prop_assert!(known.contains(&id) || id == Uuid::from_u128(9 << 76));

@@ -1,4 +1,4 @@
-//! What is sent in place of a request that upstream refused.
+//! Requests that replace one that upstream refused.
 
 use super::*;
 use crate::rewrite::ChangeReason;
@@ -12,14 +12,14 @@ fn thought() -> Value {
     json!({"role": "assistant", "content": [thinking, {"type": "text", "text": "Yes."}]})
 }
 
-/// A conversation that is not cut, with thinking in it.
+/// An uncut conversation that contains thinking.
 fn outcome(tooled: bool) -> Outcome {
     let mut outcome = Script::new().plan(&[user(BEFORE), thought(), user("Go on.")]);
     outcome.plan.offer.tooled = tooled;
     outcome
 }
 
-/// The retry: whether it has the tool where that is a change, and whether it leaves thinking out.
+/// The retry: whether it has the tool, if that changes, and whether it leaves thinking out.
 fn retry(outcome: &Outcome, error: &[u8]) -> Option<(Option<bool>, bool)> {
     let mut found = None;
     outcome.with(|plan| {
@@ -40,7 +40,7 @@ fn a_mismatched_prefix_toggles_the_tool_where_the_request_may_have_it() {
         let mut outcome = outcome(tooled);
         assert_eq!(retry(&outcome, MISMATCH), Some((Some(!tooled), false)));
         assert_eq!(retry(&outcome, OTHER), None);
-        // A request that has the tool got it before tools were forbidden: it is removed all the same.
+        // A request with the tool got it before tools were forbidden. The tool is removed all the same.
         outcome.call.forbidden = Some(ToolOmission::OffByHeader);
         let removed = tooled.then_some((Some(false), false));
         assert_eq!(retry(&outcome, MISMATCH), removed);

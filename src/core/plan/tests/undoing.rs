@@ -1,9 +1,9 @@
-//! Undo in the chat: which handoff, and what is replied.
+//! Undo in the chat: the affected handoff, and the reply.
 
 use super::*;
 use crate::commands::{CommandReply, UndoOutcome};
 
-/// The reply to an undo after answers that showed these texts.
+/// The reply to an undo after responses that showed these strings.
 fn undo(script: &Script, shown: &[String], id: Option<&str>, window: Option<u64>) -> CommandReply {
     let mut messages = after(shown);
     messages.push(user("::handoff undo"));
@@ -31,7 +31,7 @@ fn undo(script: &Script, shown: &[String], id: Option<&str>, window: Option<u64>
     reply.unwrap()
 }
 
-/// An answer that undid a handoff, or reverted its undo.
+/// A response that undid a handoff, or reverted its undo.
 fn noted(reply: &CommandReply) -> String {
     reply.shown()
 }
