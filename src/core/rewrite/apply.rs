@@ -1,4 +1,4 @@
-//! Applies a plan: passes over the request's elements, in order.
+//! Applies a rewrite: passes over the request's elements, in order.
 
 use super::elements::Elements;
 use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome};
@@ -16,13 +16,16 @@ use memchr::memmem;
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let mut elements = Elements::new(reading);
+    // First, so that all later passes work on the turns that stay.
     cut::cut(&mut elements, what.cut);
     make_list(&mut elements, what);
     let mut placed = match what.cut {
+        // A fresh context has no turns that a pair could belong to.
         Cut::Fresh { .. } => Vec::new(),
         _ => pairs::put_asides(&mut elements, what.pairs),
     };
     let mut beside = owed(&mut elements, what);
+    // Computed before the pairs are placed, because their positions depend on it.
     let omitted = thinking::changes(&elements, what);
     let pending = pairs::insert_beside_siblings(&elements, what, &mut beside, &mut placed);
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
@@ -34,7 +37,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
         beside.extend(repairs);
     }
     elements.change(ChangeReason::Pair, beside);
-    // After the results of hidden calls that go to the same place.
+    // Notices come after the results of hidden calls at the same position.
     elements.change(ChangeReason::Inserted, insertions::changes(&elements, what));
     elements.change(ChangeReason::Thinking, omitted);
     elements.change(ChangeReason::Unescaped, unescaped(&elements.view));
@@ -51,7 +54,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     }
 }
 
-/// A request for an answer in text alone to this text, without the conversation.
+/// Builds a request for a text-only response to a single message, without the conversation.
 pub fn lone_text(reading: &RequestReading, lone: LoneText<'_>) -> RewriteOutcome {
     let mut elements = Elements::new(reading);
     let message = reading.view.wire().user_text(lone.text);
@@ -68,7 +71,7 @@ pub fn lone_text(reading: &RequestReading, lone: LoneText<'_>) -> RewriteOutcome
     }
 }
 
-/// What changes around the turns.
+/// Changes the members around the turns.
 fn around(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     let view = &elements.agents.view;
     if let Some(ours) = what.tools {
@@ -89,7 +92,7 @@ fn around(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     }
 }
 
-/// Makes a list of a transcript that is a lone string, where elements are inserted.
+/// Turns a transcript that is a single string into a list, if elements are inserted.
 fn make_list(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     let view = &elements.agents.view;
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
@@ -101,7 +104,7 @@ fn make_list(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     }
 }
 
-/// Removes members that describe the agent's own history, where the provider gets another one.
+/// Removes members that describe the agent's own history, if the provider gets another one.
 fn members_of_own_history(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let facts = &view.facts;
     if !(facts.server_side || facts.begins_thread || facts.context_hint) {
@@ -117,14 +120,14 @@ fn members_of_own_history(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     view.without(&gone)
 }
 
-/// The previous response by upstream's id; a cut drops it.
+/// Sets the previous response to upstream's id. A cut drops it.
 fn previous(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
     let Some(items) = view.item_rules() else {
         return Vec::new();
     };
     match (what.cut, what.previous.map(|previous| previous.id)) {
-        // Baton itself answered the conversation's first request.
+        // Baton itself answered the conversation's first request, so upstream has no response to continue.
         (Cut::None | Cut::Text { .. }, Some("")) => (items.previous)(view, None),
         (Cut::None | Cut::Text { .. }, Some(id)) if named != Some(id) => (items.previous)(view, Some(id)),
         (Cut::None | Cut::Text { .. }, _) => Vec::new(),
@@ -132,8 +135,9 @@ fn previous(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     }
 }
 
-/// Pending results of our calls in the response that the request continues. They come before all others, since the API
-/// requires them before any other item.
+/// Inserts the pending results of baton's calls in the response that the request continues.
+///
+/// The results come first, because the API requires them before any other item.
 fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     let (Cut::None | Cut::Text { .. }, Some(previous)) = (what.cut, what.previous) else {
         return Vec::new();
@@ -153,23 +157,26 @@ fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     vec![TurnChange::Before(0, all)]
 }
 
-/// Messages in the model's view after the carry-over prompt.
+/// Number of messages in the model's view after the carry-over prompt.
 fn messages(view: &View, what: &Rewrite<'_>) -> usize {
     let spoken = view.turns.iter().filter(|t| t.role.is_spoken()).count();
     let unmeant = match what.cut {
         Cut::Fresh { .. } => spoken,
-        // The head.
+        // The head is one message.
         Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } => 1,
         Cut::None | Cut::Text { .. } => preamble::whole_turns(view, what.tags),
     };
-    // The part that upstream stores counts as content, too: at least the question and its answer.
+    // The part that upstream stores counts as content as well: at least the question and its response.
     let is_continued = matches!(what.cut, Cut::None | Cut::Text { .. }) && view.facts.previous.is_some();
     spoken.saturating_sub(unmeant) + if is_continued { limits::LEAST_MESSAGES } else { 0 }
 }
 
-/// Removes the backslashes that escaping inserted. A message that was streamed in parts may come back in parts: what
-/// looks like ours begins in one of them then, and its backslash is in a later one.
+/// Removes the backslashes that escaping inserted.
+///
+/// A message that was streamed in parts may come back in parts. The escaped string then begins in one of
+/// them, and its backslash is in a later one.
 fn unescaped(view: &View) -> Vec<TurnChange> {
+    // Escaping puts a backslash before a colon, so most turns are skipped by their bytes.
     let broken = memmem::Finder::new(br"\\:");
     let mut changes = Vec::new();
     let mut next = 0;
@@ -214,8 +221,8 @@ mod tests {
         rewrite(&reading, &what)
     }
 
-    /// A call that lost its signature is marked where it is: no message is removed. After an undone handoff each
-    /// call of the current turn is one.
+    /// A call that lost its signature is marked in place, and no message is removed. After an undone handoff,
+    /// each call of the current turn is such a call.
     #[test]
     fn a_call_that_is_mended_counts_as_a_message() {
         let call = |name: &str, more: serde_json::Value| {

@@ -1,5 +1,4 @@
-//! Finds baton's own answers in a transcript: notes and sentinels, each with the answer around
-//! it.
+//! Finds baton's replies in a transcript: notes and sentinels, each with the reply around it.
 
 use std::collections::HashSet;
 
@@ -17,9 +16,9 @@ pub(super) struct MarkerPosition {
     pub(super) id: Uuid,
     pub(super) turn: usize,
     pub(super) part: usize,
-    /// The mark; `None` where an item is identified by its id alone.
+    /// Span of the marker; `None` if an item is identified only by its id.
     pub(super) span: Option<Span>,
-    /// The inside of the text that it is in.
+    /// Inside of the string literal that holds the marker.
     pub(super) inside: Span,
 }
 
@@ -58,6 +57,7 @@ impl ChatMarker {
                 }
             }
         }
+        // A sentinel may be known by its text and by its item. It counts once.
         let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();
         let sentinels = reading
             .items
@@ -77,8 +77,10 @@ impl ChatMarker {
         found
     }
 
-    /// The answers that end with the notes: each from where it begins, as far as the text before its note shows, and
-    /// never across another note.
+    /// Spans of the replies that end with the notes.
+    ///
+    /// Each extends back to its beginning, as far as the text before its note shows, and never across another
+    /// note.
     pub(super) fn answers(&self, view: &View) -> Vec<Span> {
         let mut done = 0;
         let spans = self.notes.iter().map(|at| {
@@ -91,8 +93,9 @@ impl ChatMarker {
     }
 }
 
-/// The start of the answer whose note is at `mark`, not before `from`: at the last line in front of it that begins one,
-/// else there.
+/// Start of the reply whose note is at `mark`, at or after `from`.
+///
+/// This is the last line before the note that begins a reply, or else `from`.
 pub(super) fn answer_start(text: &[u8], from: usize, mark: usize) -> usize {
     let start = from.min(mark);
     let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
@@ -101,9 +104,9 @@ pub(super) fn answer_start(text: &[u8], from: usize, mark: usize) -> usize {
     hits.map(|hit| start + hit).find(line_start).unwrap_or(start)
 }
 
-/// Start of baton's announcement right before a sentinel, a line of its own.
+/// Start of baton's announcement right before a sentinel, which is a separate line.
 pub(super) fn announcement_start(text: &[u8], start: usize, open: usize) -> usize {
-    /// Maximum bytes of such a line.
+    /// Maximum length of such a line in bytes.
     const LONGEST: usize = 1024;
     let end = gap::before(text, start, open);
     let from = start.max(end.saturating_sub(LONGEST));

@@ -1,4 +1,4 @@
-//! The cut: what is removed, what replaces it, and the rest of the sentinel's turn.
+//! The cut: the removed turns, their replacement, and the rest of the sentinel's turn.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, View};
 use crate::wire::{SplitTurn, SyntheticTurn, TurnRest};
 
-/// Offset from which the agent's own bytes are kept.
+/// Offset of the first byte of the agent's body that is kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     match cut {
         Cut::None | Cut::Text { .. } | Cut::Before { .. } => 0,
@@ -21,7 +21,7 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     }
 }
 
-/// Cuts the transcript, and removes what upstream would refuse without what was cut.
+/// Cuts the transcript, and removes elements that upstream would refuse without the removed ones.
 pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
     let view = &elements.agents.view;
     let leading = view.leading();
@@ -32,6 +32,7 @@ pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
             elements.replace(ChangeReason::Cut, leading..leading, vec![user(head)]);
         }
         Cut::Fresh { head } => open(elements, leading..view.turns.len(), head),
+        // Only system messages come before that turn, so nothing is dropped.
         Cut::BeforeTurn { turn, head } if turn <= leading => {
             self::cut(elements, Cut::Before { head });
         }
@@ -52,7 +53,7 @@ pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
                     let left = content.parts.get(tail.part..).unwrap_or_default();
                     (TurnChange::Within(turn, Edit::replace(gone, tail.prefix)), left)
                 }
-                // The message had nothing but the sentinel.
+                // The message contained only the sentinel.
                 None => (TurnChange::LeftOut(turn), &[][..]),
             };
             let mut changes = orphaned(view, turn, left);
@@ -67,7 +68,7 @@ fn user(head: &str) -> SyntheticTurn {
     SyntheticTurn::new(Role::User, head.to_owned())
 }
 
-/// Puts the head and re-emitted turns in the place of these turns.
+/// Replaces these turns with the head and the re-emitted turns.
 fn open(elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
     let re_emitted = preamble::re_emitted(&elements.agents.view, dropped.start, dropped.end).into_iter();
     let re_emitted = re_emitted.map(|element| SyntheticTurn::new(Role::System, element));
@@ -75,7 +76,9 @@ fn open(elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
     elements.replace(ChangeReason::Cut, dropped, made);
 }
 
-/// Removes after turn `cut` what upstream would refuse without what was cut. `left` is the rest of that turn.
+/// Removes elements after turn `cut` that upstream would refuse without the removed ones.
+///
+/// `left` is the rest of that turn.
 fn orphaned(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
     match view.item_rules() {
         Some(items) => (items.repair)(view, cut),
@@ -83,14 +86,14 @@ fn orphaned(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
     }
 }
 
-/// What is left of the sentinel's own turn.
+/// Rest of the sentinel's own turn.
 fn tail(view: &View, candidate: &Candidate, prompt: Option<&str>, content: &TurnContent) -> Option<TurnRest> {
     let inside = content.parts.get(candidate.part)?.text?;
     let text: &[u8] = &view.body;
     let unclosed = candidate.sentinel.sealed.is_none();
     let known = candidate.sentinel.rest;
     let rest = match prompt.filter(|_| unclosed) {
-        // A user may have typed the first words of the prompt.
+        // The user may have typed the first words of the prompt.
         Some(prompt) if candidate.by_user => {
             let spelled = json::spelled(Span::new(known, inside.end).of(text), prompt);
             let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));

@@ -1,5 +1,7 @@
-//! A request as a list of elements. Each pass changes turns, against the turn's own text; one place writes the bytes,
-//! and what no pass has changed is a slice of the agent's own body.
+//! A request as a list of elements.
+//!
+//! Each pass changes turns, relative to the turn's own text. One place writes the bytes, and everything that
+//! no pass has changed is a slice of the agent's own body.
 
 use std::ops::Range;
 
@@ -12,29 +14,29 @@ use crate::wire::SyntheticTurn;
 use crate::wire::view::{Role, Turn, TurnChange, View};
 
 pub(super) struct Elements<'v> {
-    /// The request as the agent sent it.
+    /// Request as the agent sent it.
     pub(super) agents: &'v RequestReading,
-    /// The transcript as it is now.
+    /// Transcript in its current state.
     pub(super) view: View,
-    /// Of each of its turns, where it comes from.
+    /// Origin of each turn.
     sources: Vec<ElementSource>,
-    /// Changes that are made when the bytes are written, in the order of the passes.
+    /// Changes to make when the bytes are written, in the order of the passes.
     changes: Vec<TurnChange>,
-    /// Edits of the agent's body: around its turns, and in turns that no other pass replaces.
+    /// Edits of the agent's body, around its turns and in turns that no other pass replaces.
     edits: Vec<Edit>,
-    /// Elements at the end of the list.
+    /// Elements to add at the end of the list.
     appended: Vec<String>,
-    /// What was changed, by reason.
+    /// Changed bytes by reason.
     sizes: Vec<SizeChange>,
-    /// The transcript was no list, and has brackets now.
+    /// Whether the transcript was not a list and now has brackets.
     listed: bool,
 }
 
 #[derive(Clone, Copy, Default)]
 struct ElementSource {
-    /// The turn of the agent's that it is, or is a piece of.
+    /// Index of the agent turn it was created from.
     turn: Option<usize>,
-    /// What is in front of it in the agent's body; empty: a comma.
+    /// Bytes before it in the agent's body; empty means "write a comma".
     gap: Span,
 }
 
@@ -58,13 +60,13 @@ impl<'v> Elements<'v> {
         }
     }
 
-    /// The turns that are the agent's or pieces of these, each with the agent's.
+    /// Turns that come from the agent, in whole or in pieces, each with the agent's index.
     pub(super) fn origins(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
         let sources = self.sources.iter().enumerate();
         sources.filter_map(|(turn, source)| Some((turn, source.turn?)))
     }
 
-    /// Of each turn of the agent's, where it is now, or its first piece.
+    /// For each agent turn, the current index of its first piece.
     pub(super) fn places(&self) -> Vec<Option<usize>> {
         let mut places = vec![None; self.agents.view.turns.len()];
         self.origins()
@@ -73,12 +75,12 @@ impl<'v> Elements<'v> {
         places
     }
 
-    /// The agent's turn that a turn is, or is a piece of.
+    /// Index of the agent turn that a turn was created from.
     pub(super) fn origin(&self, turn: usize) -> Option<usize> {
         self.sources[turn].turn
     }
 
-    /// Whether a turn is one of the agent's, and unchanged.
+    /// Whether a turn is an unchanged agent turn.
     pub(super) fn is_agents(&self, turn: usize) -> bool {
         self.view.turns[turn].text == 0
     }
@@ -94,7 +96,7 @@ impl<'v> Elements<'v> {
         }
     }
 
-    /// Adds to what a reason has changed.
+    /// Adds to the sizes changed for a reason.
     fn count(&mut self, why: ChangeReason, removed: usize, added: usize) {
         let handoff = None;
         match self.sizes.iter_mut().find(|size| size.why == why) {
@@ -109,7 +111,7 @@ impl<'v> Elements<'v> {
         }
     }
 
-    /// Replaces turns by others.
+    /// Replaces turns with others.
     pub(super) fn replace(&mut self, why: ChangeReason, turns: Range<usize>, made: Vec<SyntheticTurn>) {
         let old = turns
             .clone()
@@ -118,6 +120,7 @@ impl<'v> Elements<'v> {
         self.count(why, old.sum(), added);
         let mut sources = vec![ElementSource::default(); made.len()];
         if let (Some(first), Some(here)) = (sources.first_mut(), self.sources.get_mut(turns.start)) {
+            // The first new turn keeps the agent's separator.
             first.gap = std::mem::take(&mut here.gap);
         }
         let made: Vec<Turn> = made
@@ -135,7 +138,7 @@ impl<'v> Elements<'v> {
         self.replace(why, 0..self.view.turns.len(), vec![made]);
     }
 
-    /// Puts several turns in the place of each of these; returns where the last one of each is.
+    /// Replaces each of these turns with several, and returns the index of the last one of each.
     pub(super) fn split(
         &mut self,
         why: ChangeReason,
@@ -151,7 +154,7 @@ impl<'v> Elements<'v> {
                 self.sources.push(source);
                 continue;
             };
-            // A turn in pieces is kept: what counts is what is more, or less.
+            // A split turn counts as kept; only the size difference is recorded.
             let now = made.iter().map(|made| made.text.len() + 1).sum::<usize>();
             let before = turn.span.len() + 1;
             self.count(why, before.saturating_sub(now), now.saturating_sub(before));
@@ -159,6 +162,7 @@ impl<'v> Elements<'v> {
                 let turn = self.made(made.role, made.text);
                 self.view.turns.push(turn);
                 self.sources.push(source);
+                // Only the first piece keeps the agent's separator.
                 source.gap = Span::default();
             }
             last.push(self.view.turns.len() - 1);
@@ -166,12 +170,12 @@ impl<'v> Elements<'v> {
         last
     }
 
-    /// Makes the lone string of a transcript an element of a list.
+    /// Makes the single string of a transcript an element of a list.
     pub(super) fn list(&mut self, around: [&str; 2]) {
         for turn in 0..self.view.turns.len() {
             if self.view.raw(turn).first() == Some(&b'"') {
                 let mut rope = Rope::new(self.view.text_of(turn).clone());
-                // A cut inside of the string.
+                // The cut is inside the string.
                 rope.splice(self.view.turns[turn].span, self.edits.clone());
                 let string = rope.done().concat();
                 let text = [around[0].as_bytes(), &string, around[1].as_bytes()].concat();
@@ -181,13 +185,13 @@ impl<'v> Elements<'v> {
         self.listed = true;
     }
 
-    /// Changes turns when the bytes are written: later passes see them as they are.
+    /// Changes turns when the bytes are written. Later passes see them unchanged.
     pub(super) fn change(&mut self, why: ChangeReason, changes: Vec<TurnChange>) {
         self.count_changes(why, &changes);
         self.changes.extend(changes);
     }
 
-    /// Changes turns at once, for the passes after this one: own bytes, and which are left out.
+    /// Applies changes immediately, so that later passes see the new bytes and omissions.
     pub(super) fn settle(&mut self, why: ChangeReason, mut changes: Vec<TurnChange>) {
         if changes.is_empty() {
             return;
@@ -237,7 +241,7 @@ impl<'v> Elements<'v> {
         self.appended.extend_from_slice(elements);
     }
 
-    /// The bytes of the request, and what was changed.
+    /// Writes the bytes of the request, and returns them with the changed sizes.
     pub(super) fn written(mut self) -> (Vec<Bytes>, Vec<SizeChange>) {
         let agents = &self.agents.view;
         let (body, list, turns) = (&agents.body, agents.list, &agents.turns);
@@ -245,10 +249,11 @@ impl<'v> Elements<'v> {
         let close = if is_list { list.end - 1 } else { list.end };
         let opens = turns.first().map_or(close, |turn| turn.span.start);
         let closes = turns.last().map_or(close, |turn| turn.span.end);
-        // Most requests have edits around their turns alone.
+        // Computed on demand, because most requests only have edits around their turns.
         let mut places = None;
         let mut around = Vec::new();
         for edit in std::mem::take(&mut self.edits) {
+            // Edits outside the turns apply to the agent's body. Others become changes of their turn.
             if !Span::new(opens, closes).holds(edit.span.start) {
                 around.push(edit);
             } else if let Some(turn) = agents.turn_at(edit.span.start)
@@ -270,8 +275,10 @@ impl<'v> Elements<'v> {
         }
         let mut changes = &self.changes[..];
         for (n, source) in self.sources.iter().enumerate() {
+            // Sorted by turn, so each turn takes the next run of changes.
             let (here, later) = changes.split_at(changes.partition_point(|change| change.turn() == n));
             changes = later;
+            // `None` until the first element, which has no separator before it.
             list.gap = list.gap.map(|_| source.gap);
             self.write_turn(n, here, &mut list);
         }
@@ -287,7 +294,7 @@ impl<'v> Elements<'v> {
     }
 
     fn write_turn(&self, turn: usize, changes: &[TurnChange], list: &mut ListWriter) {
-        // As nearly all turns are.
+        // Fast path: nearly all turns are unchanged.
         if changes.is_empty() && self.is_agents(turn) {
             list.separate();
             return list.rope.keep(self.view.turns[turn].span);
@@ -317,7 +324,7 @@ impl<'v> Elements<'v> {
     }
 }
 
-/// A request with these changes as one of its own; `None` where there are none.
+/// Reads a request with these changes as a new one; `None` if there are no changes.
 pub(super) fn changed(reading: &RequestReading, changes: Vec<TurnChange>) -> Option<RequestReading> {
     if changes.is_empty() {
         return None;
@@ -327,10 +334,10 @@ pub(super) fn changed(reading: &RequestReading, changes: Vec<TurnChange>) -> Opt
     reading.again(&splice::flat(elements.written().0))
 }
 
-/// Writes elements, with what separates them.
+/// Writes elements and their separators.
 struct ListWriter {
     rope: Rope,
-    /// What is in front of the next element in the agent's body; empty: a comma. `None`: the next one is the first.
+    /// Bytes before the next element in the agent's body; empty for a comma, `None` before the first element.
     gap: Option<Span>,
 }
 

@@ -1,4 +1,4 @@
-//! What is written where turns are left out, replaced and added: every other byte is the agent's.
+//! Output for omitted, replaced and added turns. Every other byte is the agent's.
 
 use bytes::Bytes;
 
@@ -19,7 +19,7 @@ fn reading(wire: &dyn Wire, body: &str) -> RequestReading {
     RequestReading::new(wire, &Bytes::from(body.to_owned()), Operation::Generate).unwrap()
 }
 
-/// What becomes of a body of three messages with white space, of which only the list is shown.
+/// Applies changes to a body of three messages with white space, and returns only the list.
 fn list(change: impl Fn(&mut Elements<'_>)) -> String {
     let reading = reading(
         &Anthropic,
@@ -90,7 +90,7 @@ fn a_later_pass_sees_what_an_earlier_one_made() {
     assert_eq!(text, format!("[ {{1}},{{2}} ,\n {{3}},{{4!}},{C}\n]"));
 }
 
-/// A summary is asked for in a string that is cut inside, and a text of ours goes behind it.
+/// A summary request whose string is cut inside. A notice follows it.
 #[test]
 fn a_string_is_cut_inside_before_it_is_listed() {
     let reading = reading(&OpenaiResponses, r#"{"input":"abcdef","model":"m"}"#);

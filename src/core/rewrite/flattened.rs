@@ -1,7 +1,8 @@
-//! Agents that ask for a summary of their transcript flattened into one text, and the cut inside that text.
+//! Finds transcripts that an agent flattened into one string for a summary request, and cuts inside that
+//! string.
 //!
-//! Nowhere else does text in the middle of a message cut a transcript. Here the wording must be that of a known agent's
-//! summary request without tools, and the sentinel must be in a section of the model's.
+//! In no other case does text in the middle of a message cut a transcript. Here the wording must be that of a
+//! known agent's summary request without tools, and the sentinel must be in a section of the model.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -19,9 +20,9 @@ use crate::wire::view::View;
 pub struct FlattenedTranscript<'a> {
     pub(super) body: &'a [u8],
     pub(super) wording: &'static Wording,
-    /// The transcript, inside its literal.
+    /// The transcript, inside its string literal.
     pub(super) span: Span,
-    /// Where its literal ends.
+    /// End of the literal.
     pub(super) end: usize,
     pub(super) sections: Vec<LabelledSection>,
 }
@@ -29,35 +30,37 @@ pub struct FlattenedTranscript<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SectionKind {
     Assistant,
-    /// In the agent's other requests, too, and in the same words.
+    /// User text, which is the same in the agent's other requests.
     User,
     Result,
     Other,
 }
 
-/// What begins with one label.
+/// A section that begins with a label.
 pub(super) struct LabelledSection {
     pub(super) kind: SectionKind,
-    /// Offsets of its label and of its text.
+    /// Offset of the label.
     pub(super) at: usize,
+    /// Offset of the text after the label.
     pub(super) text: usize,
-    /// The fingerprint of its text, where that is evidence.
+    /// Fingerprint of the text, if it is evidence.
     print: Option<u32>,
 }
 
-/// A sentinel in a section of the model's.
+/// A sentinel in a section of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundSentinel {
     pub id: Uuid,
     pub(super) at: usize,
     pub(super) rest: usize,
-    /// Whether its closing line was found, in its own section.
+    /// Whether the closing line was found in the sentinel's own section.
     closed: bool,
 }
 
-/// The flattened transcript of a summary request.
+/// Finds the flattened transcript of a summary request.
 pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
     let body: &[u8] = &view.body;
+    // Summary requests of this kind have no tools.
     if view.tools.is_some_and(|t| t.count > 0) {
         return None;
     }
@@ -66,6 +69,7 @@ pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
         let text = literal(body, wording.begins)?;
         let (before, following) = (escaped(wording.before), escaped(wording.after));
         let start = text.start + memmem::find(text.of(body), before.as_bytes())? + before.len();
+        // The last occurrence, because the transcript may quote the wording.
         let len = memmem::rfind(&body[start..text.end], following.as_bytes())?;
         let span = Span::new(start, start + len);
         let sections = sections(wording, body, span);
@@ -84,7 +88,7 @@ const CLOSE: &[u8] = b"[[/handoff-resume:";
 const ID_CHARS: usize = 36;
 
 impl FlattenedTranscript<'_> {
-    /// The sentinels in the model's sections, in order.
+    /// Finds the sentinels in the model's sections, in order.
     pub fn sentinels(&self) -> Vec<FoundSentinel> {
         let hits: Vec<usize> = memmem::find_iter(self.span.of(self.body), OPEN)
             .map(|at| self.span.start + at)
@@ -128,13 +132,13 @@ impl FlattenedTranscript<'_> {
         })
     }
 
-    /// Where a section ends: at the next label, or with the transcript.
+    /// End of a section: the next label, or the end of the transcript.
     pub(super) fn end_of(&self, section: &LabelledSection) -> usize {
         let following = self.sections.partition_point(|s| s.at <= section.at);
         self.sections.get(following).map_or(self.span.end, |next| next.at)
     }
 
-    /// After the first closing line with a seal.
+    /// End of the first closing line with a seal.
     fn closed(&self, from: usize, to: usize) -> Option<usize> {
         let inside = self.body.get(from..to)?;
         let mut ends =
@@ -142,8 +146,9 @@ impl FlattenedTranscript<'_> {
         ends.next().map(|end| from + end)
     }
 
-    /// After the prompt that this sentinel spells out in full, and after its closing line: the prompt may hold what
-    /// looks like a message's beginning.
+    /// Offset after the prompt that this sentinel spells out in full, and after its closing line.
+    ///
+    /// The prompt itself may contain text that looks like the beginning of a message.
     fn after_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
         let left = Span::new(found.rest, self.span.end).of(self.body);
         let Some(len) = json::spelled(left, prompt).filter(|_| !found.closed) else {
@@ -167,16 +172,20 @@ impl FlattenedTranscript<'_> {
         self.span.end
     }
 
-    /// Whether a handoff's transcript precedes its sentinel here: by these fingerprints, all text before it comes from
-    /// the agent's own requests. A quoted sentinel has other text before it.
+    /// Whether a handoff's transcript precedes its sentinel here.
+    ///
+    /// That is so if, by these fingerprints, all text before it comes from the agent's own requests. A quoted
+    /// sentinel has other text before it.
     pub fn leads_up_to(&self, found: &FoundSentinel, texts: &[u32]) -> bool {
         let own = self.sections.partition_point(|s| s.at <= found.at) - 1;
         let known = self.known(0..own, texts);
         self.begins_with_label() && known.is_some_and(|known| known.texts > 0)
     }
 
-    /// Whether all of this text, or all of it after `found`, predates a handoff whose sentinel is not here, by the
-    /// fingerprints of its transcript. Without a sentinel, text of the model's must be among them.
+    /// Whether this whole string, or all of it after `found`, predates a handoff whose sentinel is not here.
+    ///
+    /// The fingerprints are those of the handoff's transcript. Without a sentinel, they must include text
+    /// from the model.
     pub fn lies_before(&self, found: Option<&FoundSentinel>, texts: &[u32]) -> bool {
         let from = found.map_or(0, |f| self.sections.partition_point(|s| s.at <= f.at));
         let Some(known) = self.known(from..self.sections.len(), texts) else {
@@ -189,7 +198,8 @@ impl FlattenedTranscript<'_> {
         self.sections.first().is_some_and(|s| s.at == self.span.start)
     }
 
-    /// How many texts of these sections have one of these fingerprints; `None` where one has not.
+    /// Counts the strings of these sections that have one of these fingerprints; `None` if one of them has
+    /// another.
     fn known(&self, sections: Range<usize>, texts: &[u32]) -> Option<KnownSections> {
         let texts: HashSet<u32> = texts.iter().copied().collect();
         let mut known = KnownSections::default();
@@ -204,12 +214,12 @@ impl FlattenedTranscript<'_> {
         Some(known)
     }
 
-    /// The cut at a sentinel: the carry-over prompt replaces all text before it.
+    /// Cuts at a sentinel: the carry-over prompt replaces all text before it.
     pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> Vec<Edit> {
         self.cut_from(self.after_prompt(found, prompt), prompt)
     }
 
-    /// The same where the sentinel follows this text, in the part that the agent keeps unchanged.
+    /// Cuts the whole string, because the sentinel follows it, in the part that the agent keeps unchanged.
     pub fn cut_whole(&self, prompt: &str) -> Vec<Edit> {
         self.cut_from(self.span.end, prompt)
     }
@@ -232,7 +242,7 @@ impl FlattenedTranscript<'_> {
         edits
     }
 
-    /// The summary of an earlier compaction, right after the transcript; it covers earlier messages.
+    /// Span of an earlier compaction's summary right after the transcript, which covers earlier messages.
     fn earlier_summary(&self) -> Option<Span> {
         let start = self.span.end + escaped(self.wording.after).len();
         let rest = self.body.get(start..self.end)?;
@@ -244,22 +254,22 @@ impl FlattenedTranscript<'_> {
     }
 }
 
-/// Sections whose texts are known.
+/// Number of sections with known text.
 #[derive(Default)]
 struct KnownSections {
     texts: usize,
-    /// The model's.
+    /// Number of those sections that belong to the model.
     models: usize,
 }
 
-/// What pi puts around the summary of its compaction before.
+/// Text around the summary of an earlier compaction (pi).
 const EARLIER_SUMMARY: (&str, &str) = ("<previous-summary>\n", "\n</previous-summary>");
 
-/// The replacement of an earlier summary.
+/// Replacement for an earlier summary.
 const HANDED_OVER: &str =
     "None: what came before was handed over, and the conversation above begins with what to know of it.";
 
-/// The inside of the first literal that begins with this text.
+/// Inside of the first literal with this beginning.
 fn literal(body: &[u8], begins: &str) -> Option<Span> {
     let needle = format!("\"{}", escaped(begins));
     let start = memmem::find_iter(body, needle.as_bytes()).find(|&at| at == 0 || body[at - 1] != b'\\')?;
@@ -272,9 +282,9 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The label that `raw` begins with: its meaning and its length.
+/// Meaning and length of the label at the beginning of `raw`.
 fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
-    // Longer ones first: one label may be a prefix of another.
+    // Longer labels come first, because one label may be a prefix of another.
     let labels = [
         (wording.results, SectionKind::Result),
         (wording.others, SectionKind::Other),
@@ -289,6 +299,7 @@ fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
 
 fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> {
     let mut out = Vec::new();
+    // Labels count only at the start of a line.
     let mut line = Some(span.start);
     let mut at = span.start;
     loop {
@@ -322,7 +333,7 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> 
     out
 }
 
-/// The user's text without what the wording puts around it.
+/// Removes the wording's wrapper around the user's text.
 pub(super) fn unwrapped<'a>(wording: &Wording, raw: &'a [u8]) -> &'a [u8] {
     let inside = wording.wrapper.and_then(|(opening, closing)| {
         let attributes = raw.strip_prefix(opening.as_bytes())?;

@@ -1,28 +1,30 @@
-//! How agents word their requests for a summary of a flattened transcript, as a table.
+//! Wordings of agents' requests for a summary of a flattened transcript, as a table.
 
 /// An agent's wording of summary requests, as seen on the wire of the named versions.
 pub(super) struct Wording {
     /// The agent and its version.
     #[allow(dead_code, reason = "what the row is about")]
     agent: &'static str,
-    /// Prefix of a text in the request, mostly of the system's.
+    /// Prefix of a string in the request, usually in the system prompt.
     pub(super) marker: &'static str,
-    /// What the text with the transcript begins with.
+    /// Beginning of the string with the transcript.
     pub(super) begins: &'static str,
-    /// Text right before and right after the transcript.
+    /// Text right before the transcript.
     pub(super) before: &'static str,
+    /// Text right after the transcript.
     pub(super) after: &'static str,
-    /// What is between two messages.
+    /// Separator between two messages.
     pub(super) gap: &'static str,
-    /// What a message of the user's and one of the model's begin with.
+    /// Label of a user message.
     pub(super) user: &'static str,
+    /// Label of a model message.
     pub(super) assistant: &'static str,
-    /// What tool results begin with.
+    /// Labels of tool results.
     pub(super) results: &'static [&'static str],
-    /// Text that differs from the agent's requests, or appears only sometimes.
+    /// Labels of text that differs from the agent's requests, or appears only sometimes.
     pub(super) others: &'static [&'static str],
-    /// What the user's text is between, which the agent's other requests do not have: an opening tag up to its `>`, and
-    /// the closing one.
+    /// Wrapper around the user's text, which the agent's other requests do not have: an opening tag up to its
+    /// `>`, and the closing tag.
     pub(super) wrapper: Option<(&'static str, &'static str)>,
 }
 

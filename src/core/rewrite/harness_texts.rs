@@ -1,9 +1,9 @@
-//! The texts of an agent's harness that may outlive a cut: those before the user's first words, and reminders of the session's
-//! state wherever they are.
+//! Messages of an agent's harness that may outlive a cut: those before the user's first words, and reminders
+//! of the session's state anywhere.
 //!
-//! A file, a result or the user may imitate them. So `agents::speakers` decides who speaks. The last text of the user's turns up to
-//! the model's next one is what the user typed, however it begins. So is that of a turn with other words. Of a result only blocks
-//! count that its tool cannot have printed.
+//! A file, a result or the user may imitate them. So `agents::speakers` decides who speaks. The last text
+//! block before the model's next turn counts as typed by the user, whatever its beginning. So does one in a
+//! turn with other words. In a result, only blocks count that its tool cannot have printed.
 
 use std::cell::OnceCell;
 
@@ -18,14 +18,15 @@ use crate::transcript::{AnsweredCalls, SaidPart, ToolUse, Transcript};
 use crate::wire::TurnPart;
 use crate::wire::view::{Role, TurnPartKind, View};
 
-/// How Claude Code and others begin and end a reminder.
+/// Opening tag of a reminder (Claude Code and others).
 const OPENS: &str = "<system-reminder>";
+/// Closing tag of a reminder.
 const CLOSES: &str = "</system-reminder>";
 
-/// How the harness attaches a file.
+/// Beginnings of an attached file.
 const ATTACHED: [&str; 2] = ["Called the ", "Result of calling the "];
 
-/// A text of the harness.
+/// A message of the harness.
 pub(super) struct HarnessText {
     pub(super) turn: usize,
     pub(super) place: TextPosition,
@@ -38,35 +39,37 @@ pub(super) struct HarnessText {
 pub(super) enum TextPosition {
     /// A part of a list.
     Block(Span),
-    /// In a string or a result.
+    /// Text in a string or a result.
     Text(String),
-    /// A system message, or an accepted plan: no text of the preamble.
+    /// A system message, or an accepted plan, which is not part of the preamble.
     Elsewhere,
 }
 
 /// The user's turns since the model's last one.
 #[derive(Default)]
 struct UsersTurns {
-    /// The last text, if it looks like the harness's.
+    /// Index of the last text block, if it looks like the harness's.
     last: Option<usize>,
-    /// The last turn with a result.
+    /// Last turn with a result.
     answers: Option<usize>,
     is_interrupted: bool,
-    /// Whether a text is not the harness's.
+    /// Whether a block comes from someone other than the harness.
     has_words: bool,
 }
 
 struct HarnessReader<'v> {
     view: &'v View,
     tags: &'v [String],
-    /// Read at the first result.
+    /// Computed at the first result.
     calls: OnceCell<AnsweredCalls<'v>>,
     found: Vec<HarnessText>,
     is_opening: bool,
     turns: UsersTurns,
 }
 
-/// The harness's texts of a transcript, in order, each with whether it still holds. `until`: the part at which they end.
+/// Reads the harness's messages of a transcript in order, each with whether it still holds.
+///
+/// Reading stops at the part `until`.
 pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Vec<(HarnessText, bool)> {
     let transcript = Transcript::from_view(view);
     let mut reader = HarnessReader {
@@ -99,7 +102,7 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
             }
         }
     }
-    // What ends them is the user's.
+    // With `until`, the message that ends them is the user's.
     if until.is_none() {
         reader.end_users_turns();
     }
@@ -142,7 +145,7 @@ impl<'v> HarnessReader<'v> {
         if ATTACHED.iter().any(|begins| inside.starts_with(begins)) {
             return;
         }
-        // Where one of several blocks in a string ends cannot be told.
+        // The end of one of several blocks in a string is unknown.
         let is_one = is_block || harness.matches(OPENS).count() <= 1;
         let place = match is_block {
             true => TextPosition::Block(said.part.span),
@@ -207,7 +210,9 @@ impl<'v> HarnessReader<'v> {
         });
     }
 
-    /// The model speaks, or nothing follows: the last text was the user's, unless it was put into the turn of a result.
+    /// Ends the user's turns, because the model speaks or nothing follows.
+    ///
+    /// The last text block then was the user's, unless the harness put it into the turn of a result.
     fn end_users_turns(&mut self) {
         let turns = std::mem::take(&mut self.turns);
         let Some(last) = turns.last.map(|last| &mut self.found[last]) else {
@@ -241,7 +246,7 @@ fn is_accepted_plan(used: &ToolUse<'_>) -> bool {
     PLANS.contains(&used.call.named().as_str()) && is_accepted()
 }
 
-/// The reminders in a system message, each with where its part is.
+/// Reminders in a system message, each with the span of its part.
 pub(super) fn system_reminders(view: &View, turn: usize) -> Vec<(Span, StateReminder)> {
     let parts = Transcript::from_view(view)
         .turn(turn)
@@ -252,7 +257,7 @@ pub(super) fn system_reminders(view: &View, turn: usize) -> Vec<(Span, StateRemi
     read.collect()
 }
 
-/// Whether a turn is nothing but a provider's summary of the turns before it.
+/// Whether a turn consists only of a provider's summary of the turns before it.
 pub(super) fn is_compaction(view: &View, turn: usize) -> bool {
     let parts = view.content(turn).parts;
     !parts.is_empty() && parts.iter().all(is_summary)
@@ -262,8 +267,9 @@ pub(super) fn is_summary(part: &TurnPart) -> bool {
     part.kind == TurnPartKind::Compaction
 }
 
-/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends after the
-/// following tagged section, or with the text.
+/// Length of the tagged sections at the start of a block.
+///
+/// A tag `<x …` ends with `</x>`. A heading ends after the following tagged section, or with the block.
 pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
     let mut at = 0;
     loop {
@@ -291,7 +297,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
         .collect();
     let close = format!("</{name}>");
-    // After the opening tag: text that was read is skipped, so that nothing is read twice.
+    // Searched only after the opening tag, so that no text is read twice.
     let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());
     cost::add(end);

@@ -1,4 +1,4 @@
-//! Puts texts of ours into the model's view, after turns of the agent's transcript.
+//! Puts notices into the model's view, after turns of the agent's transcript.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,22 @@ use super::{Cut, PlacedInsertion, Rewrite, cut};
 use crate::record::{Insertion, InsertionContent, InsertionPoint, Position};
 use crate::wire::view::{Role, TurnChange, View};
 
-/// The turn after which a text goes at the end of a transcript; `None` where the model wrote last.
+/// Turn that a notice follows at the end of a transcript; `None` if the model wrote last.
 pub fn last(view: &View) -> Option<usize> {
     before(view, view.turns.len())
 }
 
-/// The same after the first `end` turns. System messages after the user stay in place.
+/// Turn that a notice follows within the first `end` turns. System messages after the user stay in place.
 fn before(view: &View, end: usize) -> Option<usize> {
     let turns = view.turns.get(..end)?;
     let turn = turns.iter().rposition(|t| t.role.is_spoken())?;
     matches!(turns[turn].role, Role::User | Role::Tool).then_some(turn)
 }
 
-/// The insertions with a place in the transcript, and the ids of those whose place is gone although the transcript is
-/// long enough: it is another one, or was edited.
+/// Finds the insertions with a position in the transcript, and the ids of lost ones.
+///
+/// An insertion is lost if its position is gone although the transcript is long enough. The transcript is
+/// then another one, or was edited.
 pub fn find<'a>(
     view: &View,
     insertions: impl IntoIterator<Item = &'a Insertion>,
@@ -32,12 +34,14 @@ pub fn find<'a>(
     let after = insertions
         .into_iter()
         .filter_map(|insertion| match &insertion.place {
+            // A shorter transcript does not prove that the position is gone.
             InsertionPoint::After(position) if leading + position.turns <= view.turns.len() => {
                 Some((position, insertion))
             }
             _ => None,
         });
     let mut all: Vec<(&Position, &Insertion)> = after.collect();
+    // `digests` needs ascending counts.
     all.sort_by_key(|(position, insertion)| (position.turns, insertion.id));
     let counts: Vec<usize> = all.iter().map(|(position, _)| position.turns).collect();
     let (mut placed, mut lost) = (Vec::new(), Vec::new());
@@ -48,7 +52,7 @@ pub fn find<'a>(
             lost.push(insertion.id);
             continue;
         };
-        // Two joined branches may each have one here; the older one comes first.
+        // Two joined branches may each have one here. The older one comes first.
         if taken.insert(turn) {
             let InsertionContent::Text(text) = &insertion.content;
             placed.push(PlacedInsertion {
@@ -61,8 +65,9 @@ pub fn find<'a>(
     (placed, lost)
 }
 
-/// Digests of the positions at which an answered request may have ended, without the first answer. They find insertions
-/// of the conversation that this one was copied from.
+/// Digests of the possible ends of answered requests, except the first response.
+///
+/// The digests find insertions of the conversation that this one was forked from.
 pub fn positions(view: &View) -> Vec<String> {
     let leading = view.leading();
     let Some(first) = view.turns.iter().position(|t| t.role == Role::Assistant) else {
@@ -77,7 +82,7 @@ pub fn positions(view: &View) -> Vec<String> {
     digests(view, &counts)
 }
 
-/// The changes that put the texts in, those after the cut.
+/// Changes that insert the notices after the cut.
 pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     let agents = &elements.agents.view;
     if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
@@ -94,7 +99,7 @@ pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnCh
     let placed = what.insertions.iter().filter(kept);
     let changes = placed.flat_map(|placed| match places[placed.turn] {
         Some(turn) => elements.view.put_text(turn, &placed.text),
-        // A result that went with its call.
+        // The result was removed with its call.
         None if agents.turns[placed.turn].role == Role::Tool => {
             let text = agents.wire().user_text(&placed.text);
             let next = places[placed.turn..].iter().find_map(|place| *place);
@@ -152,7 +157,7 @@ mod tests {
         serde_json::from_slice(&rewrite(&reading, &what).rope.concat()).unwrap()
     }
 
-    /// After a user's text, and after results of tools: the preceding turns, and the turn with the text.
+    /// After a user message, and after tool results: the preceding turns, and the turn with the notice.
     fn ends(id: WireId) -> Vec<(Vec<Value>, Value)> {
         let block = |kind: &str| json!({"type": kind, "text": "N \"1\""});
         let own = json!({"role": "user", "content": "N \"1\""});
@@ -251,7 +256,7 @@ mod tests {
                     keys.iter().find_map(|k| sent.get(k)).unwrap().clone()
                 };
                 assert_eq!(list(&sent(id, &turns, &placed)), then, "{id:?}");
-                // The next request has more after it; a third one another transcript before it.
+                // The next request has more turns after it. A third one has another transcript before it.
                 let next = [&turns[..], &[reply("Yes.")], &turns].concat();
                 let (placed, lost) = find(&reading(id, &next).view, [&known]);
                 assert_eq!((placed.len(), lost.len()), (1, 0));
@@ -268,7 +273,7 @@ mod tests {
         }
     }
 
-    /// A lone string is the user's message on the Responses wire.
+    /// A single string is the user's message on the Responses wire.
     #[test]
     fn a_lone_string_becomes_a_list() {
         let wire = wire(WireId::OpenaiResponses);

@@ -1,4 +1,4 @@
-//! The cost of any request is linear in its size: counted at 10 and 100 KB, in long runs at 1 and 10 MB.
+//! The cost of any request is linear in its size, counted at 10 and 100 KB, and in long runs at 1 and 10 MB.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -15,11 +15,12 @@ use crate::wire::{Operation, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
-/// Maximum ratio of the cost per byte in the largest and the smallest body. A search that starts again inside a loop
-/// makes it a hundred times more from one size to the next.
+/// Maximum ratio of the cost per byte between the largest and the smallest body.
+///
+/// A search that starts again inside a loop multiplies it by a hundred from one size to the next.
 const MORE: f64 = 1.6;
 
-/// One message of nothing but text.
+/// A message that consists only of text.
 pub(super) fn message(wire: WireId, role: &str, texts: &[String]) -> Value {
     let model = role == "assistant";
     match wire {
@@ -99,14 +100,14 @@ fn pair(wire: &dyn Wire, id: u128, place: InsertionPoint) -> HiddenPair {
     }
 }
 
-/// `text`, so often that it has about so many bytes.
+/// Repeats `text` to about this many bytes.
 fn filled(text: &str, bytes: usize) -> String {
     text.repeat(bytes / text.len() + 1)
 }
 
 type Case = fn(WireId, usize) -> Vec<Value>;
 
-/// Adversarial transcripts of about so many bytes.
+/// Adversarial transcripts of about a given size in bytes.
 const CASES: [(&str, Case); 13] = [
     ("opening lines and one closing line", |w, n| {
         let text =
@@ -201,7 +202,7 @@ const CASES: [(&str, Case); 13] = [
     }),
 ];
 
-/// All processing of a request before it is sent.
+/// Runs all processing of a request before it is sent.
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates();
@@ -274,7 +275,7 @@ at_sizes! {
     a_member_that_is_repeated_in_a_preamble
 }
 
-/// The largest size is measured on one wire.
+/// Runs the largest size on one wire only.
 fn on_every_wire(sizes: &[usize], test: impl Fn(&'static dyn Wire, &[usize])) {
     let small = up_to_1_mb(sizes);
     for wire in WIRES {
@@ -293,7 +294,7 @@ fn every_transcript_costs_steps_in_proportion_to_its_size(sizes: &[usize]) {
     });
 }
 
-/// Thousands of baton's own answers: with their commands, all in one text, and undone repeatedly.
+/// Thousands of baton's replies: with their commands, all in one string, and undone repeatedly.
 fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
     let cases: [(&str, Case); 3] = [
         ("a note in each answer", |w, n| {
@@ -351,7 +352,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
     }
 }
 
-/// As many pairs as there are places for them.
+/// As many pairs as there are positions for them.
 fn pairs_by_the_thousand_cost_no_more_each(sizes: &[usize]) {
     let case = CASES
         .iter()
@@ -375,7 +376,7 @@ fn pairs_by_the_thousand_cost_no_more_each(sizes: &[usize]) {
     }
 }
 
-/// A transcript of calls with these ids, in a message each or in one.
+/// A transcript of calls with these ids, in a message each or all in one.
 fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
     let calls = ids.iter().map(|id| call(wire, id, &json!({"id": id})));
     let mut calls: Vec<Value> = calls.collect();
@@ -405,8 +406,8 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
     all
 }
 
-/// What it costs to restore as many pairs as there are calls, by the byte. `here`: they are of this transcript, and not
-/// of another branch.
+/// Cost per byte of restoring as many pairs as there are calls. `here` means that they belong to this
+/// transcript and not to another branch.
 fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 {
     let count = size / 140;
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
@@ -430,7 +431,7 @@ fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 
     steps as f64 / body.len() as f64
 }
 
-/// As many pairs as there are calls, in a message each and in one; and as many whose calls are not there.
+/// As many pairs as there are calls, in a message each and all in one; and as many whose calls are missing.
 fn pairs_beside_calls_cost_no_more_each(sizes: &[usize]) {
     on_every_wire(sizes, |wire, sizes| {
         for (in_one, here) in [(true, true), (false, true), (false, false)] {

@@ -1,4 +1,4 @@
-//! Removes results after a cut whose calls were cut: upstream refuses a result without its call.
+//! Removes results after a cut whose calls were cut, because upstream refuses a result without its call.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::text::Span;
 use crate::wire::view;
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
 
-/// The changes that remove them after turn `cut`. `left` is the rest of that turn.
+/// Changes that remove the orphaned results after turn `cut`. `left` is the rest of that turn.
 pub(super) fn dropped(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
     let mut calls = CallIds::new(&view.body);
     calls.made(left);
@@ -18,7 +18,7 @@ pub(super) fn dropped(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnCha
         }
         let content = view.content(turn);
         if role == Role::Assistant {
-            // One message may have come back as several elements (Gemini: one for each streamed chunk).
+            // A message may have come back as several elements (Gemini sends one for each streamed chunk).
             if view.turns[turn - 1].role != Role::Assistant {
                 calls.next_message();
             }
@@ -33,7 +33,7 @@ pub(super) fn dropped(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnCha
     changes
 }
 
-/// The turn without these parts; nothing of it where nothing would be left.
+/// Removes these parts of a turn, or the whole turn if nothing would be left.
 fn without(turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<TurnChange> {
     let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
     match view::kept(&spans, lost) {
@@ -42,19 +42,19 @@ fn without(turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<TurnChange>
     }
 }
 
-/// Maximum calls of one message that are compared one by one: a set costs more.
+/// Maximum number of calls of one message that are compared one by one, because a set costs more for so few.
 const FEW: usize = 16;
 
 /// Calls after the cut.
 struct CallIds<'a> {
     text: &'a [u8],
-    /// Ids of the last message's calls: nearly all results answer those.
+    /// Ids of the last message's calls, which nearly all results answer.
     last: Vec<&'a [u8]>,
-    /// Ids of the calls before it.
+    /// Ids of earlier calls.
     before: HashSet<&'a [u8]>,
-    /// Calls of the last message that were not answered yet.
+    /// Number of the last message's calls without a result so far.
     unanswered: usize,
-    /// Unanswered calls without an id: their results are identified by their number alone.
+    /// Number of unanswered calls without an id, whose results can only be counted.
     nameless: usize,
 }
 
@@ -91,7 +91,7 @@ impl<'a> CallIds<'a> {
         self.last.contains(&id) || self.before.contains(id)
     }
 
-    /// Whether a part answers one of them, or is no result.
+    /// Whether a part answers one of the calls, or is not a result.
     fn answers(&mut self, part: &TurnPart) -> bool {
         if part.kind != TurnPartKind::Result {
             return true;

@@ -1,4 +1,4 @@
-//! Restores hidden pairs, and finds those whose place is lost.
+//! Restores hidden pairs, and finds those whose position is lost.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,7 +14,7 @@ use crate::text::splice::Edit;
 use crate::wire::view::{InjectedKind, Role, TurnChange, TurnContent};
 use crate::wire::{CallAt, SiblingPair, SplitTurn, SyntheticTurn};
 
-/// The pairs of this wire that are next to a sibling, each with that.
+/// Pairs of this wire that are next to a parallel call, each with that call.
 fn beside<'a>(
     wire: WireId,
     pairs: &'a [HiddenPair],
@@ -25,11 +25,13 @@ fn beside<'a>(
     })
 }
 
-/// Asides of one turn that are restored. An answer has [`crate::limits::ASK_AGAIN`] of them, so only an agent that joins
-/// answers comes near. Further ones stay a line of text.
+/// Maximum number of asides restored in one turn; further ones stay a line of text.
+///
+/// A response has [`crate::limits::ASK_AGAIN`] of them, so only an agent that joins responses comes near.
 const MAX_ASIDES: usize = 16;
 
-/// Puts the asides' pairs back, each between what was written before it and what was written after it; returns their ids.
+/// Restores the pairs of asides, each between the text before it and the text after it. Returns their ids.
+///
 /// An aside that an agent resends twice is restored once.
 pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> Vec<Uuid> {
     let reading = elements.agents;
@@ -45,6 +47,7 @@ pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> V
     let here = here.filter_map(|(_, at)| places[reading.view.turn_at(at)?]);
     let mut turns: BTreeSet<usize> = here.collect();
     let mut placed = Vec::new();
+    // A pass restores one aside per turn, because that splits the turn.
     for _ in 0..MAX_ASIDES {
         let (mut mended, mut split) = (Vec::new(), Vec::new());
         for &turn in &turns {
@@ -66,7 +69,7 @@ pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> V
     placed
 }
 
-/// The first aside of a turn of the model's that has its place there, and the turns that take the turn's place.
+/// Restores the first aside of a model turn, and returns the turns that replace it.
 fn put_aside(
     elements: &Elements<'_>,
     turn: usize,
@@ -101,8 +104,9 @@ fn put_aside(
     Some((id, view.wire().put_between(&whole, known.get(&id)?)))
 }
 
-/// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by
-/// agents that send whole items.
+/// Removes references to injected items that upstream does not know.
+///
+/// The filler of an empty turn is sent in full, as by agents that send whole items.
 pub(super) fn drop_references(elements: &Elements<'_>) -> Vec<TurnChange> {
     let reading = elements.agents;
     let is_any = reading.items.iter().any(|item| item.reference);
@@ -124,7 +128,7 @@ pub(super) fn drop_references(elements: &Elements<'_>) -> Vec<TurnChange> {
     changes.collect()
 }
 
-/// Where the siblings of pairs are in a rewritten request.
+/// Positions of the parallel calls in a rewritten request.
 fn find_siblings(elements: &Elements<'_>, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let agents = &elements.agents.view;
     let mut found = agents.find_calls(siblings, from);
@@ -134,7 +138,7 @@ fn find_siblings(elements: &Elements<'_>, siblings: &[&str], from: usize) -> Vec
         let Some(at) = found else { continue };
         match places[at.turn].filter(|turn| elements.is_agents(*turn)) {
             Some(turn) => at.turn = turn,
-            // In pieces, or without its beginning.
+            // The turn was split, or has lost its beginning.
             None => moved.push(n),
         }
     }
@@ -153,7 +157,7 @@ fn find_siblings(elements: &Elements<'_>, siblings: &[&str], from: usize) -> Vec
     found
 }
 
-/// Puts pairs back next to their siblings, and returns what the last of them left pending.
+/// Restores pairs next to their parallel calls, and returns the pending handoff of the last one.
 pub(super) fn insert_beside_siblings(
     elements: &Elements<'_>,
     what: &Rewrite<'_>,
@@ -169,7 +173,7 @@ pub(super) fn insert_beside_siblings(
     let found = find_siblings(elements, &siblings, from);
     let mut pairs: Vec<Cow<'_, HiddenPair>> = pairs.into_iter().map(Cow::Borrowed).collect();
     for (pair, at) in pairs.iter_mut().zip(&found) {
-        // A call whose thinking is left out is bound to nothing.
+        // A call whose thinking is left out is not bound to anything.
         if at
             .and_then(|at| elements.origin(at.turn))
             .is_some_and(|turn| Some(turn) < what.omitted)
@@ -204,6 +208,7 @@ pub(super) fn insert_beside_siblings(
         changes.extend(back);
         placed.push(pair.id);
         if let Some(waiting) = &pair.pending
+            // The last one in the transcript counts.
             && pending.as_ref().is_none_or(|(at, _)| *at <= turn)
         {
             pending = Some((turn, waiting.clone()));
@@ -212,8 +217,10 @@ pub(super) fn insert_beside_siblings(
     pending.map(|(_, waiting)| waiting)
 }
 
-/// Pairs that should be in a rewritten request and are missing: those of `here`, which belong to calls of this
-/// transcript, and of its asides. Pairs before the cut are not lost.
+/// Finds the pairs that should be in a rewritten request but are missing.
+///
+/// These are pairs of `here`, which belong to calls of this transcript, and those of its asides. Pairs before
+/// the cut are not lost.
 pub fn lost(
     reading: &RequestReading,
     what: Cut<'_>,
@@ -221,7 +228,7 @@ pub fn lost(
     here: &[Uuid],
     placed: &[Uuid],
 ) -> Vec<Uuid> {
-    // Upstream's stored part of the transcript is dropped with everything in it.
+    // The part of the transcript that upstream stores is dropped with everything in it.
     if matches!(what, Cut::Before { .. } | Cut::Fresh { .. }) {
         return Vec::new();
     }
@@ -236,6 +243,7 @@ pub fn lost(
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing.map(|pair| (pair.id, pair.place.sibling())).unzip();
     let anywhere = reading.view.find_calls(&siblings, 0);
     let after = reading.view.find_calls(&siblings, from);
+    // A call that is found, but not after the cut, was cut.
     let was_cut = anywhere
         .iter()
         .zip(after)

@@ -1,4 +1,4 @@
-//! The plan of a rewrite, and its outcome.
+//! Input and outcome of a rewrite.
 
 use crate::tools::ToolTable;
 use bytes::Bytes;
@@ -8,91 +8,96 @@ use crate::record::{HandoffId, HiddenPair};
 use crate::text::splice::Edit;
 use crate::wire::TextOnly;
 
-/// Where the transcript is cut.
+/// Position of the cut in the transcript.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Cut<'a> {
-    /// Nowhere.
+    /// No cut.
     #[default]
     None,
-    /// At a sentinel in it: `head`, then what follows.
+    /// At a sentinel: `head`, then the text after the sentinel.
     At {
         /// The sentinel.
         candidate: &'a Candidate,
-        /// The handoff's prompt where the transcript showed it: its rest after a sentinel without a closing line is not
-        /// the model's text.
+        /// The handoff's prompt, if the transcript showed it. Its rest after a sentinel without a closing
+        /// line is not the model's text.
         prompt: Option<&'a str>,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// In front of a turn: the answer that showed the sentinel was left out by the agent.
+    /// Before a turn, because the agent left out the response that showed the sentinel.
     BeforeTurn {
-        /// The first turn that is kept.
+        /// First turn that is kept.
         turn: usize,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// Inside a text that holds a flattened transcript: a summary is requested.
+    /// Inside a string that holds a flattened transcript, for a summary request.
     Text {
-        /// What goes, and what takes its place, as inside of a JSON string.
+        /// Replacements, as offsets inside the JSON string literal.
         edits: &'a [Edit],
     },
-    /// Before all but the system messages: the request continues a response that ended with a handoff, and drops
-    /// upstream's stored history (Responses).
+    /// Before everything but the system messages.
+    ///
+    /// The request continues a response that ended with a handoff, and drops the history that upstream stores
+    /// (Responses).
     Before {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// After its end: a leg with a fresh context.
+    /// After the end, for a leg with a fresh context.
     Fresh {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
 }
 
-/// An insertion that has its place in a transcript.
+/// An insertion with a position in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedInsertion {
     pub id: uuid::Uuid,
-    /// The turn that its text goes after: the user's, or a tool's.
+    /// Turn that the notice follows: the user's, or a tool's.
     pub turn: usize,
     pub text: String,
 }
 
-/// The response that a request continues, as upstream knows it.
+/// Response that a request continues, by upstream's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContinuedResponse<'a> {
-    /// Upstream's id of it; empty: there is none.
+    /// Upstream's id; empty if there is none.
     pub id: &'a str,
-    /// Results, as elements, that calls in it wait for: they go in front of all that the agent sends.
+    /// Results (JSON elements) that calls in it wait for. They come before everything that the agent sends.
     pub owed: &'a [String],
 }
 
-/// What to do to a request; by default nothing.
+/// Changes to make to a request. The default makes none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rewrite<'a> {
     pub cut: Cut<'a>,
-    /// Our tools, where they go in.
+    /// Tools of baton to add, if any.
     pub tools: Option<&'a ToolTable>,
-    /// Hidden pairs that may have their place in the transcript.
+    /// Hidden pairs that may belong to the transcript.
     pub pairs: &'a [HiddenPair],
-    /// Texts of ours that have their place in the transcript.
+    /// Notices with a position in the transcript.
     pub insertions: &'a [PlacedInsertion],
-    /// Thinking of the model's between the cut, or the start, and this turn is left out: upstream has refused it.
+    /// End of the turns whose thinking after the cut or the start is left out, because upstream has refused
+    /// it.
     pub omitted: Option<usize>,
-    /// Elements to append: the model is asked again.
+    /// Elements to append when baton asks the model again.
     pub more: &'a [String],
-    /// The response that the request continues, where upstream has another than the agent knows, or something in it
-    /// is open. A cut drops the reference.
+    /// The upstream response to continue, if it differs from the one the agent refers to or has pending
+    /// results.
+    ///
+    /// A cut drops the reference.
     pub previous: Option<ContinuedResponse<'a>>,
-    /// Tags by which a preamble is recognised, for counting.
+    /// Tags that identify a preamble, for counting messages.
     pub tags: &'a [String],
-    /// The model is asked for a text alone: a draft.
+    /// Form of a request for a text-only response, such as a draft.
     pub text_only: Option<TextOnly>,
-    /// The model that it goes to in place of the requested one.
+    /// Model that replaces the requested one.
     pub model: Option<&'a str>,
 }
 
-/// Why bytes were changed.
+/// Reason for changed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeReason {
@@ -100,11 +105,11 @@ pub enum ChangeReason {
     Cut,
     /// A hidden pair was restored, or replaced by a placeholder.
     Pair,
-    /// A text of ours was put after a turn.
+    /// A notice was inserted after a turn.
     Inserted,
     /// Thinking that upstream had refused was left out.
     Thinking,
-    /// A model's own text, escaped in the response, was unescaped.
+    /// Escaped text of the model was unescaped.
     Unescaped,
     /// The tool was added, with the settings that it needs.
     Tool,
@@ -112,30 +117,31 @@ pub enum ChangeReason {
     AskAgain,
     /// The model is asked to write a handoff's document.
     Draft,
-    /// References to items of ours were taken out, of which upstream has never heard.
+    /// References to injected items were removed, because upstream does not know them.
     Reference,
-    /// The response that it continues has another name upstream, or is not continued.
+    /// The continued response has another id upstream, or is not continued.
     Previous,
-    /// Members that have the provider hold the agent's own history, or describe that history, were removed.
+    /// Request fields that ask the provider to store the history, or that describe the stored history, were
+    /// removed.
     #[serde(rename = "provider_history")]
     History,
-    /// Commands that baton itself answered, its answers, and the sentinels of undone handoffs were taken out.
+    /// Commands that baton itself answered, its replies, and the sentinels of undone handoffs were removed.
     Note,
-    /// It goes to another model, without the settings that are bound to the requested one.
+    /// The request goes to another model, without the settings that are bound to the requested one.
     Model,
-    /// For a message in a cut transcript: the agent's preamble, kept before the carry-over prompt.
+    /// The agent's preamble was kept before the carry-over prompt. Used for a message in a cut transcript.
     Preamble,
 }
 
-/// What one reason changed, in bytes.
+/// Bytes changed for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SizeChange {
     pub why: ChangeReason,
-    /// Bytes removed.
+    /// Number of removed bytes.
     pub removed: usize,
-    /// Bytes added.
+    /// Number of added bytes.
     pub added: usize,
-    /// The handoff that a cut is at, where it is known.
+    /// Handoff of a cut, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<HandoffId>,
 }
@@ -145,20 +151,21 @@ pub struct SizeChange {
 pub struct RewriteOutcome {
     /// The body to send.
     pub rope: Vec<Bytes>,
-    /// Messages in the model's view after the carry-over prompt; system messages and preamble not counted.
+    /// Number of messages in the model's view after the carry-over prompt, without system messages and
+    /// preamble.
     pub messages: usize,
-    /// Pairs that found their place, in the transcript's order.
+    /// Pairs that were placed, in the transcript's order.
     pub placed: Vec<uuid::Uuid>,
-    /// Carry-over prompt and reason of a handoff that waits for the turn's end.
+    /// Carry-over prompt and reason of a handoff that is pending until the turn's end.
     pub pending: Option<(String, Option<String>)>,
-    /// What was changed, by reason.
+    /// Changed bytes by reason.
     pub changes: Vec<SizeChange>,
-    /// The model that it goes to in place of the requested one.
+    /// Model that replaces the requested one.
     pub model: Option<String>,
 }
 
 impl RewriteOutcome {
-    /// The same, with the cut named by its handoff.
+    /// Names the handoff of the cut.
     #[must_use]
     pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
         for change in self

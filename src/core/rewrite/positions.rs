@@ -1,4 +1,4 @@
-//! Positions in a transcript: how many elements are before one, and the digest by which they are known again.
+//! Positions in a transcript: the number of elements before one, and a digest that identifies them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -10,10 +10,10 @@ use crate::record::Position;
 use crate::text::json;
 use crate::wire::view::View;
 
-/// Hexadecimal digits of a digest: 128 bits.
+/// Number of hexadecimal digits in a digest: 128 bits.
 const DIGITS: usize = 32;
 
-/// The position after all that a transcript holds.
+/// Position after everything in a transcript.
 pub fn of(view: &View) -> Position {
     let turns = view.turns.len() - view.leading();
     Position {
@@ -22,19 +22,22 @@ pub fn of(view: &View) -> Position {
     }
 }
 
-/// Whether a transcript has all that is before this position, unchanged.
+/// Whether a transcript contains everything before this position, unchanged.
 pub fn is_in(view: &View, position: &Position) -> bool {
     let enough = position.turns <= view.turns.len() - view.leading();
     enough && digests(view, &[position.turns]).pop().as_ref() == Some(&position.digest)
 }
 
-/// Digests of the first `n` elements after the leading system messages, for each `n` of `counts`, which ascend.
+/// Digests of the first `n` elements after the leading system messages, for each `n` in `counts`.
+///
+/// `counts` must be ascending.
 pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
     if counts.is_empty() {
         return Vec::new();
     }
     let mut hash = Sha256::new();
     let previous = view.facts.previous.as_ref().map_or("", |p| p.id.as_str());
+    // The id stands for the history that upstream stores.
     add(&mut hash, previous.as_bytes());
     let mut turns = view.turns[view.leading()..].iter();
     let mut done = 0;
@@ -61,16 +64,17 @@ fn hexadecimal(digest: &[u8]) -> String {
     bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
 }
 
-/// JSON without its members `cache_control`: agents move those to the newest message.
+/// Removes the members `cache_control` from JSON, because agents move them to the newest message.
 pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
     const KEY: &[u8] = b"\"cache_control\"";
-    // Built once: for a short text, building takes longer than searching.
+    // Built once: for a short string, building takes longer than searching.
     static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
     let mut kept: Vec<u8> = Vec::new();
     let mut done = 0;
     for at in FINDER.find_iter(raw) {
         let colon = json::blank(raw, at + KEY.len());
-        // Inside a string the closing quote would be escaped; a string that is this word has no colon after it.
+        // Inside a string the closing quote would be escaped. A string with exactly this word has no colon
+        // after it.
         if at < done || raw.get(colon) != Some(&b':') {
             continue;
         }
@@ -78,6 +82,7 @@ pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
             continue;
         };
         let before = raw[done..at].trim_ascii_end();
+        // The member is removed with one comma, before or after it.
         match before.strip_suffix(b",") {
             Some(before) => {
                 kept.extend_from_slice(before);

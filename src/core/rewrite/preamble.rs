@@ -1,4 +1,5 @@
-//! The preamble: what the agent itself tells its model of the session. Also other texts that must survive a cut.
+//! The preamble: facts about the session that the agent itself gives its model, and other text that must
+//! survive a cut.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,24 +12,26 @@ use crate::text::{Span, json};
 use crate::wire::view::{self, Role, TurnPartKind, View};
 use crate::wire::{Turn, TurnContent, TurnPart, Wire};
 
-/// The preamble of a transcript, as JSON of its wire.
+/// Preamble of a transcript, as JSON of its wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preamble {
-    /// Messages or items that hold nothing else.
+    /// Messages or items that contain nothing else.
     pub turns: Vec<String>,
     /// Blocks before the carry-over prompt, in its message.
     pub blocks: Vec<String>,
 }
 
-/// Preamble and carry-over prompt as message elements, separated by commas: what a handoff is stored with.
+/// Formats preamble and carry-over prompt as message elements, separated by commas. A handoff is stored with
+/// them.
 pub fn head(wire: &dyn Wire, preamble: &Preamble, prompt: &str) -> String {
     let mut all = preamble.turns.clone();
     all.push(wire.carry_over(&preamble.blocks, prompt));
     all.join(",")
 }
 
-/// The agent's current preamble in a transcript, up to a user's sentinel in `until`: what it put before the user's first words,
-/// and the reminders that still hold.
+/// Reads the agent's current preamble in a transcript, up to a user's sentinel in `until`.
+///
+/// The preamble has the messages before the user's first words, and the reminders that still hold.
 pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamble {
     let mut found = Preamble::default();
     let texts = harness_texts::read(view, until, tags);
@@ -42,6 +45,7 @@ pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamb
         let summaries = content.parts.iter().filter(|part| is_summary(part)).count();
         let is_block = |(text, _): &(HarnessText, bool)| matches!(text.place, TextPosition::Block(_));
         let is_alone = texts.len() == content.parts.len() - summaries && texts.iter().all(is_block);
+        // A message of nothing but preamble keeps its form. Otherwise its parts move before the prompt.
         match content.list.filter(|_| is_alone && found.blocks.is_empty()) {
             Some(list) => {
                 let blocks: Vec<String> = holding.filter_map(|place| block_of(view, place)).collect();
@@ -56,7 +60,7 @@ pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamb
 }
 
 impl Preamble {
-    /// Adds a text after the others. Blocks follow the turns, so what follows a block is a block, too.
+    /// Appends a message. Blocks follow the turns, so everything after a block is a block as well.
     fn take(&mut self, view: &View, place: &TextPosition) {
         match (place, block_of(view, place)) {
             (TextPosition::Text(text), _) if self.blocks.is_empty() => {
@@ -68,13 +72,13 @@ impl Preamble {
         }
     }
 
-    /// Whether there is nothing.
+    /// Whether the preamble is empty.
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty() && self.blocks.is_empty()
     }
 }
 
-/// A text as a block; `None` on a wire without blocks.
+/// Converts a message to a block; `None` on a wire without blocks.
 fn block_of(view: &View, place: &TextPosition) -> Option<String> {
     match place {
         TextPosition::Block(span) => Some(clean(&view.str(*span))),
@@ -88,7 +92,7 @@ fn block_of(view: &View, place: &TextPosition) -> Option<String> {
     }
 }
 
-/// A block without its cache breakpoint: later requests bring four of their own.
+/// Removes the cache breakpoint of a block, because later requests bring four of their own.
 fn clean(block: &str) -> String {
     view::without(block, "cache_control").into_owned()
 }
@@ -106,10 +110,10 @@ fn is_tagged(view: &View, part: &TurnPart, tags: &[String]) -> bool {
     len > 0 && text[len..].trim().is_empty()
 }
 
-/// Whether a text, with its escapes, may begin with a tag: most do not, and need not be unescaped to know it.
+/// Whether a string, with its escapes, may begin with a tag. Most do not, and need not be unescaped to tell.
 fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
     match raw.first() {
-        // White space may be before a tag, and an escape may spell one.
+        // White space may precede a tag, and an escape may spell one.
         Some(first) if first.is_ascii_graphic() && *first != b'\\' => {
             tags.iter().any(|t| t.as_bytes().first() == Some(first))
         }
@@ -118,7 +122,7 @@ fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
     }
 }
 
-/// How many user turns are nothing but preamble.
+/// Number of user turns that consist only of preamble.
 pub fn whole_turns(view: &View, tags: &[String]) -> usize {
     let mut count = 0;
     for turn in view.leading()..view.turns.len() {
@@ -137,7 +141,8 @@ pub fn whole_turns(view: &View, tags: &[String]) -> usize {
     count
 }
 
-/// The preamble inside a stored head of the same wire, so that a chain of handoffs keeps the first one.
+/// Extracts the preamble from a stored head of the same wire, so that a chain of handoffs keeps the first
+/// one.
 pub fn of_head(view: &View, head: &str) -> Preamble {
     let mut turns = elements_of(head);
     let Some(last) = turns.pop() else {
@@ -152,12 +157,12 @@ pub fn of_head(view: &View, head: &str) -> Preamble {
             .collect(),
         None => Vec::new(),
     };
-    // The prompt is the last one.
+    // The last block is the prompt.
     blocks.pop();
     Preamble { turns, blocks }
 }
 
-/// The carry-over prompt inside a stored head of the same wire, with what is in front of it.
+/// Extracts the carry-over prompt from a stored head of the same wire, with the text before it.
 pub fn prompt_of_head(view: &View, head: &str) -> Option<String> {
     let last = elements_of(head).pop()?;
     let part = lone(view, &last).parts.pop()?;
@@ -170,7 +175,7 @@ fn elements_of(head: &str) -> Vec<String> {
     elements.map(|element| element.text(list.as_bytes())).collect()
 }
 
-/// The content of one element standing alone.
+/// Content of a single element.
 fn lone(view: &View, element: &str) -> TurnContent {
     let span = Span::new(0, element.len());
     let alone = View {
@@ -183,9 +188,11 @@ fn lone(view: &View, element: &str) -> TurnContent {
     alone.content(0)
 }
 
-/// Turns of a dropped part that are sent nevertheless, in order. They are system messages before the model's first
-/// turn, unless they belong to a finished turn, reminders that still hold, and changes of the available tools. Where the provider holds what came
-/// before, the model has spoken there.
+/// Turns of a dropped part that are sent nevertheless, in order.
+///
+/// These are system messages before the model's first turn (unless they belong to a finished turn), reminders
+/// that still hold, and changes of the available tools. If the provider stores the earlier history, the model
+/// has spoken there.
 pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();
     let last_user = (from..to).rfind(|&turn| view.turns[turn].role == Role::User);
@@ -194,7 +201,7 @@ pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
     let reminders = SystemReminders::read(view, from..to);
     let mut out = Vec::new();
     for turn in from..to {
-        // The last summary covers all changes before it, from the list of tools on.
+        // The last summary covers all changes before it, starting with the list of tools.
         let is_summed = summed.as_ref().is_some_and(|summed| turn < summed.turn);
         out.extend(
             summed
@@ -203,6 +210,7 @@ pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
                 .map(|s| s.changes.clone()),
         );
         match view.turns[turn].role {
+            // A provider's summary does not count as the model's words.
             _ if view.is_models(turn) => spoken |= !(compacted && is_compaction(view, turn)),
             Role::Tools => out.push(view.str(view.turns[turn].span).into_owned()),
             Role::System if is_over(view, turn, last_user) => {
@@ -221,7 +229,7 @@ pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
     out
 }
 
-/// The reminders in system messages, each with whether it still holds.
+/// Reminders in system messages, each with whether it still holds.
 struct SystemReminders(HashMap<(usize, usize), bool>);
 
 impl SystemReminders {
@@ -244,13 +252,13 @@ impl SystemReminders {
     }
 }
 
-/// A provider's summary that replaces changes of which tools exist.
+/// A provider's summary that replaces earlier changes of the tools.
 struct ToolSummary {
     turn: usize,
     changes: String,
 }
 
-/// The last of them in these turns.
+/// Finds the last such summary in these turns.
 fn last_summed(view: &View, from: usize, to: usize) -> Option<ToolSummary> {
     (from..to).rev().find_map(|turn| {
         let content = view.content(turn);
@@ -260,17 +268,17 @@ fn last_summed(view: &View, from: usize, to: usize) -> Option<ToolSummary> {
     })
 }
 
-/// Whether a system message was for a turn that is over: the model does not read it any more.
+/// Whether a system message belonged to a turn that is over, so that the model no longer reads it.
 fn is_over(view: &View, turn: usize, last_user: Option<usize>) -> bool {
     last_user.is_some_and(|last| turn < last) && (view.turn_rules().ends_at_next_user)(view, turn)
 }
 
-/// Whether these turns may hold a provider's summary: most hold none, and need not be read for it.
+/// Whether these turns may contain a provider's summary. Most contain none, and are not parsed for it.
 fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     let word = memmem::Finder::new(b"\"compaction\"");
     let turns = view.turns.get(from..to).unwrap_or_default();
-    // A summary is in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes:
-    // the results of calls.
+    // A summary is in a model turn, or before the first one. The other turns hold nearly all of the bytes,
+    // because they contain the results of calls.
     let mut spoken = false;
     let mut turns = turns.iter().filter(|turn| {
         spoken |= turn.role == Role::Assistant;
@@ -283,14 +291,14 @@ fn is_change(part: &TurnPart) -> bool {
     part.kind == TurnPartKind::ToolChange
 }
 
-/// A system message with nothing but its changes of tools.
+/// Reduces a system message to its changes of tools.
 fn tool_changes(view: &View, turn: usize) -> Option<String> {
     let content = view.content(turn);
     let any = content.list.is_some() && content.parts.iter().any(is_change);
     any.then(|| parts_alone(view, turn, is_change)).flatten()
 }
 
-/// A message with nothing but these parts of its content; `None` where nothing is left of it.
+/// Reduces a message to these parts of its content; `None` if nothing is left.
 fn parts_alone(view: &View, turn: usize, keep: impl Fn(&TurnPart) -> bool) -> Option<String> {
     let content = view.content(turn);
     let kept = content.parts.iter().filter(|part| keep(part));
@@ -302,7 +310,7 @@ fn parts_alone(view: &View, turn: usize, keep: impl Fn(&TurnPart) -> bool) -> Op
     }
 }
 
-/// A turn with these parts in its list.
+/// Formats a turn with these parts in its list.
 fn around(view: &View, turn: usize, list: Span, parts: &[String]) -> String {
     let whole = view.turns[turn].span;
     let open = view.str(Span::new(whole.start, list.start + 1));

@@ -1,5 +1,5 @@
-//! The preamble of random sessions of Claude Code: what it has of forged reminders, and that later requests begin with the
-//! same bytes.
+//! The preamble of random Claude Code sessions: it ignores forged reminders, and later requests begin with
+//! the same bytes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn called(id: usize, name: &str, result: &str) -> [Value; 2] {
     ]
 }
 
-/// The messages of one step.
+/// Messages of one step.
 fn step(at: usize, kind: u8) -> Vec<Value> {
     let state = |text: &str| reminder(&format!("{text} {at}"));
     let forged = reminder("Contents of /w/CLAUDE.md:\n\nFORGED");

@@ -1,4 +1,4 @@
-//! Finds marks of baton's form in a request, the texts that they are in, and where they are valid.
+//! Finds markers of baton's form in a request, the strings that contain them, and whether they are valid.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,28 +11,29 @@ use crate::text::{Span, cost};
 use crate::wire::view::{InjectedItem, InjectedKind, Role, Turn, TurnContent, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
-/// A request, and everything in it that looks like ours.
+/// A request, and everything in it that looks like baton's.
 #[derive(Debug, Clone)]
 pub struct RequestReading {
     /// The request.
     pub view: View,
     pub(super) marks: Vec<RawMarker>,
-    /// Other occurrences of the word that all marks have: a line that a user pasted may not be a mark.
+    /// Other occurrences of the word that all markers share. A line that the user pasted may not be a valid
+    /// marker.
     others: Vec<usize>,
     pub(super) items: Vec<InjectedItem>,
 }
 
-/// A sentinel in a place where it counts; the store and the seal decide whether its id is valid.
+/// A sentinel in a valid position. The store and the seal decide whether its id is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// What was read.
+    /// The parsed sentinel.
     pub sentinel: Sentinel,
     pub turn: usize,
-    /// Its part of that turn.
+    /// Index of its part in that turn.
     pub part: usize,
-    /// A user resumes here: it is at the start of a user text.
+    /// Whether the user resumes here: the sentinel is at the start of a user message.
     pub by_user: bool,
-    /// The first and the last id that it may mean, where a user's line has lost the end of its id.
+    /// First and last id that it may mean, if a user's line has lost the end of its id.
     pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
 }
 
@@ -40,15 +41,15 @@ impl RequestReading {
     /// Reads a request body.
     ///
     /// # Errors
-    /// The wire cannot read it: it is relayed as it is.
+    /// The wire cannot read it. The request is then relayed unchanged.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
         Self::searched(wire, body, operation, &marker::stems(body))
     }
 
-    /// Reads a body in which the [stems](marker::stems) of marks were found.
+    /// Reads a body with known [stems](marker::stems) of markers.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new).
     pub fn searched(
         wire: &dyn Wire,
         body: &Bytes,
@@ -67,7 +68,7 @@ impl RequestReading {
         })
     }
 
-    /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it again.
+    /// Drops the text and keeps the findings. [`again`](Self::again) reads it again.
     pub fn unload(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
@@ -76,18 +77,20 @@ impl RequestReading {
         self.items = Vec::new();
     }
 
-    /// The same request, to which a model answers, read from its text again; or with some of its bytes
-    /// changed. What its path says stays.
+    /// Reads the same request again from its text, which may have changed bytes. A model must answer it.
+    ///
+    /// Facts from its path are kept.
     pub fn again(&self, body: &Bytes) -> Option<Self> {
         let mut again = Self::new(self.view.wire(), body, Operation::Generate).ok()?;
         let (facts, earlier) = (&mut again.view.facts, &self.view.facts);
+        // Taken from the request's path and not from its body.
         facts.model.clone_from(&earlier.model);
         facts.stream = earlier.stream;
         facts.ours = earlier.ours;
         Some(again)
     }
 
-    /// Sentinels that count if their ids do, last one first.
+    /// Sentinels that count if their ids are valid, last one first.
     pub fn candidates(&self) -> Vec<Candidate> {
         let opens = (0..self.marks.len())
             .rev()
@@ -103,7 +106,7 @@ impl RequestReading {
         all
     }
 
-    /// Lines at the start of user texts that are malformed marks.
+    /// Malformed markers at the start of user messages.
     fn pasted(&self) -> Vec<Candidate> {
         let mut texts = TextFinder::new(&self.view);
         let mut seen = None;
@@ -112,7 +115,7 @@ impl RequestReading {
             let Some((turn, part, inside)) = texts.at(at, &[Role::User]) else {
                 continue;
             };
-            // The first word of a text decides.
+            // Only the first word of a message decides.
             if seen.replace(inside) == Some(inside) {
                 continue;
             }
@@ -139,7 +142,7 @@ impl RequestReading {
         all
     }
 
-    /// A sentinel of which only the item's id remains: the whole item is the sentinel.
+    /// Creates a candidate for a sentinel that is only left as an item's id. The whole item is the sentinel.
     fn by_item(&self, item: &InjectedItem) -> Candidate {
         let span = self.view.turns[item.turn].span;
         Candidate {
@@ -160,10 +163,11 @@ impl RequestReading {
         let at = self.marks[i].span.start;
         let (turn, part, inside) = texts.at(at, &[Role::Assistant, Role::User])?;
         let by_user = self.view.turns[turn].role == Role::User;
-        // Only the first mark of a text can be at its start.
+        // Only the first marker of a message can be at its start.
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
             return None;
         }
+        // Elsewhere in a user message, a sentinel is a quotation.
         if by_user && !paste_tag::starts_at(&self.view.body, inside, at) {
             return None;
         }
@@ -180,7 +184,7 @@ impl RequestReading {
         })
     }
 
-    /// The marks in a turn of a rewritten request: of the agent's own turns they are known.
+    /// Markers in a turn of a rewritten request. For unchanged agent turns they are already found.
     pub(super) fn marks_of(&self, view: &View, turn: usize) -> Cow<'_, [RawMarker]> {
         let Turn { span, text: 0, .. } = view.turns[turn] else {
             return Cow::Owned(marker::marks(view.raw(turn)));
@@ -190,7 +194,7 @@ impl RequestReading {
         Cow::Borrowed(&self.marks[first..last])
     }
 
-    /// Where asides begin, by their ids.
+    /// Start offsets of asides, by id.
     pub(super) fn aside_places(&self) -> impl Iterator<Item = (uuid::Uuid, usize)> {
         let marks = self.marks.iter().filter_map(|mark| match mark.kind {
             MarkerKind::Aside(id) => Some((id, mark.span.start)),
@@ -200,12 +204,12 @@ impl RequestReading {
         marks.chain(items.map(|item| (item.id, self.view.turns[item.turn].span.start)))
     }
 
-    /// Ids of the asides in the model's turns, each once.
+    /// Ids of the asides in the model's turns, without duplicates.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
         self.asides_after(0)
     }
 
-    /// Those at or after offset `from`.
+    /// Ids of the asides at or after offset `from`.
     pub(super) fn asides_after(&self, from: usize) -> Vec<uuid::Uuid> {
         let models = |at| {
             let turn = self.view.turn_at(at);
@@ -222,8 +226,9 @@ impl RequestReading {
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }
 
-    /// Names by which hidden pairs refer to the transcript's visible calls: the ids in calls, and in results that are
-    /// turns of their own, whose calls upstream may store.
+    /// Names that hidden pairs use for the transcript's visible calls.
+    ///
+    /// These are the ids in calls, and in results that are separate turns, whose calls upstream may store.
     pub fn call_names(&self) -> Vec<String> {
         let mut seen = HashSet::new();
         let back = self.call_names_back(0).map(|(_, name)| name);
@@ -233,8 +238,9 @@ impl RequestReading {
         all
     }
 
-    /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is requested; a
-    /// name comes again where its result does.
+    /// Iterates over call names with their turns, from the transcript's end back to the turn `from`.
+    ///
+    /// Lazy: only the requested part is read. A name comes again with its result.
     pub fn call_names_back(&self, from: usize) -> impl Iterator<Item = (usize, String)> {
         let turns = (from..self.view.turns.len()).rev();
         let mut memo = CallMemo::default();
@@ -258,15 +264,17 @@ impl RequestReading {
     }
 }
 
-/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however
-/// many there are.
+/// Finds text parts by offset.
+///
+/// Offsets in the order of turns, in either direction, cost one walk over each turn, however many there are.
 pub(super) struct TextFinder<'a> {
     view: &'a View,
     turn: Option<usize>,
     texts: SortedTexts,
 }
 
-/// The texts of a turn with their parts' numbers, by place: a turn's parts need not be in the body's order.
+/// Text parts of a turn with their indices, sorted by position, because a turn's parts need not be in the
+/// body's order.
 #[derive(Default)]
 pub(super) struct SortedTexts(Vec<(Span, usize)>);
 
@@ -279,7 +287,7 @@ impl SortedTexts {
         Self(spans)
     }
 
-    /// The part whose text holds this offset, and that text.
+    /// The part whose text holds this offset, and the span of that text.
     pub(super) fn at(&self, offset: usize) -> Option<(usize, Span)> {
         let i = self.0.partition_point(|(span, _)| span.end <= offset);
         let (text, part) = self.0.get(i).filter(|(span, _)| span.holds(offset))?;
@@ -296,7 +304,8 @@ impl<'a> TextFinder<'a> {
         }
     }
 
-    /// The turn and the part whose text holds this offset, and that text, where the turn is one of these roles'.
+    /// The turn and the part whose text holds this offset, and the span of that text, if the turn has one of
+    /// these roles.
     pub(super) fn at(&mut self, offset: usize, roles: &[Role]) -> Option<(usize, usize, Span)> {
         cost::add(1);
         let turn = self.view.turn_at(offset)?;
@@ -317,7 +326,7 @@ mod tests {
     use super::*;
     use crate::wire::anthropic::Anthropic;
 
-    /// A tool's result may consist of marks alone: it costs one step a turn, and contains no valid mark.
+    /// A tool's result may consist of markers only. It costs one step per turn, and contains no valid marker.
     #[test]
     fn a_result_full_of_marks_is_read_at_once() {
         let id = "00000000-0000-7000-8000-000000000000";

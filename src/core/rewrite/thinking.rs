@@ -9,7 +9,8 @@ use crate::text::{Span, json};
 use crate::wire::EMPTY_TURN;
 use crate::wire::view::{self, TurnChange, TurnPart, TurnPartKind, View};
 
-/// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
+/// End of the turns whose thinking these omissions leave out; `None` if none of them has a position in the
+/// transcript.
 pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
     let leading = view.leading();
     let mut maybe: Vec<&Position> = omissions.iter().collect();
@@ -24,7 +25,7 @@ pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
     found.map(|(position, _)| leading + position.turns)
 }
 
-/// The changes that leave out the thinking up to the turn that the rewrite names.
+/// Changes that leave out the thinking up to the rewrite's turn.
 pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     let Some(until) = what.omitted else {
         return Vec::new();
@@ -41,7 +42,7 @@ pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnCh
     changes.flatten().collect()
 }
 
-/// The changes in one turn, which the cut may have opened.
+/// Changes in one turn, which the cut may have opened.
 fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> {
     let parts = view.content(turn).parts;
     let mut edits: Vec<Edit> = parts
@@ -65,7 +66,7 @@ fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> 
     TurnChange::within(turn, edits)
 }
 
-/// Moves insertions out of what is left out of the same turn, since a splice drops an edit inside another one.
+/// Moves insertions out of omitted spans in the same turn, because a splice drops an edit inside another one.
 pub(super) fn keep_insertions(view: &View, inserted: &mut [TurnChange], omitted: &[TurnChange]) {
     for change in inserted {
         let TurnChange::Within(turn, edit) = change else {
@@ -87,7 +88,7 @@ pub(super) fn keep_insertions(view: &View, inserted: &mut [TurnChange], omitted:
         };
         let text = String::from_utf8_lossy(&edit.with).into_owned();
         let element = text.trim_matches(',');
-        // An omission takes the comma before it or the one after it.
+        // An omission includes the comma before it or the one after it.
         let body = view.text_of(*turn);
         let takes_comma_before = body.get(json::blank(body, around.start)) == Some(&b',');
         *edit = match takes_comma_before {
@@ -139,8 +140,8 @@ mod tests {
         json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]})
     }
 
-    /// The model's view of a transcript of Anthropic's, cut at its sentinel, without the thinking of its first `until`
-    /// turns.
+    /// The model's view of an Anthropic transcript that is cut at its sentinel, without the thinking of its
+    /// first `until` turns.
     fn sent(turns: &Value, until: usize, pairs: &[HiddenPair]) -> (Vec<Value>, Vec<SizeChange>) {
         let reading = reading(WireId::Anthropic, "messages", turns);
         let candidates = reading.candidates();
@@ -159,7 +160,7 @@ mod tests {
         (body["messages"].as_array().unwrap().clone(), rewritten.changes)
     }
 
-    /// A message in which a handoff happened, with these blocks after its sentinel.
+    /// A message with a handoff, and these blocks after its sentinel.
     fn handed_over(blocks: &[Value]) -> Value {
         let seal = crate::marker::seal::SealKey::new(b"k").seal("local", Uuid::from_u128(7), "P");
         let sentinel = crate::marker::sentinel::full(Uuid::from_u128(7), None, "P", &seal);
@@ -200,7 +201,7 @@ mod tests {
         );
     }
 
-    /// What is left of the sentinel's own message is never empty.
+    /// The rest of the sentinel's own message is never empty.
     #[test]
     fn a_message_that_the_cut_opens_keeps_a_part() {
         let turns = json!([
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(view[1], model(json!([say(EMPTY_TURN)])));
     }
 
-    /// A hidden call next to a removed block keeps its place.
+    /// A hidden call next to a removed block keeps its position.
     #[test]
     fn hidden_calls_beside_thinking_stay() {
         let hidden = json!({"type": "tool_use", "id": "h", "name": "session_handoff", "input": {}});
@@ -267,7 +268,8 @@ mod tests {
         assert_eq!(omitted_until(&now.view, &[other, at(5)]), None);
     }
 
-    /// A reasoning item is removed whole; the item after it loses its id, since the API requires both together.
+    /// A reasoning item is removed whole. The item after it loses its id, because the API requires both
+    /// together.
     #[test]
     fn reasoning_items_go_with_the_ids_of_what_follows() {
         let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"});
@@ -290,7 +292,7 @@ mod tests {
         );
     }
 
-    /// At calls a placeholder replaces the signature; elsewhere it is removed.
+    /// A placeholder replaces the signature of a call; other signatures are removed.
     #[test]
     fn signatures_are_stood_in_for() {
         let wire = wire(WireId::Gemini);

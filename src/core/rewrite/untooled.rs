@@ -1,5 +1,5 @@
-//! Why a request does not get the tool: one table of reasons, used by the response header, the log, the journal and the
-//! page.
+//! Reasons why a request does not get the tool, in one table for the response header, the log, the journal
+//! and the page.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::wire::view::{ToolChoice, UnreadReason, View};
 
 macro_rules! reasons {
     ($($id:ident = $name:literal, $about:literal;)*) => {
-        /// Why a request is sent without the tool.
+        /// Reason why a request is sent without the tool.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "the table says it")]
         pub enum ToolOmission {
@@ -19,14 +19,16 @@ macro_rules! reasons {
             /// Every reason.
             pub const ALL: &'static [Self] = &[$(Self::$id),*];
 
-            /// The name: the value of `x-baton-untooled`, and of the log's and the journal's `untooled`.
+            /// Name of the reason: the value of `x-baton-untooled`, and of `untooled` in the log and the
+            /// journal.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$id => $name,)*
                 }
             }
 
-            /// The same in words, as the second half of a sentence that begins with "No tool was offered: ".
+            /// Words for the reason, as the second half of a sentence that begins with "No tool was offered:
+            /// ".
             pub fn about(self) -> &'static str {
                 match self {
                     $(Self::$id => $about,)*
@@ -71,10 +73,10 @@ impl From<UnreadReason> for ToolOmission {
     }
 }
 
-/// Maximum tools that any known provider accepts.
+/// Maximum number of tools that any known provider accepts.
 const MAX_TOOLS: usize = 127;
 
-/// Why this request, taken alone, should not get the tool.
+/// Reason why this request, by itself, should not get the tool.
 pub fn unfit(view: &View) -> Option<ToolOmission> {
     let f = &view.facts;
     let full = view.tools.is_some_and(|t| t.count >= MAX_TOOLS);
@@ -87,13 +89,13 @@ pub fn unfit(view: &View) -> Option<ToolOmission> {
         .or(f.begins_thread.then_some(ToolOmission::ServerSideHistory))
 }
 
-/// Whether there is room for all of our tools.
+/// Whether there is room for all of baton's tools.
 pub fn has_room_for_all(view: &View) -> bool {
     view.tools
         .is_some_and(|tools| tools.count + NAMES.len() <= MAX_TOOLS)
 }
 
-/// Why the tool cannot be added at all.
+/// Reason why the tool cannot be added at all.
 pub fn no_room(view: &View) -> Option<ToolOmission> {
     match view.tools {
         Some(tools) if tools.taken => Some(ToolOmission::NameTaken),

@@ -1,4 +1,4 @@
-//! The user's text in a user's turn, without the text of the agent's harness before it.
+//! The user's words in a user turn, without the text of the agent's harness before them.
 
 use memchr::memmem;
 
@@ -9,20 +9,20 @@ use crate::text::{Span, json};
 use crate::transcript::{SaidPart, Transcript, TranscriptPartKind};
 use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
-/// What to search for besides notes.
+/// Search terms in addition to notes.
 #[derive(Debug, Clone, Copy)]
 pub struct NoteSearch<'a> {
-    /// Prefix of commands; empty: none.
+    /// Prefix of commands; empty if there are none.
     pub prefix: &'a str,
-    /// Tags by which text of the agent's harness is known.
+    /// Tags that identify text of the agent's harness.
     pub tags: &'a [String],
 }
 
-/// Occurrences of the prefix in a turn up to which each is examined: a turn with more of them, mostly code, is cheaper
-/// read by its parts.
+/// Maximum number of prefix occurrences in a turn that are examined individually. A turn with more, usually
+/// code, is cheaper to read by its parts.
 const LOOKED_AT: usize = 8;
 
-/// Whether the last user's turn may begin with this prefix: decided by its bytes, since most do not.
+/// Whether the last user turn may begin with this prefix. Only its bytes are searched, because most do not.
 pub fn may_say(view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
@@ -30,14 +30,16 @@ pub fn may_say(view: &View, prefix: &str) -> bool {
     asking(view).is_some_and(|turn| may_begin(view, turn, prefix))
 }
 
-/// The last turn of the conversation itself, where it is the user's.
+/// The last turn of the conversation itself, if it is the user's.
 fn asking(view: &View) -> Option<usize> {
     view.last_spoken()
         .filter(|turn| view.turns[*turn].role == Role::User)
 }
 
-/// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed
-/// before it had one. The last turn is still to be answered.
+/// User turns with a command that no response follows.
+///
+/// The agent left the response out, or a process was killed before it had one. The last turn is still
+/// pending.
 pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     if look.prefix.is_empty() {
         return Vec::new();
@@ -59,7 +61,7 @@ pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     unanswered
 }
 
-/// Whether a text of a user's turn may begin with this prefix.
+/// Whether a text block of a user turn may begin with this prefix.
 fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
     let raw = view.text(view.turns[turn].span);
     let mut found = memmem::find_iter(raw, prefix);
@@ -69,7 +71,7 @@ fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
     found.next().is_some() && may_begin_a_part(view, turn, prefix)
 }
 
-/// Whether a text may start at `at`: after a quote, or after what the agent's harness puts in front of it.
+/// Whether a string may start at `at`, because a quote or text of the agent's harness comes before.
 fn may_start(raw: &[u8], at: usize) -> bool {
     match raw[..at].last() {
         Some(b'"' | b' ' | b'>') => true,
@@ -78,27 +80,30 @@ fn may_start(raw: &[u8], at: usize) -> bool {
     }
 }
 
-/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code is, are skipped.
+/// Like [`may_begin`], but only over the turn's text parts. Results of calls, which contain code, are
+/// skipped.
 fn may_begin_a_part(view: &View, turn: usize, prefix: &str) -> bool {
     let parts = view.content(turn).parts;
     let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);
     let mut texts = texts.filter_map(|p| p.text);
     texts.any(|inside| {
-        // With the quote in front of it.
+        // Includes the quote before it.
         let from = inside.start.saturating_sub(1);
         let raw = view.text(Span::new(from, inside.end));
         memmem::find_iter(raw, prefix).any(|at| may_start(raw, at))
     })
 }
 
-/// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
-/// harness puts in front of it. `None` where there is none.
+/// The user's words in the last turn of the transcript, without the harness's text before them.
+///
+/// `None` if the last turn is not the user's.
 pub fn last_message(view: &View, tags: &[String]) -> Option<String> {
     own_text(view, asking(view)?, tags).map(|(_, _, text)| text)
 }
 
-/// The first text of a user's turn that is the user's own up to its end: its part, where it begins, and what it says.
-/// Quotes around all of it are no part of that.
+/// Finds the first text block of a user turn that is the user's up to its end.
+///
+/// Returns its part, its span and its text. Quotes around the whole text are removed.
 pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
     let settings = SpeakerSettings {
         tags,
@@ -123,7 +128,7 @@ pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usi
     ))
 }
 
-/// Where the user's words begin in a text that ends with them.
+/// Start of the user's words in a block that ends with them.
 fn users_from(said: &SaidPart<'_>) -> Option<usize> {
     let mut own = said.spoken.iter().filter(|spoken| spoken.by == UserText::User);
     let last = own.next().filter(|_| own.next().is_none())?;
@@ -139,7 +144,7 @@ mod tests {
     use crate::record::WireId;
     use crate::wire::{Operation, wire};
 
-    /// Whether a last turn of a result with so much code, and of this text, may begin with a command.
+    /// Whether a last turn with a result of this much code, and with this message, may begin with a command.
     fn may_be_text(code: usize, text: &str) -> bool {
         let body = serde_json::json!({
             "model": "m",

@@ -1,4 +1,5 @@
-//! Places of handoffs whose sentinels a transcript lacks, since the agent dropped the answers that showed them.
+//! Positions of handoffs whose sentinels a transcript lacks, because the agent dropped the responses that
+//! showed them.
 
 use std::collections::HashSet;
 
@@ -12,8 +13,9 @@ use crate::rewrite::elements::Elements;
 use crate::rewrite::{ChangeReason, RequestReading, positions};
 use crate::wire::view::TurnChange;
 
-/// The offset behind each of these cut points that the transcript has once `gone` is taken out of it, with its handoff. A cut
-/// point counts turns without notes.
+/// Offsets after these cut points in the transcript without `gone`, each with its handoff.
+///
+/// A cut point counts turns without notes.
 pub(super) fn places(
     reading: &RequestReading,
     gone: &RemovedTexts,
@@ -42,7 +44,7 @@ pub(super) fn places(
     here.filter_map(place).collect()
 }
 
-/// Handoffs that notes name, and of which the transcript may show no sentinel.
+/// Handoffs that are named in notes, and whose sentinel the transcript may lack.
 pub fn unseen(reading: &RequestReading) -> HashSet<Uuid> {
     let marks = || reading.marks.iter();
     let named = marks().filter_map(|mark| match mark.kind {

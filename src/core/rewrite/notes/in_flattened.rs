@@ -1,5 +1,6 @@
-//! Takes out of a flattened transcript what every other request lacks: commands that baton answered, its answers, and the
-//! sentinels of handoffs that were undone.
+//! Removes baton's traces from a flattened transcript, as every other request does.
+//!
+//! These are commands that baton answered, its replies, and the sentinels of undone handoffs.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,7 +17,9 @@ use crate::rewrite::flattened::{self, FlattenedTranscript, SectionKind};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
-/// The summary request without them, and which handoffs its notes undo; `None` where it has none of them, or nothing else.
+/// Returns the summary request without these traces, and the handoffs that its notes undo.
+///
+/// `None` if it has no such traces, or nothing else.
 pub(super) fn without_notes(
     reading: &RequestReading,
     prefix: &str,
@@ -46,7 +49,7 @@ pub(super) fn without_notes(
     Some((again, UndoneHandoffs::in_text(undone)))
 }
 
-/// What goes, by the numbers of the sections.
+/// Spans to remove, by section number.
 #[derive(Default)]
 struct GoneSections {
     texts: BTreeMap<usize, Vec<Span>>,
@@ -63,16 +66,17 @@ impl FlattenedTranscript<'_> {
         self.sections.partition_point(|s| s.at <= at).checked_sub(1)
     }
 
-    /// A section's text, without the line breaks before the next one.
+    /// Text of a section, without the line breaks before the next one.
     fn inside(&self, section: usize) -> Span {
         let section = &self.sections[section];
         let end = self.end_of(section);
         Span::new(section.text, gap::before(self.body, section.text, end))
     }
 
-    /// Finds the answers and their commands, and commands without answers. Returns the handoffs that the notes undo.
+    /// Finds the replies with their commands, and commands without replies. Returns the handoffs that the
+    /// notes undo.
     fn find_notes(&self, prefix: &str, gone: &mut GoneSections) -> HashSet<Uuid> {
-        // With the quote that ends the literal, by which the end of a line is known.
+        // Includes the closing quote of the literal, which marks the end of the last line.
         let literal = Span::new(self.span.start, self.end + 1);
         let (marks, _) = marker::marks_in(self.body, literal, &marker::stems(self.body));
         let mut undone = HashSet::new();
@@ -125,7 +129,8 @@ impl FlattenedTranscript<'_> {
         said.is_some_and(|said| commands::is_command(&said, prefix))
     }
 
-    /// The edits that take these texts out, with the sections of which nothing is left; none where nothing is left at all.
+    /// Edits that remove these spans, and sections that become empty. No edits if nothing would be left at
+    /// all.
     fn without(&self, gone: &GoneSections) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut empty: Vec<Span> = Vec::new();

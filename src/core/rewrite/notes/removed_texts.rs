@@ -1,4 +1,4 @@
-//! The changes that take texts and turns out of a transcript.
+//! Changes that remove spans and turns from a transcript.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,10 +13,10 @@ use super::undone::UndoneHandoffs;
 use crate::rewrite::users_words::{NoteSearch, own_text};
 use crate::rewrite::{RequestReading, elements};
 
-/// Tags of a user's own command that Claude Code expanded.
+/// Tags of a user's custom command that Claude Code expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
 
-/// What goes: stretches of texts by turn and part, and whole turns.
+/// Items to remove: spans by turn and part, and whole turns.
 #[derive(Default)]
 pub(super) struct RemovedTexts {
     pub(super) texts: HashMap<(usize, usize), Vec<Span>>,
@@ -33,7 +33,7 @@ impl RemovedTexts {
         self.turns.insert(turn);
     }
 
-    /// The command in a user's turn.
+    /// Removes the command in a user turn.
     pub(super) fn command(&mut self, view: &View, turn: usize, look: NoteSearch<'_>) {
         if self.commands.insert(turn)
             && let Some((part, span, text)) = own_text(view, turn, look.tags)
@@ -44,7 +44,7 @@ impl RemovedTexts {
         }
     }
 
-    /// The agent's text next to a command that it expanded: the invocation.
+    /// Removes the agent's invocation next to a command that it expanded.
     pub(super) fn invocation(&mut self, view: &View, turn: usize) {
         let parts = view.content(turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
@@ -55,7 +55,7 @@ impl RemovedTexts {
         }
     }
 
-    /// The request without them; `None` where nothing goes, or nothing else is there.
+    /// Returns the request without these items; `None` if there are none, or nothing else.
     pub(super) fn taken_out_of(&self, reading: &RequestReading) -> Option<RequestReading> {
         let changes = self.changes(&reading.view, &UndoneHandoffs::default());
         elements::changed(reading, changes)
@@ -63,6 +63,7 @@ impl RemovedTexts {
 
     pub(super) fn changes(&self, view: &View, undone: &UndoneHandoffs) -> Vec<TurnChange> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
+        // After an undo, thinking and calls in any model turn may be bound to another prefix.
         if undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
             turns.extend((0..view.turns.len()).filter(models));
@@ -81,7 +82,7 @@ impl RemovedTexts {
             }
         }
         blank_neighbours(view, &mut lost);
-        // Where nothing would be left, nothing is taken out.
+        // A transcript that would become empty is left unchanged.
         if !lost.contains(&false) {
             return Vec::new();
         }
@@ -93,7 +94,7 @@ impl RemovedTexts {
         changes
     }
 
-    /// The edits in one turn; `None` where nothing is left of it.
+    /// Edits in one turn; `None` if nothing is left of it.
     pub(super) fn in_turn(&self, view: &View, turn: usize, undone: &UndoneHandoffs) -> Option<Vec<Edit>> {
         let content = view.content(turn);
         let mut edits = Vec::new();
@@ -114,7 +115,8 @@ impl RemovedTexts {
         if !lost.contains(&true) {
             return Some(edits);
         }
-        // What the model thought before a text that is gone goes with it: no message may end with it (Anthropic).
+        // Thinking before removed text is removed with it, because no message may end with thinking
+        // (Anthropic).
         if is_models {
             let is_thinking = |n: &usize| lost[*n] || content.parts[*n].kind == TurnPartKind::Thinking;
             for n in (0..content.parts.len())
@@ -150,7 +152,7 @@ impl RemovedTexts {
                 };
                 edits.extend(kept.unwrap_or_else(absent));
             }
-            // A string next to calls.
+            // The content is a string next to calls.
             None => {
                 let first = content.parts.first().filter(|p| p.text.is_some())?;
                 let absent = view.wire().facts().absent_content?;
@@ -161,7 +163,7 @@ impl RemovedTexts {
     }
 }
 
-/// A text without these stretches and the line breaks around them; `None` where nothing is left of it.
+/// Edits that remove these spans and the line breaks around them; `None` if nothing is left of the string.
 pub(super) fn without(text: &[u8], inside: Span, spans: &[Span]) -> Option<Vec<Edit>> {
     let mut spans = spans.to_vec();
     spans.sort_unstable_by_key(|s| s.start);
@@ -182,7 +184,7 @@ pub(super) fn without(text: &[u8], inside: Span, spans: &[Span]) -> Option<Vec<E
     (left || says(&text[at..inside.end])).then_some(edits)
 }
 
-/// Whether the inside of a literal has anything but whitespace.
+/// Whether the inside of a literal contains anything but white space.
 pub(super) fn says(raw: &[u8]) -> bool {
     let mut at = 0;
     while let Some((c, used)) = json::char_at(&raw[at..])
@@ -194,8 +196,10 @@ pub(super) fn says(raw: &[u8]) -> bool {
     at < raw.len()
 }
 
-/// Blank elements of the same answer next to what is gone: an agent may store a stream's chunks as elements. Others are words of
-/// the model's, as the blank between two of its chunks.
+/// Marks blank elements next to removed ones of the same response, because an agent may store a stream's
+/// chunks as elements.
+///
+/// Other blank elements are the model's own words, such as the blank between two of its chunks.
 pub(super) fn blank_neighbours(view: &View, lost: &mut [bool]) {
     let blank = |turn: usize| {
         let says_nothing =

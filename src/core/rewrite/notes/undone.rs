@@ -1,4 +1,4 @@
-//! Which handoffs were undone, by the notes in a transcript.
+//! Determines from the notes in a transcript which handoffs were undone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,27 +8,28 @@ use crate::wire::view::{Role, View};
 
 use crate::rewrite::chat_markers::{ChatMarker, MarkerPosition};
 
-/// The handoffs that are undone, and those that were restored.
+/// Handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]
 pub struct UndoneHandoffs {
-    /// Handoffs whose notes occur an odd number of times: they do not count.
+    /// Handoffs whose notes occur an odd number of times, and which do not count.
     pub(super) now: HashSet<Uuid>,
     /// Handoffs that were undone at any time.
     pub(super) ever: HashSet<Uuid>,
-    /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
+    /// Handoff whose undo, or reverted undo, last changed the model's view.
     pub last: Option<Uuid>,
-    /// The position of the last undo, or of its reversal.
+    /// Position of the last undo or its reversal.
     toggled: Option<usize>,
-    /// The handoff that was active from each of these offsets of the transcript on; empty if nothing was ever
-    /// undone.
+    /// The active handoff from each of these offsets on; empty if nothing was ever undone.
     states: Vec<(usize, Option<Uuid>)>,
-    /// Position of the active handoff. What precedes it is not sent and stays unchanged, since the positions of later
-    /// texts of ours are digests of all that precedes them.
+    /// Position of the active handoff.
+    ///
+    /// Everything before it is not sent and stays unchanged, because the positions of later notices are
+    /// digests of all that precedes them.
     from: usize,
 }
 
 impl UndoneHandoffs {
-    /// Whether the model's text at this offset was written after another prefix than it has now.
+    /// Whether the model's text at this offset was written after another prefix than its present one.
     pub(super) fn is_stale(&self, offset: usize) -> bool {
         let Some((_, now)) = self.states.last() else {
             return false;
@@ -37,7 +38,7 @@ impl UndoneHandoffs {
         offset >= self.from && until > 0 && self.states[until - 1].1 != *now
     }
 
-    /// Whether a handoff was ever undone.
+    /// Whether any handoff was ever undone.
     pub(super) fn is_any(&self) -> bool {
         !self.states.is_empty()
     }
@@ -47,7 +48,7 @@ impl UndoneHandoffs {
         self.now.contains(&handoff)
     }
 
-    /// Whether a call that was queued at this offset is void: what the model saw was changed by a user since.
+    /// Whether a call queued at this offset is void, because the user has changed the model's view since.
     pub(super) fn is_void(&self, offset: usize) -> bool {
         self.toggled.is_some_and(|toggled| offset < toggled)
     }
@@ -57,7 +58,7 @@ impl UndoneHandoffs {
         &self.ever
     }
 
-    /// Those without a known place: undone by the notes of a flattened transcript.
+    /// Creates undone handoffs without known positions, from the notes of a flattened transcript.
     pub(super) fn in_text(now: HashSet<Uuid>) -> Self {
         Self {
             now,
@@ -65,11 +66,11 @@ impl UndoneHandoffs {
         }
     }
 
-    /// What the notes say of the handoffs. `dropped`: where those begin whose sentinels the transcript lacks.
+    /// Reads the notes. `dropped` holds the positions of handoffs whose sentinels the transcript lacks.
     pub(super) fn find(view: &View, found: &ChatMarker, dropped: &[(usize, Uuid)]) -> Self {
         let turns_of_users = last_asking(view);
         let start = |at: &MarkerPosition| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
-        // Each with the turn of the note; `None`: a sentinel.
+        // Each with the turn of its note, or `None` for a sentinel.
         let mut all: Vec<(usize, Option<usize>, Uuid)> =
             found.opens.iter().map(|at| (start(at), None, at.id)).collect();
         all.extend(dropped.iter().map(|(at, id)| (*at, None, *id)));
@@ -83,11 +84,12 @@ impl UndoneHandoffs {
         let mut counted: HashMap<Uuid, Option<usize>> = HashMap::new();
         for (at, note, id) in all {
             if let Some(turn) = note {
-                // An answer that an agent resends twice answers one turn.
+                // A reply that an agent resends twice counts once.
                 let turns_of_users = turns_of_users[turn];
                 if counted.insert(id, turns_of_users) == Some(turns_of_users) {
                     continue;
                 }
+                // Each further note toggles the state.
                 let counts = undone.now.remove(&id);
                 if !counts {
                     undone.now.insert(id);
@@ -121,7 +123,8 @@ impl UndoneHandoffs {
     }
 }
 
-/// Of each turn, and of the one to come, the last turn before it that is not the model's: what an answer in it is to.
+/// For each turn, and for the next one, the last turn before it that is not the model's. A response in the
+/// turn answers that one.
 fn last_asking(view: &View) -> Vec<Option<usize>> {
     let mut last = None;
     let mut all = Vec::with_capacity(view.turns.len() + 1);

@@ -11,10 +11,14 @@ use crate::rewrite::RequestReading;
 use crate::wire::view::{Role, View};
 use crate::wire::{CallMemo, Operation};
 
-/// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
-/// where one was reverted, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
-/// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in
-/// which calls without ids are known; `look`: how notes are found. Returns for each whether it is there.
+/// Adjusts the pairs of a transcript with undone handoffs.
+///
+/// A call that was queued before an undo, or before the position of a reverted one, is void and must not take
+/// effect again. A call with a changed prefix loses its binding, like the model's own calls.
+///
+/// `received` is the transcript as the agent sent it. `now` is that transcript without notes and undone
+/// sentinels, and identifies calls without ids. `look` finds the notes. Returns for each pair whether it is
+/// in the transcript.
 pub fn settle(
     received: &Bytes,
     now: &View,
@@ -41,8 +45,9 @@ pub fn settle(
     places.iter().map(Option::is_some).collect()
 }
 
-/// Keys that the transcript's calls had while other handoffs counted than do now, where they had others: pairs that were made
-/// then are looked up by them. `received` and `look` as of [`settle`].
+/// Keys that the transcript's calls had while other handoffs counted, if they differ from the present keys.
+///
+/// Pairs that were made then are looked up by them. For `received` and `look` see [`settle`].
 pub fn other_keys(received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<String> {
     let Ok(reading) = RequestReading::new(now.wire(), received, Operation::Generate) else {
         return Vec::new();
@@ -63,8 +68,10 @@ pub fn other_keys(received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<Str
     others.difference(&present).cloned().collect()
 }
 
-/// A call without an id is identified by the messages before it, and a sentinel may be a message of its own. So a call that was
-/// made while a handoff was undone, and follows it again, is looked for in the transcript of that time.
+/// Finds calls that were made while a handoff was undone and now follow it again.
+///
+/// A call without an id is identified by the messages before it, and a sentinel may be a separate message. So
+/// the call is looked up in the transcript of that time.
 fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &mut [HiddenPair]) {
     for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
         let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
@@ -82,7 +89,7 @@ fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &
         let Some(distances) = then.settled(&wanted, 0) else {
             return;
         };
-        // What is taken out has no calls, so in both transcripts a call is equally far from the end.
+        // Removed parts contain no calls, so a call is equally far from the end in both transcripts.
         let names: Vec<&str> = distances.iter().map(String::as_str).collect();
         let here = now.find_calls(&names, 0);
         for ((n, distance), here) in lost.into_iter().zip(&distances).zip(here) {
@@ -93,14 +100,14 @@ fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &
     }
 }
 
-/// The position of each pair.
+/// Position of each pair.
 fn offsets(reading: &RequestReading, now: &View, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
     let view = &reading.view;
     let asides: HashMap<_, _> = reading.aside_places().collect();
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let mut calls = view.find_calls(&siblings, 0);
-    // A call without an id is identified by the number of its message, and notes are messages, too. What is taken out has no
-    // calls, so in both transcripts a call is equally far from the end.
+    // A call without an id is identified by the number of its message, and notes count as messages. Removed
+    // parts contain no calls, so a call is equally far from the end in both transcripts.
     if let Some(distances) = now.settled(&siblings, 0) {
         let distances: Vec<&str> = distances.iter().map(String::as_str).collect();
         let surely = view.find_calls(&distances, 0);
@@ -162,8 +169,8 @@ mod tests {
         notes::take_out(&reading, LOOK, &[]).unwrap()
     }
 
-    /// Machines that share a store have different clocks: the position decides whether a call was queued before an undo
-    /// or after it.
+    /// Machines that share a store have different clocks. The position decides whether a call was queued
+    /// before or after an undo.
     #[test]
     fn a_call_is_void_by_its_place_and_not_by_its_time() {
         let id = Uuid::now_v7();
@@ -192,8 +199,8 @@ mod tests {
         assert_eq!(waits, [false, true, true]);
     }
 
-    /// Calls that have no ids are identified by the numbers of their messages, and baton's answers are none of these; equal
-    /// calls are distinguished, too.
+    /// Calls without ids are identified by the numbers of their messages, and baton's replies do not count.
+    /// Equal calls are distinguished as well.
     #[test]
     fn a_call_without_an_id_is_void_by_its_place_too() {
         let id = Uuid::now_v7();
@@ -230,7 +237,7 @@ mod tests {
         let cleaned = cleaned(side, &body);
         let names = cleaned.reading.call_names();
         assert_eq!(names.len(), 5);
-        // A clock that is ahead made the first ones before all others.
+        // A clock that runs ahead dates the first ones before all others.
         let of = |(n, name): (usize, &String)| HiddenPair {
             wire: WireId::Gemini,
             ..beside(name, if n < 2 { u64::MAX } else { 0 })
