@@ -1,4 +1,4 @@
-//! Chat commands: parses a user message that begins with the prefix, and words the replies. Pure.
+//! Chat commands: parses a user message that begins with the prefix, and composes the replies. Pure.
 //!
 //! Depends on words, flags and the changes of a reply, but not on wires, stores or transcripts.
 

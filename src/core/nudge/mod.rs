@@ -5,6 +5,7 @@
 //!                            ▲
 //!        requests, handoffs ─┘
 //! ```
+//!
 //! Depends on tables of models and agents, and on transcripts to look for a finished step. Does not depend on the position
 //! of a nudge in a request, on the author of a draft, or on clocks.
 

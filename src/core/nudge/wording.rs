@@ -32,7 +32,7 @@ named! {
     }
 }
 
-/// Words a nudge about the number of tokens in the context, and its window if known.
+/// Composes the nudge about the number of tokens in the context, and its window if known.
 pub fn text(tokens: u64, window: Option<u64>, wording: NudgeWording) -> String {
     let why = match wording {
         NudgeWording::Numbers => format!("Your context is now at {}.", context_use(tokens, window)),
@@ -41,7 +41,7 @@ pub fn text(tokens: u64, window: Option<u64>, wording: NudgeWording) -> String {
     notice(&format!("{why} {REQUEST}"))
 }
 
-/// Words a nudge about a handoff that pays.
+/// Composes the nudge about a handoff that pays.
 ///
 /// The handoff pays after `calls` of the `left` calls that the rest of the to-do list needs.
 pub fn paying_text(tokens: u64, calls: u32, left: u32, wording: NudgeWording) -> String {
@@ -58,7 +58,7 @@ pub fn paying_text(tokens: u64, calls: u32, left: u32, wording: NudgeWording) ->
     ))
 }
 
-/// Words a nudge about a usage limit of the provider that is near.
+/// Composes the nudge about a usage limit of the provider that is near.
 pub fn limit_text(limit: &NearLimit, now_ms: u64) -> String {
     let minutes = limit.resets_ms.saturating_sub(now_ms) / 60_000;
     notice(&format!(

@@ -156,7 +156,7 @@ impl PlannedRequest<'_> {
         }
     }
 
-    /// Words the notice that a handoff pays within the remaining steps of the to-do list.
+    /// Composes the notice that a handoff pays within the remaining steps of the to-do list.
     fn paying_notice(&self, thread: &ThreadState<'_>, tokens: u64) -> Option<String> {
         let bill = thread.bill.filter(|_| thread.nudge_pays)?;
         let (view, from) = (&self.reading.view, self.pin.kept_from());

@@ -151,7 +151,7 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// Words the question to the user before a cut; `None` if no user is there to answer.
+    /// Composes the question to the user before a cut; `None` if no user is there to answer.
     fn offer_of(&self, cut: &FreeCut) -> Option<String> {
         let look = self.policy.look;
         if open_message(&self.reading.view, look.tags).is_empty() {

@@ -1,4 +1,4 @@
-//! Resumes a handoff by a chat command: finds it, and words the reply.
+//! Resumes a handoff by a chat command: finds it, and composes the reply.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub fn handoff_to_resume(
     })
 }
 
-/// Words the reply to the user.
+/// Composes the reply to the user.
 ///
 /// `before` is the previous status of the handoff's document. `drift` describes changes in the repository.
 pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {

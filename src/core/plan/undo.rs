@@ -17,7 +17,7 @@ pub struct UndoQuery<'a> {
 }
 
 impl PlannedRequest<'_> {
-    /// Words the reply to an undo. The reply's note undoes the handoff that it names.
+    /// Composes the reply to an undo. The reply's note undoes the handoff that it names.
     ///
     /// # Errors
     /// Returns the records to read first.
