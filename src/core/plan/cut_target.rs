@@ -1,4 +1,4 @@
-//! What a request is pinned to: the handoff that it is cut at, and the commands in its transcript.
+//! The cut target of a request: the handoff that it is cut at, and the commands in its transcript.
 
 use super::active::ContinuedOrigin;
 use super::{
@@ -10,55 +10,55 @@ use crate::rewrite::notes::{InterjectedCommand, UndoneHandoffs};
 use crate::rewrite::{Candidate, Cut};
 use crate::wire::{LocatedBody, Role, Wire};
 
-/// What a request is pinned to.
+/// Cut target of a request.
 #[derive(Debug, Clone, Default)]
 pub struct CutTarget {
-    /// The handoff that the request is cut at.
+    /// Handoff that the request is cut at.
     pub active: Option<Active>,
-    /// The origin of the response that the request continues, where upstream knows it by another id than the agent.
+    /// Origin of the response that the request continues, if upstream knows it by another id than the agent.
     pub previous: Option<ResponseOrigin>,
-    /// The results, as elements, that calls of ours in that response wait for.
+    /// Results (JSON elements) still owed to baton's tool calls in that response.
     pub owed: Vec<String>,
-    /// What was undone in the chat.
+    /// Handoffs that were undone in the chat.
     pub undone: UndoneHandoffs,
-    /// Commands and their answers, which are not passed on.
+    /// Commands and their replies, which are not passed on.
     pub taken_out: RemovedCommands,
-    /// The user's last text, where it is a command.
+    /// The user's last message, if it is a command.
     pub command: Option<String>,
-    /// Commands that were typed while the agent worked, in the results that this request brings.
+    /// Commands typed while the agent worked, in the results that this request adds.
     pub interjected: Vec<InterjectedCommand>,
-    /// Why the handoff that the agent's last message names is not found.
+    /// Reason why the handoff in the agent's last message was not found.
     pub unresolved: Option<Unresolved>,
-    /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
+    /// Whether the conversation was cut before and this transcript has no sentinel, or none that can be read.
     pub lost_sentinel: bool,
-    /// A sentinel whose handoff is neither in the store nor under its seal.
+    /// Sentinel whose handoff is neither in the store nor under its seal.
     pub lost: Option<HandoffId>,
-    /// A user's line makes this request the first after its handoff.
+    /// Whether a user's line makes this request the first after its handoff.
     pub resumed: bool,
 }
 
 impl CutTarget {
-    /// The handoff that the request is cut at.
+    /// Id of the handoff that the request is cut at.
     pub fn active_id(&self) -> Option<HandoffId> {
         self.active.as_ref().map(|active| active.id)
     }
 
-    /// The turn that the cut is in, or in front of which.
+    /// The turn containing the cut, or the first turn after it.
     pub(super) fn turn(&self) -> Option<usize> {
         self.active.as_ref().and_then(Active::turn)
     }
 
-    /// The carry-over prompt that the transcript begins with.
+    /// Carry-over prompt at the beginning of the cut transcript.
     pub fn carry_over(&self) -> Option<String> {
         self.active.as_ref().map(|active| active.prompt.clone())
     }
 
-    /// The model that the active handoff names in place of the requested one.
+    /// Model override of the active handoff.
     pub fn routed(&self) -> Option<&str> {
         self.active.as_ref()?.routed.as_deref()
     }
 
-    /// The first turn that the model sees.
+    /// First turn that the model sees.
     pub fn kept_from(&self) -> usize {
         let Some(active) = &self.active else {
             return 0;
@@ -67,7 +67,7 @@ impl CutTarget {
         active.turn().map_or(0, |turn| turn + after)
     }
 
-    /// Where the transcript is cut.
+    /// Describes the cut for a rewrite.
     pub fn cut(&self) -> Cut<'_> {
         let Some(active) = &self.active else {
             return Cut::None;
@@ -85,28 +85,36 @@ impl CutTarget {
         }
     }
 
-    /// The turn that began in a response which upstream stores, and that this request continues with. A handoff may be pending
-    /// until its end.
+    /// The turn that this request continues, if upstream stores its beginning. A handoff may be pending until
+    /// its end.
     pub fn stored_turn(&self) -> Option<&OpenResponse> {
         let open = self.previous.as_ref()?.open()?;
         self.active.is_none().then_some(open)
     }
 
-    /// The handoff that the stretch of a request begins with.
+    /// Handoff at the beginning of the request's stretch.
     pub fn stretch(&self) -> HandoffId {
         self.active_id().unwrap_or(ThinkingOmission::UNCUT)
     }
 
-    /// The transcript as the agent sent it, if any handoff was ever undone in it.
+    /// Transcript as the agent sent it, if any handoff was ever undone in it.
     pub(super) fn original_with_undos(&self) -> Option<&LocatedBody> {
         let is_undone = !self.undone.ever().is_empty();
         self.taken_out.original.as_ref().filter(|_| is_undone)
     }
 }
 
-/// Finds what a request is pinned to: the handoff of the last sentinel that counts, else of the response that the request
-/// continues. A later one whose answer the agent left out comes first. Else one in a flattened transcript.
-/// Returns the cut points of the conversation that this one was copied from, and the handoff whose cut point the cut relies on.
+/// Finds the cut target of a request.
+///
+/// The first of these that exists counts:
+///
+/// * a later handoff whose response the agent left out
+/// * the handoff of the last valid sentinel
+/// * the handoff of the response that the request continues
+/// * a handoff in a flattened transcript
+///
+/// Returns the cut points of the conversation that this one was forked from, and the handoff whose cut point
+/// the cut relies on.
 pub(super) fn find(
     call: &AgentCall,
     pin: &mut CutTarget,
@@ -127,6 +135,7 @@ pub(super) fn find(
     let (at, turn) = sentinel.map(|found| (found.sentinel.at, found.turn)).unzip();
     let (left_out, taken_over) = lookup.left_out(turn, undone)?;
     let relies_on = left_out.as_ref().map(|active| active.id);
+    // A left-out response is later than the last sentinel, so it comes first.
     let active = match left_out.or(marked).or(active) {
         None => lookup.flattened(call.named.then_some(call.key.as_str()), undone)?,
         found => found,
@@ -141,7 +150,7 @@ pub(super) fn find(
     let asked = missed.filter(|missed| is_model_call && missed.by_user && is_last(missed));
     let unresolved = asked.map(|line| lookup.why_unresolved(line)).transpose()?;
     let known = records.conversation.as_ref().and_then(|live| live.active);
-    // Without a name, another conversation with the same opening may be the one that had a handoff.
+    // Without a session name, another conversation with the same opening may be the one that had a handoff.
     let is_gone = known.is_some() && of_the_loop && call.named && undone.last.is_none();
     let lost = missed.filter(|missed| !missed.by_user);
     let lost = lost.map(|missed| missed.sentinel.id);
@@ -149,13 +158,14 @@ pub(super) fn find(
     pin.resumed = of_the_loop && by_user.is_some_and(|active| known != Some(active.id));
     pin.lost_sentinel = active.is_none() && (is_gone || lost.is_some() && is_model_call);
     pin.owed = owed(view.wire(), origin.as_ref());
+    // A token count executes no command.
     pin.command = commands::command(view, policy).filter(|_| is_model_call);
     (pin.active, pin.previous) = (active, origin);
     (pin.unresolved, pin.lost) = (unresolved, lost);
     Ok((taken_over, relies_on))
 }
 
-/// The results that calls of ours wait for in the response which the request continues.
+/// Results still owed to baton's tool calls in the response that the request continues.
 fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
     let (Some(items), Some(open)) = (wire.facts().items, origin.and_then(ResponseOrigin::open)) else {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! The upstream requests of an answer's legs, built of a plan. Each is a value: its bytes, and what was changed.
+//! Builds the upstream requests of a response's legs from a plan. Each is a value: its bytes, and a record of
+//! the changes.
 
 use std::sync::Arc;
 
@@ -20,24 +21,24 @@ use crate::tools::ToolNames;
 use crate::transcript::{SessionGoal, Transcript};
 use crate::wire::{LoneText, TextOnly};
 
-/// A handoff before it is written.
+/// A handoff that is not stored yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewHandoff {
-    /// Carry-over prompt, normalised.
+    /// Normalized carry-over prompt.
     pub prompt: String,
-    /// Why, in the words of whoever started it.
+    /// Reason, in the words of whoever started the handoff.
     pub reason: Option<String>,
-    /// The currently active handoff.
+    /// Handoff that is active at present.
     pub parent: Option<HandoffId>,
     pub origin: HandoffOrigin,
-    /// The model that later requests go to, where one was named.
+    /// Model for later requests, if one was named.
     pub to: Option<String>,
-    /// The turns that stay, of a reviewed draft.
+    /// Turns that stay after the cut of a reviewed draft.
     pub kept: Option<KeptTurns>,
 }
 
 impl NewHandoff {
-    /// One that the model has started.
+    /// Creates a handoff that the model has started.
     pub fn of_model(prompt: String, reason: Option<String>, parent: Option<HandoffId>) -> Self {
         Self {
             prompt,
@@ -50,42 +51,42 @@ impl NewHandoff {
     }
 }
 
-/// Whose rules are looked for.
+/// Query for the rules that a handoff carries.
 pub struct RuleQuery<'a> {
-    /// The handoff before.
+    /// Previous handoff.
     pub earlier: Option<&'a Handoff>,
-    /// Whether the user's texts are a user's: a subagent's are its parent model's.
+    /// Whether user messages come from the user. A subagent's come from its parent model.
     pub by_user: bool,
-    /// What was pinned or dropped: carried otherwise, or not at all.
+    /// Rules that the user pinned or dropped. They are carried otherwise, or not at all.
     pub without: &'a [String],
-    /// Further words that make a rule.
+    /// Further words that mark a rule.
     pub markers: &'a [String],
     pub redactor: &'a Redactor,
 }
 
-/// Whose a handoff is, and when it was made.
+/// Owner and time of a handoff.
 pub struct HandoffSource<'a> {
     pub id: HandoffId,
     pub principal: &'a str,
     /// Key of the conversation.
     pub conversation: &'a str,
-    /// What the user has pinned.
+    /// The user's pins.
     pub pins: &'a [String],
-    /// The model of the first route that the handoff matches.
+    /// Model of the first route that the handoff matches.
     pub route: Option<&'a str>,
-    /// Bytes of the agent's request.
+    /// Size of the agent's request in bytes.
     pub history_bytes: u64,
     pub now_ms: u64,
 }
 
 impl<'a> PlannedRequest<'a> {
-    /// The request as it goes upstream for the first leg.
+    /// Builds the upstream request of the first leg.
     pub fn first(&self, tooled: bool) -> RewriteOutcome {
         self.rewritten(&self.as_received(tooled))
             .cut_at(self.pin.active_id())
     }
 
-    /// Our tools that a leg is offered. `fresh`: it starts after a handoff of this very answer.
+    /// Tools of baton that a leg offers. `fresh` means that the leg starts after a handoff of this response.
     pub fn offered(&self, tooled: bool, fresh: bool) -> ToolNames {
         let recall = match fresh {
             true => self.offer.recall_next,
@@ -97,7 +98,7 @@ impl<'a> PlannedRequest<'a> {
         }
     }
 
-    /// The model that the request goes to; empty where it names none.
+    /// Model that the request goes to; empty if it names none.
     pub fn model(self) -> &'a str {
         let requested = self.reading.view.facts.model.as_deref();
         self.known_model(self.pin.routed())
@@ -105,9 +106,11 @@ impl<'a> PlannedRequest<'a> {
             .unwrap_or_default()
     }
 
-    /// The sentinel of a handoff as it is shown; `keys` are asked for where its prompt is in it.
+    /// Formats the sentinel of a handoff. `keys` is called only if the sentinel contains the prompt, which
+    /// must be sealed.
     pub fn sentinel(&self, handoff: &Handoff, keys: impl FnOnce() -> Arc<SealKeys>) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
+        // Stored with the handoff, so that a changed config does not change its sentinel.
         let mark = match handoff.spelled_out.unwrap_or(self.policy.spelled_out) {
             true => {
                 let seal = keys().seal(&handoff.principal, id, &handoff.prompt);
@@ -118,7 +121,7 @@ impl<'a> PlannedRequest<'a> {
         self.reading.view.wire().sentinel_text(&mark)
     }
 
-    /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
+    /// Builds the first leg's request with `more` appended, for a response that is only text.
     pub fn for_a_text(&self, more: &[String], how: TextOnly) -> RewriteOutcome {
         let what = Rewrite {
             more,
@@ -128,12 +131,12 @@ impl<'a> PlannedRequest<'a> {
         self.rewritten(&what).cut_at(self.pin.active_id())
     }
 
-    /// A request for an answer in text alone to this text, without the conversation.
+    /// Builds a request for a text-only response to a single message, without the conversation.
     pub fn for_a_lone_text(&self, lone: LoneText<'_>) -> RewriteOutcome {
         lone_text(self.reading, lone)
     }
 
-    /// How many pairs found no place in the request, though it was theirs before.
+    /// Counts pairs that were not placed in the request although they belong to it.
     pub fn lost(&self, first: &RewriteOutcome) -> usize {
         let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
         lost(self.reading, self.pin.cut(), pairs, here, &first.placed)
@@ -142,8 +145,10 @@ impl<'a> PlannedRequest<'a> {
             .count()
     }
 
-    /// The part of the request that the model does not see any more. What a provider holds, and what was flattened into one
-    /// text, is not in it. `fresh`: the leg starts after a handoff of this very answer.
+    /// The part of the request that the model does not see.
+    ///
+    /// History stored by a provider, and a flattened transcript, are not in it. `fresh` means that the leg
+    /// starts after a handoff of this response.
     pub fn cut_part(&self, fresh: bool) -> CutPart<'a> {
         let view = &self.reading.view;
         let end = match self.pin.cut() {
@@ -168,12 +173,13 @@ impl<'a> PlannedRequest<'a> {
                 added: 0,
                 handoff: None,
             };
+            // First, because the commands were removed before all other changes.
             rewritten.changes.insert(0, change);
         }
         rewritten
     }
 
-    /// The received request as the model sees it: cut at the active handoff.
+    /// The received request in the model's view, cut at the active handoff.
     pub(super) fn as_received(&self, tooled: bool) -> Rewrite<'_> {
         Rewrite {
             cut: self.pin.cut(),
@@ -189,7 +195,7 @@ impl<'a> PlannedRequest<'a> {
         }
     }
 
-    /// The response that the request continues, as upstream knows it.
+    /// Response that the request continues, by upstream's id.
     fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
         let id = self.pin.previous.as_ref()?.response()?;
         Some(ContinuedResponse {
@@ -198,20 +204,20 @@ impl<'a> PlannedRequest<'a> {
         })
     }
 
-    /// The model of a route, unless upstream is known to refuse it.
+    /// Model of a route, unless upstream has refused it before.
     pub(super) fn known_model<'b>(&self, routed: Option<&'b str>) -> Option<&'b str> {
         routed.filter(|model| !self.policy.refused_models.has(model))
     }
 }
 
-/// What is written.
+/// Records that baton writes.
 impl PlannedRequest<'_> {
-    /// What the user said in the whole history that the agent sends, with the rules of the handoff before.
+    /// The user's words in the whole history that the agent sends, with the rules of the previous handoff.
     pub fn users_words(&self, query: &RuleQuery<'_>) -> UsersWords {
         let active = self.pin.active.as_ref();
         let earlier = match query.earlier {
             Some(earlier) => carry::rules_of(earlier),
-            // Known by its seal alone.
+            // Known only by its seal, so its rules are read from the prompt.
             None => active.map_or_else(Vec::new, |active| carry::rules_behind(&active.prompt)),
         };
         let said = match query.by_user {
@@ -245,7 +251,7 @@ impl PlannedRequest<'_> {
         }
     }
 
-    /// A handoff of this request, which is yet to be written.
+    /// Creates a handoff of this request, which is not stored yet.
     pub fn handoff(&self, new: NewHandoff, source: &HandoffSource<'_>) -> Handoff {
         Handoff {
             id: source.id,
@@ -269,15 +275,18 @@ impl PlannedRequest<'_> {
         }
     }
 
-    /// The model that requests after a handoff go to: the named one, else that of a route, else that of the handoff before.
+    /// Model for requests after a handoff: the named one, else the route's, else the previous handoff's.
     fn routed_after(&self, named: Option<String>, route: Option<&str>) -> Option<String> {
         let model = self.reading.view.facts.model.as_deref()?;
         let routed = || route.or(self.pin.routed()).map(str::to_owned);
+        // The agent's own model needs no override.
         named.or_else(routed).filter(|to| to != model && to != OWN_MODEL)
     }
 
-    /// Where a handoff is in the agent's transcript: after all that this request has. `None` where the request has only a
-    /// system prompt, the rest being upstream: that place could not be found again.
+    /// Position of a handoff in the agent's transcript, after everything in this request.
+    ///
+    /// `None` if the request has only a system prompt because the rest is stored upstream: that position
+    /// could not be found again.
     pub fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
         let view = &self.reading.view;
         let since = self.pin.active.as_ref().and_then(Active::turn);
@@ -293,8 +302,10 @@ impl PlannedRequest<'_> {
         })
     }
 
-    /// Preamble, pins, goal, carry-over prompt and loaded tools for a new handoff: the agent's current preamble. If the transcript
-    /// has none, because the provider holds what came before or the agent has compacted it, the active handoff's.
+    /// Assembles preamble, pins, goal, carry-over prompt and loaded tools of a new handoff.
+    ///
+    /// The preamble is the agent's current one. If the transcript has none, because the provider stores the
+    /// history or the agent has compacted it, the active handoff's is used.
     fn head_for(&self, new: &NewHandoff, pins: &[String]) -> String {
         let view = &self.reading.view;
         let prompt = &new.prompt;
@@ -313,7 +324,8 @@ impl PlannedRequest<'_> {
         preamble::head(view.wire(), &found, prompt)
     }
 
-    /// The goal that the agent still pursues. Where its transcript does not mention one, the active handoff's.
+    /// Goal that the agent still pursues. If its transcript does not mention one, the active handoff's
+    /// counts.
     fn goal(&self) -> Option<String> {
         let view = &self.reading.view;
         match Transcript::from_view(view).goal(self.policy.look.tags) {

@@ -1,4 +1,4 @@
-//! The stages of a plan, each of which runs once it has its records.
+//! Stages of a plan. Each one runs once it has its records.
 
 use std::sync::Arc;
 
@@ -15,33 +15,34 @@ use crate::tools::RECALL_NAME;
 /// A write that a plan makes, or a note for the next request of its conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanWrite {
-    /// A cut point of the conversation that this one was copied from is this one's, too. Durable.
+    /// Adopts a cut point of the conversation that this one was forked from. Durable.
     TakeOverCutPoint(CutPoint),
-    /// The request is cut by the cut point of this handoff. Durable.
+    /// Keeps the cut point of this handoff, because the request was cut there. Durable.
     KeepCutPoint(HandoffId),
-    /// These are all pairs next to the calls that are new in the transcript.
+    /// Records that the hidden pairs next to these new calls are complete.
     KnowPairs(Vec<Arc<HiddenPair>>),
-    /// The insertions of a conversation that this one may be a copy of were looked for, and are this one's, too. Durable.
+    /// Adopts the insertions of the conversation that this one may be forked from. Durable.
     TakeOverInsertions(Vec<Insertion>),
-    /// These insertions have no place in the transcript.
+    /// Records that these insertions have no position in the transcript.
     LoseInsertions(Vec<Uuid>),
-    /// The conversation's requests carry the tool, or do not. Durable; another process may have decided otherwise.
+    /// Records whether this conversation's requests include the tool. Durable; an earlier decision by another
+    /// process wins.
     DecideTool(ToolDecision),
-    /// The newest transcript of the conversation is pinned to this.
+    /// Records the handoff that the newest transcript of the conversation is cut at.
     Follow(Option<HandoffId>),
 }
 
-/// What becomes of a request.
+/// How a request is handled.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub pin: CutTarget,
     pub places: InsertionPoints,
     pub offer: ToolOffer,
-    /// In the order in which they are made, before anything is sent.
+    /// Writes in order. All of them are made before anything is sent.
     pub effects: Vec<PlanWrite>,
 }
 
-/// What a plan waits for.
+/// The current planning stage.
 #[derive(Clone, Copy)]
 enum Stage {
     Commands,
@@ -75,7 +76,7 @@ impl Planner {
         }
     }
 
-    /// What this request most likely needs, besides its conversation.
+    /// Returns the records that this request most likely needs, in addition to its conversation.
     pub fn needs(&self) -> MissingRecords {
         let call = &self.call;
         // A truncated id may mean another handoff.
@@ -94,7 +95,7 @@ impl Planner {
     /// Plans as far as the records reach.
     ///
     /// # Errors
-    /// What is to be read before this is called again.
+    /// Returns the records to read before calling `advance` again.
     pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Result<(), MissingRecords> {
         loop {
             self.stage = match self.stage {
@@ -108,16 +109,16 @@ impl Planner {
         }
     }
 
-    /// The request as it is passed on, and what becomes of it.
+    /// Returns the request to pass on, and its plan.
     pub fn done(self) -> (AgentCall, Plan) {
         (self.call, self.plan)
     }
 
-    /// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
+    /// Removes chat commands. All offsets, and possibly the last user message, change.
     fn take_commands_out(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
         let call = &mut self.call;
         if let Some(taken) = commands::taken_out(&call.reading, records.conversation.as_ref(), policy)? {
-            // A side call has the same results, and would do the commands twice.
+            // A side call has the same results, and would execute the commands twice.
             if call.is_agent_loop() && !call.is_side_call() {
                 self.plan.pin.interjected = notes::interjected(&call.reading.view, policy.look);
             }
@@ -130,7 +131,7 @@ impl Planner {
         Ok(Stage::CutTarget)
     }
 
-    /// Finds what the request is pinned to.
+    /// Finds the cut target of the request.
     fn find_cut_target(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
         let Self { call, plan, .. } = self;
         let (taken_over, relies_on) = cut_target::find(call, &mut plan.pin, records, policy)?;
@@ -140,7 +141,7 @@ impl Planner {
         self.cut_at_draft();
         let Self { call, plan, .. } = self;
         let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
-        // Where the request may have the tool that searches, the tool's calls are known as ours.
+        // If the request may have the search tool, calls of that name count as baton's.
         if !policy.recall && recalls && call.may_recall() {
             self.may_recall = true;
             call.reading.view.facts.ours = policy.tools.recall.names();
@@ -149,8 +150,10 @@ impl Planner {
         Ok(Stage::Pairs)
     }
 
-    /// A reviewed draft cuts where it was made. Its sentinel goes, and the turns between the two stay without their thinking,
-    /// which is bound to what was cut.
+    /// Moves the cut of a reviewed draft to the position where the draft was made.
+    ///
+    /// The sentinel is removed. The turns between the two stay without their thinking, which is bound to the
+    /// history that was cut.
     fn cut_at_draft(&mut self) {
         let Self { call, plan, .. } = self;
         let view = &call.reading.view;
@@ -171,7 +174,7 @@ impl Planner {
         self.may_recall && active.is_some_and(|active| active.recall)
     }
 
-    /// Finds the places of hidden pairs.
+    /// Finds the insertion points of hidden pairs.
     fn find_pairs(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
         let Some(live) = &records.conversation else {
             return Ok(Stage::Offer);
@@ -185,7 +188,9 @@ impl Planner {
         Ok(Stage::Insertions)
     }
 
-    /// After a handoff that was undone the model sees what it searched, and has no tool to search: its searches go.
+    /// Removes earlier search calls after an undo.
+    ///
+    /// The model then sees the full history again and has no search tool.
     fn leave_out_searches(&mut self) {
         let Self { call, plan, .. } = self;
         let searches = plan.places.pairs.extract_if(.., |pair| pair.tool == RECALL_NAME);
@@ -193,7 +198,7 @@ impl Planner {
         if searches.is_empty() {
             return;
         }
-        // In front of the cut nothing is sent, and the cut is identified by its offset.
+        // Nothing before the cut is sent, and the cut is identified by its offset, which must not change.
         let from = plan.pin.turn().and_then(|turn| call.reading.view.turns.get(turn));
         let from = from.map_or(0, |turn| turn.span.end);
         if let Some(without) = notes::without_asides(&call.reading, &searches, from) {
@@ -202,7 +207,7 @@ impl Planner {
         plan.places.without_searches = searches;
     }
 
-    /// Finds the places of texts of ours, and of thinking that is left out.
+    /// Finds the insertion points of notices, and the thinking to leave out.
     fn find_insertions(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
         let Some(live) = &records.conversation else {
             return Ok(Stage::Offer);
@@ -215,7 +220,8 @@ impl Planner {
         if live.may_be_copy && policy.may_have_insertions {
             effects.push(PlanWrite::TakeOverInsertions(taken_over));
         }
-        // Side calls share a session's id but not its transcript; a transcript that upstream stores has its insertions.
+        // Side calls share a session's id but not its transcript. A transcript that upstream stores has its
+        // insertions.
         let lost = lost.filter(|_| self.call.is_agent_loop());
         effects.extend(lost.map(PlanWrite::LoseInsertions));
         Ok(Stage::Offer)
