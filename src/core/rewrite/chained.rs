@@ -1,4 +1,4 @@
-//! Handoffs of a model that hands over again and again, with almost nothing between them.
+//! Counts the handoffs of a model that hands over repeatedly and does almost no work in between.
 
 use memchr::memmem;
 
@@ -7,22 +7,27 @@ use super::users_words::own_text;
 use crate::agents::speakers::INTERJECTION;
 use crate::wire::view::{Role, TurnPartKind, View};
 
-/// Maximum number of rounds of tool calls between two handoffs of a chain: a task has more.
+/// Maximum number of rounds of tool calls between two handoffs of a chain.
+///
+/// A task takes more rounds.
 const MAX_ROUNDS: usize = 2;
 
-/// Counts the newest handoffs of a transcript that follow each other, up to `max`.
+/// Counts the newest handoffs of a transcript that form a chain, up to `max`.
 ///
-/// Two follow each other if neither words of the user nor more than [`MAX_ROUNDS`] rounds of tool calls are between them.
+/// Two handoffs belong to a chain if at most [`MAX_ROUNDS`] rounds of tool calls and no user text are between
+/// them.
 pub fn chained(reading: &RequestReading, tags: &[String], max: u32) -> u32 {
     let candidates = reading.candidates();
     let view = &reading.view;
     let (mut count, mut rounds, mut in_round) = (0, 0, false);
     for turn in (0..view.turns.len()).rev() {
+        // Most transcripts have no handoff, and then no turn is parsed.
         if candidates.is_empty() || rounds > MAX_ROUNDS || count >= max {
             break;
         }
         match view.turns[turn].role {
             Role::Assistant => {
+                // A response may come back as several turns, which are one round until a result follows.
                 if !in_round && has_call(view, turn) {
                     (rounds, in_round) = (rounds + 1, true);
                 }
@@ -45,7 +50,9 @@ fn has_call(view: &View, turn: usize) -> bool {
     parts.iter().any(|part| part.kind == TurnPartKind::Call)
 }
 
-/// Whether the user speaks in a turn. A result that imitates a message of theirs only begins a new chain.
+/// Whether a turn has user text.
+///
+/// A result that imitates a user message only begins a new chain.
 fn is_by_user(view: &View, turn: usize, tags: &[String]) -> bool {
     let words = INTERJECTION.trim_end().as_bytes();
     own_text(view, turn, tags).is_some() || memmem::find(view.raw(turn), words).is_some()
@@ -66,7 +73,7 @@ mod tests {
         json!({"role": role, "content": [{"type": "text", "text": text}]})
     }
 
-    /// A model's turn with a sentinel.
+    /// Model turn with a sentinel.
     fn handed_over(n: u128) -> Value {
         text(
             "assistant",
@@ -77,7 +84,7 @@ mod tests {
         )
     }
 
-    /// A call with its result, and what the agent puts after that.
+    /// Call with its result and the agent's text after it.
     fn round(id: &str, after: Option<&str>) -> [Value; 2] {
         let mut answer = vec![json!({"type": "tool_result", "tool_use_id": id, "content": "ok"})];
         answer.extend(after.map(|text| json!({"type": "text", "text": text})));

@@ -1,14 +1,15 @@
-//! Finds where a handoff is in a transcript that lacks its sentinel.
+//! Finds the position of a handoff in a transcript that lacks its sentinel.
 //!
-//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then
-//! sends the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The
-//! handoff that the answer showed is between the two.
+//! An agent that is stopped while it reads a response may omit the whole response from its next request. It
+//! then sends the transcript of the previous request, byte for byte except for cache breakpoints, and new
+//! user text. The handoff in the response belongs between the two.
 //!
-//! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before
-//! it changed: calls without their signatures, results twice. After a placeholder the texts alone must be the same.
+//! Gemini CLI puts a placeholder in the response's position. When it resumes such a session, it resends the
+//! earlier transcript with changes: calls without their signatures, and results twice. After a placeholder,
+//! only the text must be the same.
 //!
-//! goose moves a text of its own through the transcript, so what was in front of the place is no longer the same bytes.
-//! The texts around that text say where the place is.
+//! goose moves one of its messages through the transcript, so the bytes before the position change. The text
+//! around that message identifies the position.
 
 use super::positions::digests;
 use super::text_fingerprints::{are_before, has_moved, texts};
@@ -17,16 +18,20 @@ use crate::record::CutPoint;
 use crate::text::json;
 use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
-/// Most cut points that are looked for by their texts, the newest first.
+/// Maximum number of cut points that are looked up by their text, newest first.
 const MOST_MOVED: usize = 4;
 
-/// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
-/// transcript may consist of user texts alone.
+/// Maximum number of positions of a missing response that are looked up in the store, newest first.
+///
+/// Each costs a query, and a transcript may consist of user messages only.
 const MAX_MISSING: usize = 256;
 
-/// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
-/// is neither the first one nor the first after the leading system messages. `is_relied_on`: a request was cut there
-/// before. If none was, and the model has spoken since, the transcript is an older branch, which went on without the handoff.
+/// Finds the last of these cut points that matches a transcript after turn `after`, and the turn that follows
+/// it.
+///
+/// That turn is neither the first one nor the first after the leading system messages. `is_relied_on` tells
+/// whether a request was cut there before. If none was, and the model has spoken since, the transcript is an
+/// older branch that continued without the handoff.
 pub fn last_in<'a>(
     view: &View,
     points: impl IntoIterator<Item = &'a CutPoint>,
@@ -40,14 +45,16 @@ pub fn last_in<'a>(
         .copied()
         .filter(|p| is_relied_on(p) || has_moved(&p.texts));
     let movable: Vec<&CutPoint> = movable.collect();
+    // Cheap conditions first, because a digest takes time in proportion to the transcript.
     maybe.retain(|p| {
         let at = leading + p.position.turns;
-        // The position right after the system messages cannot be distinguished from any other request that upstream
-        // holds the rest of.
+        // The position right after the system messages fits any other request whose rest upstream stores, so
+        // it proves nothing.
         let fits = p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(view, at);
         fits && (is_relied_on(p) || ends_with_new_text(view, at))
     });
-    // Of two at one place the last listed is the newer one: ids come from the clocks of different machines.
+    // If two are at one position, the last listed is the newer one. Ids do not tell, because they come from
+    // different clocks.
     maybe.sort_by_key(|p| p.position.turns);
     let counts: Vec<usize> = maybe.iter().map(|p| p.position.turns).collect();
     let digests = digests(view, &counts);
@@ -70,14 +77,16 @@ pub fn last_in<'a>(
     moved.or(valid)
 }
 
-/// The turn behind this cut point, by the texts in front of it: the agent has moved a text of its own.
+/// Finds the turn after this cut point by the text before it, because the agent has moved one of its
+/// messages.
 fn moved_to(view: &View, point: &CutPoint, after: Option<usize>) -> Option<usize> {
     let mut places = places_of_answers(view, after);
     places.find(|at| are_before(view, *at, &point.texts))
 }
 
-/// Digests of what a transcript holds in front of each user text that follows no answer, after turn `after`: where an
-/// answer may be missing. The last 256 of them, in the transcript's order.
+/// Digests of the transcript before each user message that follows no response, after turn `after`.
+///
+/// A response may be missing there. Only the last 256 are returned, in transcript order.
 pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
     let counts: Vec<usize> = places_of_answers(view, after)
         .map(|at| at - view.leading())
@@ -85,7 +94,7 @@ pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
     digests(view, &counts)
 }
 
-/// The user texts that follow no answer, after turn `after`: the last 256 of them, in the transcript's order.
+/// The last 256 user messages after turn `after` that follow no response, in transcript order.
 fn places_of_answers(view: &View, after: Option<usize>) -> impl Iterator<Item = usize> {
     let first = view.leading() + 1;
     let first = after.map_or(first, |turn| turn + 1).max(first);
@@ -99,18 +108,19 @@ fn places_of_answers(view: &View, after: Option<usize>) -> impl Iterator<Item = 
     places.into_iter()
 }
 
-/// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder there.
+/// Whether a response may be missing before turn `at`, because the user speaks there, or after a placeholder
+/// there.
 fn answer_missing(view: &View, at: usize) -> bool {
     new_text(view, at) || is_placeholder(view, at) && new_text(view, at + 1)
 }
 
-/// Whether the model has said nothing from turn `at` on.
+/// Whether the model is silent from turn `at` on.
 fn ends_with_new_text(view: &View, at: usize) -> bool {
     let from = at + usize::from(is_placeholder(view, at));
     (from..view.turns.len()).all(|turn| !view.is_models(turn))
 }
 
-/// Whether turn `at` is an agent's placeholder for an answer.
+/// Whether turn `at` is an agent's placeholder for a response.
 fn is_placeholder(view: &View, at: usize) -> bool {
     if view.turns.get(at).is_none_or(|turn| turn.role != Role::Assistant) {
         return false;
@@ -122,13 +132,13 @@ fn is_placeholder(view: &View, at: usize) -> bool {
     wordings::is_answer_placeholder(&json::unescape(view.text(text)))
 }
 
-/// Whether the texts since the cut before are those of the point's request, in front of a placeholder.
+/// Whether the text since the previous cut, up to a placeholder, is that of the cut point's request.
 fn is_resent(view: &View, point: &CutPoint) -> bool {
     let at = view.leading() + point.position.turns;
     !point.texts.is_empty() && is_placeholder(view, at) && texts(view, 0..at).starts_with(&point.texts)
 }
 
-/// Whether turn `at` is text of the user's.
+/// Whether turn `at` contains user text.
 fn new_text(view: &View, at: usize) -> bool {
     let is_users = view.turns.get(at).is_some_and(|t| t.role == Role::User);
     is_users
@@ -223,7 +233,8 @@ mod tests {
         );
     }
 
-    /// Gemini CLI, live and resumed: the resumed transcript has the results twice, and its calls have lost something.
+    /// Gemini CLI, live and resumed. The resumed transcript has the results twice, and its calls have lost a
+    /// part.
     #[test]
     fn a_placeholder_stands_for_the_answer() {
         let placeholder =
@@ -291,7 +302,7 @@ mod tests {
         );
     }
 
-    /// What upstream holds may be all that was written: this request cannot be distinguished from others.
+    /// The part that upstream stores may be the whole transcript, so this request fits others as well.
     #[test]
     fn the_start_of_the_transcript_is_no_cut_point() {
         let system = json!({"role": "system", "content": "s"});

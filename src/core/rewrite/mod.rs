@@ -1,7 +1,8 @@
-//! Turns the agent's request into the one that goes upstream: cut, hidden pairs, unescaped text, tool.
+//! Turns the agent's request into the upstream request: cut, hidden pairs, unescaped text, tool.
 //!
-//! Two steps, so that the caller can query the store between them: `RequestReading` finds what may be ours, `rewrite`
-//! applies what is. Both are pure. Knows a wire only by its trait and its `View`, and no socket, store or clock.
+//! There are two steps, so that the caller can query the store between them. `RequestReading` finds anything
+//! that may be baton's, and `rewrite` applies the confirmed parts. Both are pure. Depends on a wire only
+//! through its trait and its `View`, and not on sockets, stores or clocks.
 
 mod apply;
 mod chained;

@@ -1,5 +1,5 @@
-//! Fingerprints of the texts in a transcript, by which they are known again where the transcript comes back in another
-//! form.
+//! Fingerprints of the strings in a transcript, which recognize them when the transcript comes back in
+//! another form.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,15 +8,16 @@ use crate::agents::wordings;
 use crate::text::{Span, json};
 use crate::wire::view::{TurnPart, TurnPartKind, View};
 
-/// Bytes of JSON of which the first line of a text is taken.
+/// Number of bytes of JSON that are searched for the first line of a string.
 const LINE_BYTES: usize = 4096;
-/// Characters of a line that count.
+/// Maximum length of a line in characters. Further characters do not count.
 const LINE_CHARS: usize = 200;
-/// Texts of a transcript that are remembered, the newest ones.
+/// Maximum number of remembered strings of a transcript, newest first.
 const MAX_TEXTS: usize = 4096;
 
-/// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: the texts
-/// of user and model, and of tools.
+/// Fingerprints of the first lines in these turns, newest turn first.
+///
+/// The text of user, model and tools is covered.
 pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
@@ -35,23 +36,25 @@ pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
     out
 }
 
-/// Fingerprints of the texts that an agent moves from request to request.
+/// Fingerprints of the messages that an agent moves from request to request.
 fn moved() -> Vec<u32> {
     let lines = wordings::MOVED.iter();
     lines.filter_map(|line| fingerprint(line.as_bytes())).collect()
 }
 
-/// Whether a text that an agent moves is among these.
+/// Whether a message that an agent moves is among these.
 pub(super) fn has_moved(prints: &[u32]) -> bool {
     let moved = moved();
     prints.iter().any(|print| moved.contains(print))
 }
 
-/// Whether these fingerprints, the newest first, are of the texts right before a turn. Texts that an agent moves from request
-/// to request are not compared.
+/// Whether these fingerprints, newest first, belong to the strings right before a turn.
+///
+/// Messages that an agent moves from request to request are not compared.
 pub(super) fn are_before(view: &View, turn: usize, prints: &[u32]) -> bool {
     let moved = moved();
     let mut expected = prints.iter().filter(|print| !moved.contains(print)).peekable();
+    // Without any fingerprint, nothing is proved.
     if expected.peek().is_none() {
         return false;
     }
@@ -71,7 +74,7 @@ pub(super) fn are_before(view: &View, turn: usize, prints: &[u32]) -> bool {
     expected.next().is_none()
 }
 
-/// The insides of a part's text literals. Calls and reasoning have sections of their own, which are no evidence.
+/// Insides of a part's string literals. Calls and reasoning have their own sections, which are not evidence.
 fn texts_of(body: &[u8], part: &TurnPart) -> Vec<Span> {
     match (part.kind, part.text) {
         (TurnPartKind::Call | TurnPartKind::Thinking | TurnPartKind::ToolChange, _) => Vec::new(),
@@ -86,7 +89,7 @@ fn texts_of(body: &[u8], part: &TurnPart) -> Vec<Span> {
     }
 }
 
-/// The insides of all strings in a value that are no keys.
+/// Insides of all strings in a value, except keys.
 fn values(body: &[u8], span: Span) -> Vec<Span> {
     let mut all = Vec::new();
     let mut at = span.start;
@@ -103,8 +106,9 @@ fn values(body: &[u8], span: Span) -> Vec<Span> {
     all
 }
 
-/// The fingerprint of a text's first line that is not blank; `None` if there is none. FNV-1a: it distinguishes texts that
-/// nobody crafted to collide.
+/// Fingerprint of the first non-blank line; `None` if there is none.
+///
+/// FNV-1a distinguishes strings that nobody crafted to collide.
 pub(super) fn fingerprint(raw: &[u8]) -> Option<u32> {
     let text = json::unescape(&raw[..raw.len().min(LINE_BYTES)]);
     let line = text.lines().map(str::trim).find(|l| !l.is_empty())?;
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
     use crate::wire::{Operation, WIRES};
 
-    /// A long task of calls: their ids and arguments are no texts, and take no text's place.
+    /// A long task of calls. Their ids and arguments do not count, and displace no other string.
     #[test]
     fn the_texts_of_a_long_task_are_all_remembered() {
         let wire = WIRES.iter().find(|w| w.id().name() == "anthropic").unwrap();

@@ -1,7 +1,7 @@
-//! Commands that the user typed while the agent worked: the agent puts them into blocks at the end of results.
+//! Finds commands that the user typed while the agent worked, in blocks at the end of results.
 //!
-//! Such a block is never in the model's view. The result's own text may imitate it (`agents::speakers`): then the command is
-//! doubtful, and nothing is done.
+//! Such blocks are always removed from the model's view. The result's own text may imitate one
+//! (`agents::speakers`). The command is then doubtful and not executed.
 
 use memchr::memmem;
 
@@ -13,30 +13,31 @@ use crate::text::{Span, json};
 use crate::transcript::{AnsweredCalls, Transcript, TranscriptPart, TranscriptPartKind};
 use crate::wire::view::{Role, TurnChange, View};
 
-/// A command that was typed while the agent worked.
+/// Command typed while the agent worked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterjectedCommand {
     pub text: String,
-    /// Whether the result's own text could have imitated it.
+    /// Whether the result's own text may imitate it.
     pub is_doubtful: bool,
 }
 
-/// A command with its block.
+/// Command with its block.
 struct FoundCommand {
     turn: usize,
     block: Span,
     command: InterjectedCommand,
 }
 
-/// Commands in the results that the request brings, in order.
+/// Finds the commands in the results that the request adds, in order.
 pub fn interjected(view: &View, look: NoteSearch<'_>) -> Vec<InterjectedCommand> {
+    // Earlier results were in a previous request, which executed their commands.
     let last = view.turns.iter().rposition(|turn| turn.role == Role::Assistant);
     let found = find(view, look).into_iter();
     let new = found.filter(|found| Some(found.turn) > last);
     new.map(|found| found.command).collect()
 }
 
-/// Changes that take the blocks of all commands out.
+/// Changes that remove the blocks of all commands.
 pub(super) fn removals(view: &View, look: NoteSearch<'_>) -> Vec<TurnChange> {
     let found = find(view, look).into_iter();
     found
@@ -65,7 +66,7 @@ fn find(view: &View, look: NoteSearch<'_>) -> Vec<FoundCommand> {
     found
 }
 
-/// The commands at the end of a result's last text.
+/// Finds the commands at the end of a result's last text.
 fn in_result(
     turn: usize,
     part: &TranscriptPart<'_>,
@@ -85,7 +86,7 @@ fn in_result(
         if !commands::is_command(&command, prefix) {
             return None;
         }
-        // The blank lines before a block separate it from the tool's output.
+        // The blank lines before a block separate it from the tool's output and go with it.
         let start = text[..one.block.start].trim_end().len();
         let offset = |at: usize| Some(last.span.start + json::spelled(last.raw(), &text[..at])?);
         Some(FoundCommand {

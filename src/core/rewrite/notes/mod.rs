@@ -1,9 +1,9 @@
-//! Takes out of a transcript what is never in the model's view: commands that baton itself answered, its answers,
-//! and the sentinels of handoffs that were undone.
+//! Removes from a transcript everything that the model never sees: commands that baton itself answered, its
+//! replies, and the sentinels of undone handoffs.
 //!
-//! An answer has the line `[[handoff-note:]]`, and answers the user's turn directly before it. The note of an undo
-//! has the handoff's id, `[[handoff-note:ID]]`: the handoff does not count after an odd number of them. So forks and rewinds follow by
-//! themselves, and nothing of it has to be stored.
+//! A reply has the line `[[handoff-note:]]`, and answers the user turn directly before it. The note of an
+//! undo has the handoff's id, `[[handoff-note:ID]]`. After an odd number of them the handoff does not count.
+//! So forks and rewinds are handled without any stored state.
 
 mod dropped;
 mod in_flattened;
@@ -32,30 +32,31 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{InjectedKind, Role, TurnChange, View};
 
-/// What a transcript is without them.
+/// A transcript without baton's traces.
 #[derive(Debug, Clone)]
 pub struct CleanedTranscript {
-    /// The transcript.
+    /// The cleaned transcript.
     pub reading: RequestReading,
-    /// Bytes removed.
+    /// Number of removed bytes.
     pub removed: usize,
-    /// What was undone.
+    /// Handoffs that were undone.
     pub undone: UndoneHandoffs,
 }
 
-/// Which handoffs' sentinels leave the transcript with the notes.
+/// Handoffs whose sentinels are removed together with the notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SentinelState {
-    /// Those that are undone by its last note.
+    /// Handoffs undone by the last note.
     Now,
-    /// Those that were undone at any time.
+    /// Handoffs that were undone at any time.
     EverUndone,
-    /// None: as before any undo.
+    /// No handoffs, as before any undo.
     NeverUndone,
 }
 
-/// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
-/// `points`: cut points of handoffs whose sentinels the transcript may lack.
+/// Removes commands, replies and undone sentinels; `None` if there are none, or nothing else.
+///
+/// `points` are cut points of handoffs whose sentinels the transcript may lack.
 pub fn take_out(
     reading: &RequestReading,
     look: NoteSearch<'_>,
@@ -70,10 +71,11 @@ pub fn take_out(
         None if typed.is_empty() => in_flattened::without_notes(reading, look.prefix)?,
         None => (elements::changed(reading, typed)?, UndoneHandoffs::default()),
     };
-    // An agent that counts tokens may have emitted nothing yet but a command.
+    // An agent that counts tokens may so far have sent only a command.
     let view = &reading.view;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
+    // A request without any message is not sent.
     left.view.last_spoken()?;
     Some(CleanedTranscript {
         removed: view.body.len().saturating_sub(left.view.body.len()),
@@ -82,7 +84,8 @@ pub fn take_out(
     })
 }
 
-/// The transcript without notes, with its handoffs in this state; `None` where it has no notes, or nothing else.
+/// Returns the transcript without notes, with its handoffs in this state; `None` if it has no notes, or
+/// nothing else.
 pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: NoteSearch<'_>) -> Option<View> {
     let (changes, _) = removed(state, reading, look, &[])?;
     let mut elements = Elements::new(reading);
@@ -90,7 +93,7 @@ pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: Not
     Some(elements.view).filter(|view| view.last_spoken().is_some())
 }
 
-/// What goes with the handoffs in this state.
+/// Changes that remove the traces for handoffs in this state.
 fn removed(
     state: SentinelState,
     reading: &RequestReading,
@@ -103,6 +106,7 @@ fn removed(
         .any(|m| matches!(m.kind, MarkerKind::Note(_)));
     let view = &reading.view;
     let unanswered = unanswered(view, look);
+    // Most transcripts have neither and need no further pass.
     if !noted && unanswered.is_empty() {
         return None;
     }
@@ -124,7 +128,7 @@ fn removed(
             Some(span) => gone.text(open.turn, open.part, span),
             None => {
                 gone.whole(open.turn);
-                // It may be in an answer to a command.
+                // The sentinel may be in the reply to a command.
                 if let Some(user) = last_user[open.turn] {
                     gone.command(view, user, look);
                 }
@@ -135,7 +139,7 @@ fn removed(
     (!changes.is_empty()).then_some((changes, undone))
 }
 
-/// Commands with their answers.
+/// Collects commands with their replies.
 fn answered_commands(
     view: &View,
     marks: &ChatMarker,
@@ -152,8 +156,9 @@ fn answered_commands(
     gone
 }
 
-/// The transcript without the command in the user's last turn: the source of the handoff that the command requests.
-/// `None` where nothing else is there.
+/// Removes the command in the user's last turn, to get the source of the handoff that it requests.
+///
+/// `None` if the transcript has nothing else.
 pub fn without_last(reading: &RequestReading, look: NoteSearch<'_>) -> Option<RequestReading> {
     let view = &reading.view;
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
@@ -162,8 +167,7 @@ pub fn without_last(reading: &RequestReading, look: NoteSearch<'_>) -> Option<Re
     gone.taken_out_of(reading)
 }
 
-/// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
-/// where it has none of them, or nothing else.
+/// Removes the marker lines of these asides after offset `from`; `None` if there are none, or nothing else.
 pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) -> Option<RequestReading> {
     let view = &reading.view;
     let mut texts = TextFinder::new(view);
@@ -191,7 +195,7 @@ pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) ->
     gone.taken_out_of(reading)
 }
 
-/// The transcript without the sentinels of this turn. `None` where it has none, or nothing else.
+/// Removes the sentinels of this turn; `None` if there are none, or nothing else.
 pub fn without_sentinel(reading: &RequestReading, turn: usize) -> Option<RequestReading> {
     let mut gone = RemovedTexts::default();
     let opens = ChatMarker::in_reading(reading).opens.into_iter();
@@ -207,8 +211,10 @@ pub fn without_sentinel(reading: &RequestReading, turn: usize) -> Option<Request
 /// Placeholder for a command that a side call quotes.
 const QUOTED: &str = "(a command)";
 
-/// A side call that quotes the user's last text, with a placeholder for the command. A placeholder
-/// is needed, since such a request has no other content. `None` where its last user's turn has none.
+/// Replaces the command in a side call that quotes the user's last message.
+///
+/// A placeholder is needed, because such a request has no other content. `None` if its last user turn has no
+/// command.
 pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<RequestReading> {
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
@@ -224,7 +230,7 @@ pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<
     elements::changed(reading, quoted.into_iter().map(placeholder).collect())
 }
 
-/// The command that a text is, or that it quotes at its end.
+/// Span of the command that makes up a block, or that the block quotes at its end.
 fn quoted_command(view: &View, inside: Span, prefix: &str) -> Option<Span> {
     let raw = view.text(inside);
     let text = json::unescape(raw);
@@ -236,8 +242,8 @@ fn quoted_command(view: &View, inside: Span, prefix: &str) -> Option<Span> {
     Some(Span::new(inside.start + before, inside.end))
 }
 
-/// For each turn, the user's turn that it answers: the one directly before, though the answer may come back
-/// as several elements.
+/// For each turn, the user turn that it answers. This is the one directly before, although the response may
+/// come back as several elements.
 fn last_users(view: &View) -> Vec<Option<usize>> {
     let mut last = None;
     let turns = view.turns.iter().enumerate();
@@ -246,6 +252,7 @@ fn last_users(view: &View) -> Vec<Option<usize>> {
             let before = last;
             match turn.role {
                 Role::User => last = Some(n),
+                // A reply after tool results answers no command.
                 Role::Tool => last = None,
                 _ => {}
             }
