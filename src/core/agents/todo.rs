@@ -47,7 +47,7 @@ pub struct TodoItem {
     pub state: TodoState,
 }
 
-/// An item with its number in the agent's tools, if they number items.
+/// To-do item with its number in the agent's tools, if they number items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedTodo {
     pub number: Option<String>,
@@ -64,7 +64,7 @@ impl NumberedTodo {
     }
 }
 
-/// A list as the calls of a transcript made it: written as a whole, or item by item.
+/// To-do list as the calls of a transcript wrote it, as a whole or item by item.
 #[derive(Debug, Default)]
 pub struct TodoList {
     whole: Option<(usize, Vec<TodoItem>)>,
@@ -75,14 +75,16 @@ pub struct TodoList {
 }
 
 impl TodoList {
-    /// Adds a call that writes the whole list; an empty list is ignored.
+    /// Adds a call that writes the whole list. An empty list is ignored.
     pub fn write(&mut self, turn: usize, items: &[TodoItem]) {
         if !items.is_empty() {
             self.whole = Some((turn, items.to_vec()));
         }
     }
 
-    /// Adds a call that creates one item, or changes it. `text` is that of a new item.
+    /// Adds a call that creates or changes one item.
+    ///
+    /// `text` is the text of a new item, and `None` for a change.
     pub fn update(&mut self, turn: usize, number: &str, text: Option<&str>, state: Option<TodoState>) {
         if let Some(text) = text {
             self.positions.insert(number.to_owned(), self.items.len());
@@ -94,7 +96,7 @@ impl TodoList {
                 },
             });
         }
-        // An update may name an item that was created before the transcript begins.
+        // An item created before the transcript begins is known only by its number, so it is left out.
         if let Some(at) = self.positions.get(number) {
             let item = &mut self.items[*at].item;
             item.state = state.unwrap_or(item.state);
@@ -102,7 +104,9 @@ impl TodoList {
         }
     }
 
-    /// Returns the list that was changed last, with its turn.
+    /// Returns the list that was changed last, with the turn of that change.
+    ///
+    /// Cancelled items of a list that was written item by item are omitted.
     pub fn newest(mut self) -> Option<(usize, Vec<NumberedTodo>)> {
         self.items.retain(|todo| todo.item.state != TodoState::Cancelled);
         match self.whole {

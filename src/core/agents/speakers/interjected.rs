@@ -26,12 +26,12 @@ const CLOSES: &str = "</system-reminder>";
 /// Tools of Claude Code whose results are numbered lines or fixed words.
 const FIXED_RESULTS: [&str; 5] = ["Read", "Edit", "MultiEdit", "Write", "NotebookEdit"];
 
-/// A message from the user in a result.
+/// User message in a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interjection {
-    /// Range of the user's words.
+    /// Range of the user's text.
     pub typed: Range<usize>,
-    /// Range of the block that holds them.
+    /// Range of the block that contains it.
     pub block: Range<usize>,
 }
 
