@@ -77,6 +77,7 @@ pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
 /// Removes one pair of quotes around a message, because `opencode run` quotes an argument with blanks.
 pub fn unquoted(message: &str) -> Cow<'_, str> {
     let inside = message.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    // Inner quotes are escaped. An unescaped one means two quoted words, which are the user's own.
     let is_one_pair = |inside: &&str| (inside.match_indices('"')).all(|(at, _)| inside[..at].ends_with('\\'));
     match inside.filter(is_one_pair) {
         Some(inside) => Cow::Owned(inside.replace("\\\"", "\"")),
@@ -95,6 +96,7 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
     if parse(text, prefix).is_some() {
         return true;
     }
+    // The transcript may be older than the configured prefix.
     let word = text.trim_start_matches(|c: char| c.is_ascii_punctuation());
     let before = text.len() - word.len();
     let named = |known: &&str| {
@@ -109,6 +111,7 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
 
 /// Splits a message into the word after the prefix, and the rest.
 fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
+    // An empty prefix switches commands off.
     let after = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
     let end = after.find(char::is_whitespace).unwrap_or(after.len());
     let (word, rest) = after.split_at(end);
@@ -121,6 +124,7 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (word, argument) = rest.split_at(end);
     let argument = argument.trim();
+    // A goal may begin with the same word, so a subcommand with more arguments than it takes is a goal.
     let alone = argument.is_empty();
     match word.to_ascii_lowercase().as_str() {
         "status" if alone => ChatCommand::Status,
