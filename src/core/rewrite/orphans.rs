@@ -101,6 +101,7 @@ impl<'a> CallIds<'a> {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 true
             }
+            // A result may have an id although its call has none.
             Some(_) => take(&mut self.nameless),
             None => take(&mut self.unanswered),
         }

@@ -75,6 +75,7 @@ fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
 fn may_start(raw: &[u8], at: usize) -> bool {
     match raw[..at].last() {
         Some(b'"' | b' ' | b'>') => true,
+        // The JSON escapes of line breaks and tabs.
         Some(b'n' | b't' | b'r') => raw[..at - 1].ends_with(b"\\"),
         _ => false,
     }

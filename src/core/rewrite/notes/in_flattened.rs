@@ -92,6 +92,7 @@ impl FlattenedTranscript<'_> {
             let from = answer_start(self.body, self.sections[n].text.max(done), mark.span.start);
             gone.text(n, Span::new(from, mark.span.end));
             done = mark.span.end;
+            // Each further note toggles the state, because the same command reverts an undo.
             if !id.is_nil() && !undone.remove(&id) {
                 undone.insert(id);
             }
@@ -102,6 +103,7 @@ impl FlattenedTranscript<'_> {
                 gone.text(before, self.inside(before));
             }
         }
+        // The agent may have left out the reply to a command, which then has no note.
         for n in 0..self.sections.len() {
             let next = self.sections.get(n + 1).map(|next| next.kind);
             if next != Some(SectionKind::Assistant) && self.is_command(n, prefix) {
@@ -139,6 +141,7 @@ impl FlattenedTranscript<'_> {
             let whole = Span::new(section.at, self.end_of(section));
             match without(self.body, self.inside(n), spans) {
                 Some(some) => edits.extend(some),
+                // Adjacent sections are merged, so that one span shows whether anything is left.
                 None => match empty.last_mut().filter(|last| last.end == whole.start) {
                     Some(last) => last.end = whole.end,
                     None => empty.push(whole),
