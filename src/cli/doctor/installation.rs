@@ -227,6 +227,7 @@ fn probe(config: &Config) -> Vec<UpstreamProbe> {
 }
 
 async fn ask(upstream: &Upstream) -> UpstreamProbe {
+    // No credential is sent, because a refusal also shows that the upstream answers.
     let mut headers = HeaderMap::new();
     let agent = HeaderValue::from_static(concat!("baton-doctor/", env!("CARGO_PKG_VERSION")));
     headers.insert(header::USER_AGENT, agent);
