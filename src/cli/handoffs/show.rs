@@ -171,7 +171,7 @@ async fn print_all(
     let row = |what: &str, text: &str| vec![what.to_owned(), visible(text)];
     let mut rows = vec![];
     if let Some(record) = &stored {
-        rows.push(row("folder", &record.directory));
+        rows.push(row("directory", &record.directory));
         rows.push(row("status", record.status.name()));
         // Unreadable if another version of baton wrote it.
         if let Some(document) = document_of(record) {
