@@ -299,7 +299,7 @@ pub(super) fn text_of(path: &Path) -> CliResult<String> {
         true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
         false => std::fs::read(path).map(|read| bytes = read),
     };
-    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))?;
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("failed to read {}: {error}", path.display())))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

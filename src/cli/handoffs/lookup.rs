@@ -187,7 +187,7 @@ fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
 /// Reads a document from its JSON.
 pub(super) fn read_document(path: &Path) -> CliResult<HandoffDocument> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path))))?;
+        .map_err(|error| Exit::NO_INPUT.failure(format!("failed to read {}: {error}", shown(path))))?;
     HandoffDocument::read(&text).map_err(|error| {
         Exit::DATA.with_help(
             format!("{}: not the document of a handoff: {error}", shown(path)),

@@ -159,7 +159,7 @@ fn of_work(
 fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<Sourced> {
     let mut text = String::new();
     let read = io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
-    read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("failed to read standard input: {error}")))?;
     let hook: Hook = serde_json::from_str(&text)
         .map_err(|error| Exit::DATA.failure(format!("standard input is not the input of a hook: {error}")))?;
     if let Some(text) = &hook.last_assistant_message {
@@ -285,7 +285,7 @@ fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliR
         objects(lines, Some(until), |entry| reader.entry(entry))
     };
     let read = read().map(drop);
-    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("failed to read {}: {error}", path.display())))
 }
 
 /// Maximum length of a line in bytes. Longer lines are skipped.
