@@ -1,9 +1,11 @@
-//! Which agent sends a transcript, by the first words of its own texts. Taken from the agents' own requests.
+//! Recognizes the agent that sends a transcript by the first words of its harness texts.
+//!
+//! The words are taken from the agents' own requests.
 
 use super::literal::JsonText;
 
 named! {
-    /// An agent that is known.
+    /// Agent that baton recognizes.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum AgentKind {
         /// Anthropic's Claude Code.
@@ -21,7 +23,7 @@ named! {
     }
 }
 
-/// Words that are near the beginning of a text of the agent's harness.
+/// Words near the beginning of a text that the agent's harness writes.
 const WORDS: [(AgentKind, &str); 11] = [
     (AgentKind::ClaudeCode, "Claude Agent SDK"),
     (AgentKind::ClaudeCode, "You are Claude Code"),
@@ -36,17 +38,17 @@ const WORDS: [(AgentKind, &str); 11] = [
     (AgentKind::QwenCode, "You are Qwen Code"),
 ];
 
-/// Bytes of a text in which the words are looked for.
+/// Length of the beginning that is searched for the words, in bytes.
 const BEGINNING: usize = 240;
 
 impl AgentKind {
-    /// Words of its own, by which it is known.
+    /// Words that identify this agent's harness.
     pub fn words(self) -> &'static str {
         let known = WORDS.iter().find(|(agent, _)| *agent == self);
         known.map_or("", |(_, words)| words)
     }
 
-    /// The agent whose words are in one of these texts; the first one counts.
+    /// Finds the agent whose words are in one of `texts`; the first match counts.
     pub(super) fn from_texts(texts: &[JsonText<'_>]) -> Option<Self> {
         texts.iter().find_map(|text| {
             let beginning = text.beginning(BEGINNING);

@@ -1,5 +1,6 @@
-//! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are
-//! joined from their pieces, on any wire.
+//! Content of a response, whether from a provider or from baton: a JSON body or a recorded stream.
+//!
+//! The pieces of each part are joined, on any wire.
 
 use memchr::{memchr, memmem};
 
@@ -7,24 +8,24 @@ use super::literal::{CallArguments, JsonText};
 use crate::text::{Span, json};
 use crate::wire::{self, Role, TurnPartKind};
 
-/// The content of an answer.
+/// The content of a response.
 #[derive(Debug, Default)]
 pub struct AnswerContent<'a> {
-    /// Its parts, in order.
+    /// Parts in order.
     pub parts: Vec<AnswerPart<'a>>,
     body: &'a [u8],
 }
 
-/// What a part of an answer is.
+/// Kind of a response part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerPartKind {
-    /// A statement.
+    /// Visible output.
     Text,
     /// Reasoning.
     Thinking,
-    /// A call; its text are the arguments.
+    /// A tool call; its text is the arguments.
     Call,
-    /// What the model says instead of an answer that it refuses.
+    /// A refusal that the model gives instead of an answer.
     Refusal,
     Error,
 }
@@ -33,16 +34,16 @@ pub enum AnswerPartKind {
 pub struct AnswerPart<'a> {
     body: &'a [u8],
     pub kind: AnswerPartKind,
-    /// The tool that is called.
+    /// Name of the called tool.
     pub name: Option<JsonText<'a>>,
-    /// The values that its text is made of, in order: strings, or the JSON of arguments.
+    /// Values that make up the text, in order: strings, or the JSON of arguments.
     pub pieces: Vec<Span>,
-    /// Number of the part among those of its kind, where the wire numbers them.
+    /// Number of the part among those of its kind, if the wire numbers them.
     key: Option<u64>,
 }
 
 impl AnswerPart<'_> {
-    /// Its text, put together.
+    /// Joins the pieces to the text of the part.
     pub fn text(&self) -> String {
         let pieces = self.pieces.iter();
         pieces
@@ -52,7 +53,7 @@ impl AnswerPart<'_> {
 }
 
 impl<'a> AnswerContent<'a> {
-    /// Reads an answer. Unknown shapes have no parts.
+    /// Reads a response. Unknown shapes have no parts.
     pub fn from_body(body: &'a [u8]) -> Self {
         let mut answered = Self {
             parts: Vec::new(),
@@ -70,12 +71,12 @@ impl<'a> AnswerContent<'a> {
         answered
     }
 
-    /// Server-sent events, or a line for each event.
+    /// Reads server-sent events, or one JSON event per line.
     fn lines(&mut self) {
         let mut at = 0;
         while at < self.body.len() {
             let end = memchr(b'\n', &self.body[at..]).map_or(self.body.len(), |len| at + len);
-            // Up to the line's end: the search for a truncated value must not run through the rest.
+            // The search ends with the line: looking for the end of a truncated value must not run through the rest.
             let text = &self.body[..end];
             let data = at
                 + if text[at..].starts_with(b"data:") {
@@ -94,7 +95,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Adds to the part under way.
+    /// Appends a piece to the current part, or begins a new part.
     fn add(&mut self, kind: AnswerPartKind, key: Option<u64>, piece: Option<Span>) {
         let Some(piece) = piece else { return };
         match self.parts.last_mut() {
@@ -115,7 +116,7 @@ impl<'a> AnswerContent<'a> {
         });
     }
 
-    /// A call; arguments that come later are added to it.
+    /// Begins a call, or adds later arguments to the current one.
     fn call(&mut self, key: Option<u64>, name: Option<Span>, arguments: Option<Span>) {
         let arguments = arguments.filter(|span| span.of(self.body) != b"null");
         match name {
@@ -124,7 +125,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Takes an event of a stream, or an answer in one piece. `text` ends where the event may.
+    /// Takes a stream event, or a whole response. `text` is the body up to the event's line end.
     fn take(&mut self, text: &[u8], event: Span) {
         let keys = ["error", "type", "object", "output", "choices"];
         let [error, kind, object, output, choices] = json::pick(text, event, keys);
@@ -148,7 +149,7 @@ impl<'a> AnswerContent<'a> {
                 self.message(text, delta, false);
             }
         }
-        // Code Assist has the same one level down.
+        // Code Assist nests the same members one level deeper.
         let inside = || json::get(text, response.filter(|r| text[r.start] == b'{')?, "candidates");
         for candidate in elements(text, candidates.or_else(inside)) {
             if let Some(content) = json::get(text, candidate, "content") {
@@ -185,7 +186,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Takes a message, or a piece of one, by its parts: in a whole one each has its `number`.
+    /// Takes a message or a piece of one. The parts of a whole message are keyed by their index.
     fn message(&mut self, text: &[u8], message: Span, is_whole: bool) {
         let mut calls = 0;
         for (i, part) in wire::parts(text, message, Role::Assistant)
@@ -235,7 +236,7 @@ impl<'a> AnswerContent<'a> {
         self.add(part_kind, key, delta);
     }
 
-    /// An item of a whole response.
+    /// Takes an item of a whole Responses body.
     fn item(&mut self, text: &[u8], item: Span, key: Option<u64>) {
         let keys = ["type", "arguments", "input", "content", "summary"];
         let [kind, arguments, input, content, summary] = json::pick(text, item, keys);
@@ -256,8 +257,10 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Whether an answer may hold a plain word, be it in pieces: `holds` tests the answer, and what the members that
-    /// carry text have together. It is a fast filter: a matching answer is joined and searched exactly.
+    /// Whether a response may contain a plain word, even if the word is split between pieces.
+    ///
+    /// `holds` tests the raw response and the joined values of the members that carry text. This is a fast filter: the
+    /// caller joins a matching response and searches it exactly.
     pub fn may_hold(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> bool {
         if holds(body) {
             return true;
@@ -278,7 +281,7 @@ impl<'a> AnswerContent<'a> {
     }
 }
 
-/// Members of streams that carry pieces of text.
+/// Stream members that carry pieces of text.
 const PIECES: [&str; 10] = [
     "\"text\":",
     "\"delta\":",
@@ -292,7 +295,7 @@ const PIECES: [&str; 10] = [
     "\"name\":",
 ];
 
-/// Whether an item of Responses calls a tool of the agent's.
+/// Whether a Responses item calls one of the agent's tools.
 fn is_call(text: &[u8], item: Span) -> bool {
     let kind = json::get(text, item, "type");
     kind.is_some_and(|kind| matches!(kind.of(text), b"\"function_call\"" | b"\"custom_tool_call\""))
@@ -310,7 +313,7 @@ fn number(text: &[u8], value: Option<Span>) -> Option<u64> {
     json::number(value?.of(text))
 }
 
-/// The values of these keys that are strings.
+/// The values of these keys, if they are strings.
 fn strings<const N: usize>(text: &[u8], object: Span, keys: [&str; N]) -> [Option<Span>; N] {
     json::pick(text, object, keys).map(|value| value.filter(|value| text[value.start] == b'"'))
 }

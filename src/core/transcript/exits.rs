@@ -1,9 +1,10 @@
-//! How a command ended: a table of the agents' shell tools and of the words in which their results state an exit code.
-//! That code is evidence besides the text and the flag (`agents::ending` decides). A stated code must be right: an
-//! uncertain code is unknown.
+//! How a command ended: the agents' shell tools, and the form in which their results state an exit code.
 //!
-//! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33, pi
-//! 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results have none.
+//! The code is evidence in addition to the text and the error flag; `agents::ending` decides. A stated code must be
+//! right, so an uncertain one counts as unknown.
+//!
+//! Taken from requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33, pi
+//! 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results state no code.
 
 use super::agents::AgentKind;
 use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
@@ -19,33 +20,33 @@ struct ShellTool {
     silent: MissingCode,
 }
 
-/// Where a result states the exit code.
+/// Position of the exit code in a result.
 #[derive(Clone, Copy)]
 enum CodeForm {
-    /// After this, at the start of a failed result.
+    /// After these words, at the start of a failed result.
     AtStart(&'static str),
-    /// After one of these, on a line of the head: in front of the line `Output:`.
+    /// After `Process exited with code ` or `Exit code: `, on a line before `Output:`.
     InHead,
     /// After `Exit Code: `, on one of the labelled lines at the end.
     InLabels,
-    /// After this, on the last line.
+    /// After these words, on the last line.
     AtEnd(&'static str),
-    /// As `exit_code` of the one text that is a JSON object.
+    /// In the member `exit_code`, if the result's only text is a JSON object.
     AsJson,
-    /// Nowhere.
+    /// The result states no code.
     Never,
 }
 
 /// Meaning of a result without an exit code.
 #[derive(Clone, Copy)]
 enum MissingCode {
-    /// Nothing.
+    /// The code stays unknown.
     Unknown,
-    /// Zero, where the result is no error and not of a command that still runs.
+    /// Zero, unless the result is an error or its command still runs.
     Zero,
-    /// Zero, except for commands whose exit code 1 the agent does not take for a failure.
+    /// Zero, except for commands whose exit code 1 the agent does not treat as a failure.
     ZeroUnlessJudged,
-    /// Zero, where the text begins so.
+    /// Zero if the text begins with these words.
     ZeroAfter(&'static str),
 }
 
@@ -89,7 +90,7 @@ const fn shell(
     }
 }
 
-/// How a call ended, from the call and the part that answers it.
+/// Decides how a call ended, from the call and the part that answers it.
 pub(super) fn end(
     agent: Option<AgentKind>,
     call: &ToolCall<'_>,
@@ -126,7 +127,7 @@ pub(super) fn end(
     };
     let end = evidence.decide();
     match command {
-        // For tools that run no commands the error flag alone decides.
+        // A tool that runs no command has only its error flag as evidence.
         None if end.failed.is_none() && !end.reads_failed => LineEnd {
             failed: result.error,
             ..end
@@ -135,7 +136,9 @@ pub(super) fn end(
     }
 }
 
-/// The shell tool of this name. Some names belong to several agents, whose forms differ.
+/// Shell tool of this name.
+///
+/// Agents share some names but not the form of the result. Without an agent, a shared name is ambiguous: `None`.
 fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static ShellTool> {
     let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
     match agent {
@@ -144,12 +147,12 @@ fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static ShellTool> 
     }
 }
 
-/// What a call may have run.
+/// Command that a call may have run.
 enum CallCommand {
     Command(String),
-    /// A tool that no table knows: whatever it ran.
+    /// The tool is in no table and may run anything.
     Unknown,
-    /// The tool reads, writes or searches.
+    /// The tool only reads, writes or searches.
     Nothing,
 }
 
@@ -198,15 +201,15 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
     zero && !runs && !failed
 }
 
-/// Whether one of the commands is one whose exit code the agent judges for itself; an unknown one may be.
+/// Whether the agent judges the exit code of one of the commands. An unknown command counts as judged.
 fn is_judged(call: &ToolCall<'_>, text: &str) -> bool {
     let command = call.arguments.and_then(|all| all.named("command"));
     command.is_none_or(|command| ending::is_judged(&command, text))
 }
 
-/// Lines in front of the output, as Codex writes them.
+/// The code from the lines before the output, as Codex writes them.
 fn in_head(text: &str) -> Option<i32> {
-    /// The head has five lines, and in some versions a warning more.
+    /// Five lines, and in some versions an additional warning.
     const MAX_HEAD_LINES: usize = 8;
     let head = text
         .lines()
@@ -217,7 +220,7 @@ fn in_head(text: &str) -> Option<i32> {
         .find_map(number)
 }
 
-/// Labels of the lines after the output, as Gemini CLI and its kin write them.
+/// Labels of the lines after the output, as Gemini CLI and its forks write them.
 const LABELS: [&str; 5] = [
     "Error: ",
     "Exit Code: ",
@@ -240,8 +243,9 @@ fn has_label(text: &str, labels: &[&str]) -> bool {
 }
 
 impl TranscriptPart<'_> {
-    /// The exit code of a result, where the wire has a place for it: a member of Gemini's, and of Responses the outcome
-    /// of the last command.
+    /// The exit code that the wire itself carries.
+    ///
+    /// Gemini has a member for it; Responses has the outcome of the last command.
     pub fn exit(&self) -> Option<i32> {
         let TranscriptPartKind::Result(ToolResult { error, .. }) = self.kind else {
             return None;
@@ -256,17 +260,17 @@ impl TranscriptPart<'_> {
     }
 }
 
-/// Members of an object that hold an exit code.
+/// Members that hold an exit code.
 const CODE_MEMBERS: [&str; 4] = ["exit_code", "exitCode", "returncode", "return_code"];
 
-/// The code in a member of Gemini's `response`, an object of the tool's agent.
+/// The code in a member of Gemini's `response`, an object that the agent's tool defines.
 fn of_members(body: &[u8], object: Span) -> Option<i32> {
     let named = json::pick(body, object, CODE_MEMBERS);
     let code = named.into_iter().flatten().next()?;
     number(&code.text(body))
 }
 
-/// The code in a JSON object that states one, or whose metadata do.
+/// The code in a JSON object or in its metadata.
 fn json_code(text: &str) -> Option<i32> {
     let json = text.trim().as_bytes();
     let whole: Span = json::whole(json).ok().filter(|_| json.first() == Some(&b'{'))?;
@@ -276,7 +280,7 @@ fn json_code(text: &str) -> Option<i32> {
     number(&code.text(json))
 }
 
-/// The number at the start of a text, where nothing else is on its line.
+/// The number on the first line of `text`, if it stands alone on it.
 fn number(text: &str) -> Option<i32> {
     text.lines().next()?.trim_end().parse().ok()
 }

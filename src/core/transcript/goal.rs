@@ -1,4 +1,4 @@
-//! The goal of the agent's session, as its transcript shows it.
+//! The goal of the agent's session, as the transcript shows it.
 
 use std::collections::HashMap;
 
@@ -10,30 +10,30 @@ use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
-/// What a transcript says of the goal.
+/// State of the session's goal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionGoal {
-    /// Nothing.
+    /// The transcript mentions no goal.
     #[default]
     Unmentioned,
-    /// There was one, and it is no longer pursued.
+    /// A goal was set and is no longer pursued.
     Dropped,
-    /// The newest one is still pursued.
+    /// The newest goal, still pursued.
     Active(String),
 }
 
-/// The walk over a transcript.
+/// State of the walk over the turns.
 #[derive(Default)]
 struct GoalWalk<'a> {
     goal: SessionGoal,
-    /// Nothing will say when the goal is met.
+    /// Whether the agent leaves no trace in the transcript once the goal is met.
     silent: bool,
-    /// The goal that was set last, also one that was dropped.
+    /// The last goal that was set, even if it was dropped since.
     last: Option<String>,
     speakers: Speakers,
-    /// Calls of goal tools, by their ids.
+    /// Calls of goal tools, by id.
     calls: HashMap<&'a [u8], ToolCall<'a>>,
-    /// The model has spoken since the last turn that is not its own, and whether it has called a tool.
+    /// Whether the model has spoken, and called a tool, since the last turn that is not the model's.
     spoke: bool,
     called: bool,
 }
@@ -78,7 +78,7 @@ impl<'a> GoalWalk<'a> {
                     let change = goals::in_text(&said.text, self.last.as_deref());
                     if change.is_none() {
                         let by = |by| said.spoken.iter().any(|spoken| spoken.by == by);
-                        // An interruption says more than the words after it.
+                        // An interruption outweighs the words after it.
                         is_stopped |= by(UserText::Interrupted);
                         says |= by(UserText::User);
                     }
@@ -89,7 +89,7 @@ impl<'a> GoalWalk<'a> {
             is_mentioned |= change.is_some();
             self.apply(change);
         }
-        // A goal that is not met would have kept the model from ending its answer.
+        // An unmet goal would have kept the model from ending its turn, so it was met or dropped.
         if self.silent && is_finished && !is_mentioned && says && !is_stopped {
             self.apply(Some(GoalChange::Dropped));
         }

@@ -1,4 +1,4 @@
-//! Texts and arguments as in the body. Their escapes are decoded on demand.
+//! Strings and arguments as spans of the body; their escapes are decoded on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,11 +7,11 @@ use memchr::memchr;
 
 use crate::text::{Span, json};
 
-/// The inside of a JSON string, with its escapes.
+/// The inside of a JSON string, escapes included.
 #[derive(Clone, Copy)]
 pub struct JsonText<'a> {
     body: &'a [u8],
-    /// Where it is in the body, between its quotes.
+    /// Range in the body, between the quotes.
     pub span: Span,
 }
 
@@ -20,12 +20,12 @@ impl<'a> JsonText<'a> {
         Self { body, span }
     }
 
-    /// The text of the string literal at `span`; `None` where it is no string.
+    /// Wraps the string literal at `span`; `None` if the value is not a string.
     pub fn literal(body: &'a [u8], span: Span) -> Option<Self> {
         (body.get(span.start) == Some(&b'"')).then(|| Self::new(body, span.inner()))
     }
 
-    /// Without its escapes: a copy where it has any.
+    /// The decoded string; borrowed if it has no escapes.
     pub fn get(&self) -> Cow<'a, str> {
         json::unescape(self.raw())
     }
@@ -35,7 +35,7 @@ impl<'a> JsonText<'a> {
         self.span.of(self.body)
     }
 
-    /// At most this many of its first bytes, without their escapes; no character and no escape is cut.
+    /// Decodes at most the first `bytes` bytes. Neither a character nor an escape is split.
     pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
         let raw = self.raw();
         if raw.len() <= bytes {
@@ -70,7 +70,7 @@ impl fmt::Debug for JsonText<'_> {
     }
 }
 
-/// The arguments of a call: JSON, JSON in a string, or free text, as the wire and the tool have it.
+/// The arguments of a call: JSON, JSON in a string, or free text, depending on the wire and the tool.
 #[derive(Clone, Copy)]
 pub struct CallArguments<'a> {
     body: &'a [u8],
@@ -83,7 +83,7 @@ impl<'a> CallArguments<'a> {
         Self { body, span }
     }
 
-    /// As text: JSON for most tools, free text for some.
+    /// The arguments as text: JSON for most tools, free text for some.
     pub fn get(&self) -> Cow<'a, str> {
         match JsonText::literal(self.body, self.span) {
             Some(text) => text.get(),
@@ -91,7 +91,7 @@ impl<'a> CallArguments<'a> {
         }
     }
 
-    /// At most this many of its first bytes.
+    /// At most the first `bytes` bytes of the arguments.
     pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
         match JsonText::literal(self.body, self.span) {
             Some(text) => text.beginning(bytes),
@@ -102,7 +102,7 @@ impl<'a> CallArguments<'a> {
         }
     }
 
-    /// One argument as text: a string's text, or the JSON of anything else.
+    /// A single argument as text: the value of a string, or the JSON of anything else.
     pub fn named(&self, key: &str) -> Option<String> {
         let text = self.get();
         let json = text.as_bytes();

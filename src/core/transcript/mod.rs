@@ -1,14 +1,13 @@
-//! A transcript as values, for people and for everything that is derived from transcripts: whose turn it is, what was
-//! written, which tools were called, what they answered. Pure.
+//! A transcript as values: who speaks in each turn, the text, the tool calls and their results. Pure.
 //!
-//! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
-//! its text is requested. Time and memory are proportional to what is read.
+//! Users read these values, and everything that is derived from transcripts builds on them. All values are spans of
+//! the body: nothing is copied, parts are read on request, and a string is unescaped when its text is requested. Time
+//! and memory are proportional to the part that is read.
 //!
-//! [`View`] says where the turns are and whose, and `wire`'s one reader of elements what they are made of. It reads a
-//! message that stands alone as well (the journal has many of those). Here its spans become texts, down to those of
-//! results.
+//! [`View`] locates the turns and their roles, and `wire::parts` divides a turn into parts. It reads a single message
+//! as well, which the journal has many of. This module turns those spans into text, including the text of results.
 //!
-//! Must not know: what is done with a transcript, stores, policies.
+//! Must not know: the use of a transcript, stores, policies.
 
 use memchr::memmem;
 use std::collections::HashSet;
@@ -54,22 +53,21 @@ pub struct Transcript<'a> {
 }
 
 impl<'a> Transcript<'a> {
-    /// The transcript of a request that its wire has read.
+    /// The transcript of a request that its wire has parsed.
     pub fn from_view(view: &'a View) -> Self {
         Self { view }
     }
 
-    /// How many turns it has.
+    /// Number of turns.
     pub fn len(&self) -> usize {
         self.view.turns.len()
     }
 
-    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.view.turns.is_empty()
     }
 
-    /// The turn at this place, from 0.
+    /// The turn at index `at`, from 0.
     pub fn turn(&self, at: usize) -> Option<TranscriptTurn<'a>> {
         let turn = self.view.turns.get(at)?;
         Some(TranscriptTurn {
@@ -85,12 +83,12 @@ impl<'a> Transcript<'a> {
         (0..self.len()).filter_map(move |at| whole.turn(at))
     }
 
-    /// What is around the turns: system prompts and tools.
+    /// The system prompts and tools next to the turns.
     pub fn surroundings(&self) -> Surroundings<'a> {
         Surroundings::of_members(&self.view.body, &self.view.around)
     }
 
-    /// Every text that the system says: next to the turns, then in turns of its own, in order.
+    /// All system texts in order: first those next to the turns, then those of system turns.
     pub fn system_texts(&self) -> Vec<JsonText<'a>> {
         let beside = self.surroundings().system;
         let own = self.turns().filter(|turn| turn.role == Role::System);
@@ -99,7 +97,7 @@ impl<'a> Transcript<'a> {
         all
     }
 
-    /// The names of all tools that are offered: next to the turns and by turns, those in a namespace each by itself.
+    /// The names of all offered tools, whether next to the turns or in a turn. Tools in a namespace are listed singly.
     pub fn tool_names(&self) -> Vec<JsonText<'a>> {
         let mut tools = self.surroundings().tools;
         for turn in self.turns().filter(|turn| turn.role == Role::Tools) {
@@ -109,7 +107,7 @@ impl<'a> Transcript<'a> {
         single.filter_map(|tool| tool.name()).collect()
     }
 
-    /// The agent that sends this, where its system prompt or the opening of its first message says so.
+    /// The agent that sends this, if its system prompt or the opening of its first message identifies it.
     pub fn agent(&self) -> Option<AgentKind> {
         let opening = self.turns().find(|turn| turn.role == Role::User);
         let opening = opening.map_or(Vec::new(), |turn| turn.parts());
@@ -118,31 +116,31 @@ impl<'a> Transcript<'a> {
         AgentKind::from_texts(&texts)
     }
 
-    /// The goal of the agent's session. `tags`: further beginnings of a harness's texts.
+    /// The goal of the agent's session. `tags` lists further beginnings of harness texts.
     pub fn goal(&self, tags: &[String]) -> SessionGoal {
         goal::of(self.turns(), tags)
     }
 
-    /// Every call of a tool with its result, in the order of the calls.
+    /// Every tool call with its result, in call order.
     pub fn tool_uses(&self) -> Vec<ToolUse<'a>> {
         tool_use::all(self.turns())
     }
 
-    /// The calls of tools that have a result, by it.
+    /// The tool calls that have a result, keyed by the position of that result.
     pub fn answered_calls(&self) -> AnsweredCalls<'a> {
         let uses = self.tool_uses().into_iter();
         uses.filter_map(|used| used.answer.map(|(turn, part)| ((turn, part.span.start), used)))
             .collect()
     }
 
-    /// A reader of who speaks in all its turns, from the first one on.
+    /// A reader of the speakers in all turns, beginning with the first.
     pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
         let words = speakers::INTERJECTION.trim_end().as_bytes();
         let is_interjected = memmem::find(&self.view.body, words).is_some();
         SaidReader::new(settings, is_interjected.then(|| self.answered_calls()))
     }
 
-    /// The parts of one turn; the turn before it decides whether it begins with an expansion.
+    /// The parts of one turn. The previous turn decides whether it begins with an expansion.
     pub fn said_in(&self, at: usize, settings: &SpeakerSettings<'_>) -> Vec<SaidPart<'a>> {
         let mut speakers = Speakers::default();
         let before = at.checked_sub(1).and_then(|before| self.turn(before));
@@ -153,7 +151,7 @@ impl<'a> Transcript<'a> {
             .map_or_else(Vec::new, |turn| said(&mut speakers, settings, &turn))
     }
 
-    /// The turn with the opening line of this handoff. Whether the line counts is not decided here.
+    /// The turn that has the opening line of this handoff. Does not check whether the line counts.
     pub fn turn_of(&self, handoff: HandoffId) -> Option<usize> {
         let body = &self.view.body;
         let (marks, _) = marker::marks_in(body, self.view.list, &marker::stems(body));
@@ -162,11 +160,11 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// The most that are named: the newest ones.
+/// Maximum number of reported names; the newest are kept.
 const MAX_NAMED: usize = 20;
 
 impl Transcript<'_> {
-    /// The names of tools that results refer to and that the request still has, the newest last.
+    /// The names of tools that results refer to and that are still in the request, newest last.
     pub fn loaded_tools(&self) -> Vec<String> {
         let kind = memmem::Finder::new(b"\"tool_reference\"");
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The kinds of parts that a turn is made of.
+//! The parts of a turn.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use super::texts;
 use crate::text::{Span, json};
 use crate::wire::{TurnPart, TurnPartKind};
 
-/// One part of a turn.
+/// A part of a turn.
 #[derive(Clone, Copy)]
 pub struct TranscriptPart<'a> {
     pub(super) body: &'a [u8],
-    /// The block, the item, or the string where there is no block around it.
+    /// The block or item, or the bare string if there is no block around it.
     pub span: Span,
     pub kind: TranscriptPartKind<'a>,
-    /// The values that hold its texts, if it is no text itself.
+    /// The values that hold the part's texts, unless the part itself is a text.
     pub(super) said: [Option<Span>; 2],
 }
 
 impl<'a> TranscriptPart<'a> {
-    /// A part as its wire's reader found it in `body`.
+    /// Wraps a part that the wire's reader found in `body`.
     pub(super) fn from_part(body: &'a [u8], part: TurnPart) -> Self {
         let literal = |inside: Option<Span>| Some(JsonText::new(body, inside?));
         let name = || {
@@ -63,7 +63,7 @@ impl<'a> TranscriptPart<'a> {
         }
     }
 
-    /// Its texts, in order: speech, thinking, or results of a tool. Arguments of a call are not among them.
+    /// The texts of the part in order: speech, reasoning or tool results. A call's arguments are not included.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         if let TranscriptPartKind::Text(text) = self.kind {
             return vec![text];
@@ -80,7 +80,7 @@ impl<'a> TranscriptPart<'a> {
         self.span.of(self.body)
     }
 
-    /// Its texts, one after the other.
+    /// The texts of the part, joined by newlines.
     pub fn text(&self) -> String {
         let texts: Vec<_> = self.texts().iter().map(JsonText::get).collect();
         texts.join("\n")
@@ -95,39 +95,37 @@ impl fmt::Debug for TranscriptPart<'_> {
 
 #[derive(Debug, Clone, Copy)]
 pub enum TranscriptPartKind<'a> {
-    /// A statement.
+    /// Speech, or any other plain text.
     Text(JsonText<'a>),
     /// A call of one of the agent's tools.
     Call(ToolCall<'a>),
-    /// What a tool answered.
+    /// Result of a tool.
     Result(ToolResult<'a>),
-    /// Reasoning; without texts where it is hidden.
+    /// Reasoning; it has no texts if the provider hides it.
     Thinking,
-    /// A picture.
     Image,
-    /// A change of which tools exist.
+    /// A change of the set of tools.
     ToolChange,
-    /// Anything else, by the name that the wire has for it.
+    /// Anything else, by the wire's name for it.
     Other(JsonText<'a>),
 }
 
 /// A call of one of the agent's tools.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
-    /// The id that its result names; some wires have none.
+    /// The id that the result refers to; some wires have none.
     pub id: Option<JsonText<'a>>,
     pub name: Option<JsonText<'a>>,
-    /// What it is called with.
     pub arguments: Option<CallArguments<'a>>,
 }
 
 impl ToolCall<'_> {
-    /// Its tool; empty where it has none.
+    /// The tool's name, or an empty string.
     pub fn named(&self) -> String {
         self.name.map(|name| name.get().into_owned()).unwrap_or_default()
     }
 
-    /// Its arguments; empty where it has none.
+    /// The arguments as text, or an empty string.
     pub fn given(&self) -> String {
         self.arguments
             .map(|all| all.get().into_owned())
@@ -135,18 +133,18 @@ impl ToolCall<'_> {
     }
 }
 
-/// What a tool answered. Its texts are the part's.
+/// Result of a tool. Its texts are those of the part.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResult<'a> {
     /// The id of the call.
     pub call: Option<JsonText<'a>>,
-    /// The tool, where the result names it.
+    /// The tool, if the result names it.
     pub name: Option<JsonText<'a>>,
-    /// Whether the tool failed; `None` where the wire has no place to say so.
+    /// Whether the tool failed; `None` if the wire has no flag for it.
     pub error: Option<bool>,
 }
 
-/// Whether data are a picture, by the type that they state.
+/// Whether data is a picture, by its declared MIME type.
 fn is_picture(body: &[u8], data: Span) -> bool {
     let types = json::pick(body, data, ["mimeType", "mime_type"])
         .into_iter()
@@ -156,7 +154,7 @@ fn is_picture(body: &[u8], data: Span) -> bool {
         .any(|mime| mime.starts_with("image/"))
 }
 
-/// Whether what a tool answered is an object with an error: Gemini's way to say so.
+/// Whether a tool's result is an object with an error, as Gemini reports failures.
 fn states_error(body: &[u8], answer: Option<Span>) -> bool {
     let error = answer.and_then(|answer| json::get(body, answer, "error"));
     error.is_some_and(|error| !matches!(error.of(body), b"null" | b"\"\"" | b"[]" | b"{}"))

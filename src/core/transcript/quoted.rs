@@ -1,4 +1,4 @@
-//! Sentences that a transcript has twice: what the model or a tool said first is quoted where it stands again.
+//! Finds user sentences that only repeat earlier words of the model or of a tool.
 
 use aho_corasick::AhoCorasick;
 
@@ -7,7 +7,7 @@ use super::part::TranscriptPartKind;
 use crate::wire::Role;
 
 impl Transcript<'_> {
-    /// For each sentence with its turn, whether the model or a tool has said it, word for word, in an earlier turn.
+    /// For each sentence with its turn, whether the model or a tool said it verbatim in an earlier turn.
     pub fn said_before(&self, sentences: &[(usize, &str)]) -> Vec<bool> {
         let mut found = vec![false; sentences.len()];
         let needles = sentences.iter().map(|(_, sentence)| {
@@ -20,7 +20,7 @@ impl Transcript<'_> {
         if sentences.is_empty() {
             return found;
         }
-        // Most matches are in the sentences' own turns, or in one turn after the other.
+        // Caches one turn: most matches are in the sentences' own turns, or in consecutive turns.
         let mut last: Option<(usize, Vec<std::ops::Range<usize>>)> = None;
         for place in all.find_overlapping_iter(&self.view.body[..]) {
             let sentence = place.pattern().as_usize();
@@ -39,7 +39,7 @@ impl Transcript<'_> {
         found
     }
 
-    /// Where a turn has words of the model's or of tools'.
+    /// Ranges of a turn that hold words of the model or of tools.
     fn others_words(&self, at: usize) -> Vec<std::ops::Range<usize>> {
         let Some(turn) = self.turn(at) else {
             return Vec::new();

@@ -4,7 +4,7 @@ use super::literal::JsonText;
 use super::texts;
 use crate::text::{Span, json};
 
-/// Members that hold a system prompt, by wire: Anthropic, Responses, Gemini in both of its spellings.
+/// Members that hold a system prompt: on Anthropic, on Responses, and on Gemini in both spellings.
 const SYSTEM: [&[u8]; 4] = [
     b"system",
     b"instructions",
@@ -15,10 +15,10 @@ const SYSTEM: [&[u8]; 4] = [
 /// Members that hold the turns of a request.
 const TURNS: [&[u8]; 3] = [b"messages", b"input", b"contents"];
 
-/// Members that hold a whole request on Gemini: of Code Assist, and of `countTokens` in both spellings.
+/// Members that hold a whole Gemini request: in Code Assist, and in `countTokens` in both spellings.
 const WRAPPERS: [&[u8]; 3] = [b"request", b"generateContentRequest", b"generate_content_request"];
 
-/// Lists of tools inside of an element of `tools`: Gemini's, and namespaces of Responses.
+/// Lists of tools inside an element of `tools`: Gemini's declarations in both spellings.
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 
 /// Members that hold the schema of a tool's arguments.
@@ -29,25 +29,25 @@ const SCHEMAS: [&str; 4] = [
     "parameters_json_schema",
 ];
 
-/// Members of an object, key (inside its quotes) and value.
+/// Members of an object: the key, without its quotes, and the value.
 type ObjectMembers = Vec<(Span, Span)>;
 
-/// The parts of a request that the model reads besides its turns.
+/// The parts of a request that the model reads in addition to its turns.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings<'a> {
-    /// System prompts that are next to the turns, in order.
+    /// System prompts next to the turns, in order.
     pub system: Vec<SystemPrompt<'a>>,
-    /// Tools that are next to the turns, in order.
+    /// Tools next to the turns, in order.
     pub tools: Vec<OfferedTool<'a>>,
 }
 
 impl<'a> Surroundings<'a> {
-    /// What is around the turns of a request. `body` may lack the turns.
+    /// Reads the surroundings of the turns. `body` may lack the turns.
     pub fn from_body(body: &'a [u8]) -> Self {
         Self::of_members(body, &request(body))
     }
 
-    /// What these members of a request say around its transcript.
+    /// Reads the system prompts and tools from these members of a request.
     pub(super) fn of_members(body: &'a [u8], members: &[(Span, Span)]) -> Self {
         let mut found = Self::default();
         for &(key, value) in members {
@@ -65,7 +65,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// The members of a request with their names, those of a wrapped request by their path (`request.tools`).
+/// The members of a request by name. Members of a wrapped request are named by path (`request.tools`).
 pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
     let name = |key: Span| key.text(body);
     let (all, wrapper) = members(body);
@@ -79,7 +79,7 @@ pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
     named
 }
 
-/// The members of a body, and the one that wraps the request, if any.
+/// The members of a body, and the index of the member that wraps the request, if any.
 fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     let all = json::members(body, json::whole(body).unwrap_or_default());
     let wraps = |(key, value): &(Span, Span)| {
@@ -92,7 +92,7 @@ fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     (all, wrapper)
 }
 
-/// The members of the request itself.
+/// The members of the request itself, unwrapped.
 fn request(body: &[u8]) -> ObjectMembers {
     let (all, wrapper) = members(body);
     match wrapper {
@@ -106,7 +106,7 @@ fn request(body: &[u8]) -> ObjectMembers {
 pub struct SystemPrompt<'a> {
     body: &'a [u8],
     key: Span,
-    /// Its value: a string, or blocks in the wire's shape.
+    /// The value: a string, or blocks in the wire's shape.
     pub span: Span,
 }
 
@@ -116,7 +116,7 @@ impl<'a> SystemPrompt<'a> {
         JsonText::new(self.body, self.key)
     }
 
-    /// Its texts, in order.
+    /// Texts of the prompt, in order.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for block in self.blocks() {
@@ -125,7 +125,7 @@ impl<'a> SystemPrompt<'a> {
         all
     }
 
-    /// Its blocks: the string, the elements of its list, or nothing where it is neither.
+    /// Blocks of the prompt: the string, the elements of the list, or nothing if the value is neither.
     pub fn blocks(&self) -> Vec<Span> {
         if self.body.get(self.span.start) == Some(&b'"') {
             return vec![self.span];
@@ -135,15 +135,15 @@ impl<'a> SystemPrompt<'a> {
     }
 }
 
-/// A tool that is offered, or several under one name.
+/// An offered tool, or several under one name.
 #[derive(Debug, Clone, Copy)]
 pub struct OfferedTool<'a> {
     body: &'a [u8],
-    /// Its definition.
+    /// The definition of the tool.
     pub span: Span,
 }
 
-/// The elements of `tools`; each function of an element of Gemini's.
+/// The elements of `tools`. An element of Gemini's counts as one tool for each of its functions.
 fn offered(body: &[u8], tools: Span) -> Vec<OfferedTool<'_>> {
     let tools = json::elements(body, tools).into_iter();
     let each = tools.flat_map(|tool| {
@@ -158,12 +158,12 @@ fn offered(body: &[u8], tools: Span) -> Vec<OfferedTool<'_>> {
 }
 
 impl<'a> OfferedTool<'a> {
-    /// The tools of an item that changes which tools exist.
+    /// The tools of an item that changes the set of tools.
     pub(super) fn of_item(body: &'a [u8], item: Span) -> Vec<Self> {
         json::get(body, item, "tools").map_or(Vec::new(), |tools| offered(body, tools))
     }
 
-    /// The tool itself, or those that are under its name.
+    /// The tool itself, or the tools of its namespace.
     pub fn single(&self) -> Vec<Self> {
         let namespace =
             json::get(self.body, self.span, "type").is_some_and(|t| t.of(self.body) == b"\"namespace\"");
@@ -173,7 +173,7 @@ impl<'a> OfferedTool<'a> {
         }
     }
 
-    /// The object that has its name and description: Chat has it in a member of its own.
+    /// The object with the name and description; Chat nests it in another member.
     fn function(&self) -> Span {
         let inner = json::pick(self.body, self.span, ["function", "custom"]);
         let mut inner = inner.into_iter().flatten();
@@ -182,7 +182,7 @@ impl<'a> OfferedTool<'a> {
             .unwrap_or(self.span)
     }
 
-    /// Its name. A tool of the provider's own is identified by its type, or by its only member.
+    /// The tool's name. A tool that the provider runs is identified by its type, or by its only member.
     pub fn name(&self) -> Option<JsonText<'a>> {
         let literal = |of: Span, key| JsonText::literal(self.body, json::get(self.body, of, key)?);
         let only = || {
@@ -194,12 +194,12 @@ impl<'a> OfferedTool<'a> {
             .or_else(only)
     }
 
-    /// The result that the model reads.
+    /// The description that the model reads.
     pub fn description(&self) -> Option<JsonText<'a>> {
         JsonText::literal(self.body, json::get(self.body, self.function(), "description")?)
     }
 
-    /// The schema of its arguments.
+    /// The schema of the arguments.
     pub fn schema(&self) -> Option<Span> {
         SCHEMAS
             .iter()

@@ -1,4 +1,4 @@
-//! Who speaks in each text of a turn: `agents::speakers`, over the parts of a transcript.
+//! The speakers in each text of a turn: `agents::speakers`, applied to the parts of a transcript.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,16 @@ use crate::agents::speakers::{self, RESULT_BEGINNING, SpeakerSettings, Speakers,
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
-/// Bytes of a result that announces a skill.
+/// Maximum size of a result that announces a skill, in bytes.
 const MAX_LAUNCH_BYTES: usize = 1024;
 
-/// A part of a turn with its text and, in a user's place, who speaks in it.
+/// A part of a turn with its text and, in a user turn, the speakers of that text.
 #[derive(Debug, Clone)]
 pub struct SaidPart<'a> {
     pub part: TranscriptPart<'a>,
-    /// Empty for a part that is not a text; that of a result with a message of the user's.
+    /// The text of the part.
+    ///
+    /// A result has a text only if it ends in a message from the user. Other kinds have none.
     pub text: Cow<'a, str>,
     /// The stretches of the text, in order.
     pub spoken: Vec<Spoken>,
@@ -28,7 +30,7 @@ impl SaidPart<'_> {
         &self.text[spoken.range.clone()]
     }
 
-    /// The user's own words, without what is around and between them; empty if there are none.
+    /// The user's own words, without injected text around and between them; empty if there are none.
     pub fn users_words(&self) -> String {
         let own = self.spoken.iter().filter(|spoken| spoken.by == UserText::User);
         let own: Vec<&str> = own.map(|spoken| self.of(spoken).trim()).collect();
@@ -40,13 +42,15 @@ impl SaidPart<'_> {
 pub struct SaidReader<'s, 'a> {
     settings: SpeakerSettings<'s>,
     speakers: Speakers,
-    /// The turns that were read.
+    /// Number of turns read so far.
     read: usize,
     calls: Option<AnsweredCalls<'a>>,
 }
 
 impl<'s, 'a> SaidReader<'s, 'a> {
-    /// A reader from the first turn on. `calls`: calls by their results, if a result may hold a message of the user's.
+    /// Creates a reader that begins at the first turn.
+    ///
+    /// `calls` has the calls by their results. It is present if a result may contain a message from the user.
     pub(super) fn new(settings: SpeakerSettings<'s>, calls: Option<AnsweredCalls<'a>>) -> Self {
         Self {
             settings,
@@ -72,7 +76,7 @@ impl<'s, 'a> SaidReader<'s, 'a> {
     }
 }
 
-/// Adds the user's messages at the end of a result, unless its own text could end in the same words.
+/// Adds the user's messages at the end of a result, unless the tool's output could itself end in those words.
 fn interject(result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
     let text = result.part.text();
     let typed = speakers::interjected(&text);
@@ -84,7 +88,9 @@ fn interject(result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
     }
 }
 
-/// The parts of the next turn of which no calls are known. In the turns of the model and of the system nobody is told apart.
+/// The parts of the next turn, without knowledge of the calls.
+///
+/// Speakers are only told apart in turns of users and tools, not in those of the model and the system.
 pub fn said<'a>(
     speakers: &mut Speakers,
     settings: &SpeakerSettings<'_>,
@@ -124,7 +130,7 @@ pub fn said<'a>(
 
 fn result_beginning<'a>(part: &TranscriptPart<'a>) -> Cow<'a, str> {
     match part.kind {
-        // A longer one is a tool's own output, which need not be searched for its texts.
+        // A longer result is the output of a tool: it is not searched for texts.
         TranscriptPartKind::Result(_) if part.raw().len() <= MAX_LAUNCH_BYTES => part
             .texts()
             .first()

@@ -1,13 +1,15 @@
-//! The texts in a value that a user would read.
+//! The human-readable texts in a value.
 
 use super::literal::JsonText;
 use crate::text::json::WalkResult;
 use crate::text::{Span, json};
 
-/// Maximum depth of values that are read. A block is walked once more to find its type, so there must be a bound.
+/// Maximum depth of values that are read.
+///
+/// Each block is walked once more to find its type, so an unlimited depth would cost quadratic time.
 const DEEPEST: usize = 16;
 
-/// Blocks that hold no text: pictures, sounds, files, references.
+/// Types of blocks without text: pictures, sounds, files, references.
 const MEDIA: &[&[u8]] = &[
     b"image",
     b"image_url",
@@ -24,7 +26,7 @@ const MEDIA: &[&[u8]] = &[
     b"reasoning.encrypted",
 ];
 
-/// Members of a block (an object with a type) that nobody reads.
+/// Members of a block (an object with a type) that hold no readable text.
 const UNREAD: &[&[u8]] = &[
     b"type",
     b"role",
@@ -53,7 +55,7 @@ const UNREAD: &[&[u8]] = &[
     b"format",
 ];
 
-/// Appends the texts of the value at `span`, in order, each once. A value that breaks off has those before that.
+/// Appends the texts of the value at `span`, in order, each once. A truncated value yields the texts before the break.
 pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>>) {
     let mut reader = TextReader {
         body,
@@ -63,7 +65,7 @@ pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>
     let _ = reader.value(span.start, 0);
 }
 
-/// The texts of a message or of any other part of a request, in order; `None` where it is not JSON all the way down.
+/// The texts of a message, or of any other part of a request, in order; `None` if the JSON is invalid at any depth.
 pub fn texts(json: &[u8]) -> Option<Vec<JsonText<'_>>> {
     let mut all = Vec::new();
     let mut reader = TextReader {
@@ -77,13 +79,13 @@ pub fn texts(json: &[u8]) -> Option<Vec<JsonText<'_>>> {
 
 struct TextReader<'a, 'o> {
     body: &'a [u8],
-    /// Whether objects without a type are blocks as well: messages, and what is in them.
+    /// Whether objects without a type count as blocks, as messages and their contents do.
     all_are_blocks: bool,
     out: &'o mut Vec<JsonText<'a>>,
 }
 
 impl TextReader<'_, '_> {
-    /// Where the value at `at` ends.
+    /// Reads the value at `at`, and returns its end.
     fn value(&mut self, at: usize, depth: usize) -> WalkResult {
         let body = self.body;
         if depth > DEEPEST {

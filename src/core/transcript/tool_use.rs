@@ -11,12 +11,12 @@ use crate::agents::ending::LineEnd;
 /// A tool call and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolUse<'a> {
-    /// The turn that calls.
+    /// The turn that makes the call.
     pub turn: usize,
     pub call: ToolCall<'a>,
-    /// The part that the call is.
+    /// The part that holds the call.
     pub part: TranscriptPart<'a>,
-    /// The turn that answers, with the part that does.
+    /// The turn and the part that answer the call.
     pub answer: Option<(usize, TranscriptPart<'a>)>,
 }
 
@@ -29,8 +29,10 @@ impl<'a> ToolUse<'a> {
         }
     }
 
-    /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since tools of one name differ in wording.
-    /// Nothing is known where it has no result.
+    /// How the call ended; everything is unknown without a result.
+    ///
+    /// `agent` is the agent that ran the tool (`Transcript::agent`): tools of the same name word their results
+    /// differently.
     pub fn end(&self, agent: Option<AgentKind>) -> LineEnd {
         match (self.answer, self.result()) {
             (Some((_, answer)), Some(result)) => exits::end(agent, &self.call, &answer, &result),
@@ -39,14 +41,14 @@ impl<'a> ToolUse<'a> {
     }
 }
 
-/// Calls by their answers: the turn that answers, and where the part that does begins.
+/// Calls by their results, keyed by the turn of the result and the start of its part.
 pub type AnsweredCalls<'a> = HashMap<(usize, usize), ToolUse<'a>>;
 
 /// Calls by the keys that results use, oldest first.
 #[derive(Default)]
 struct CallsById<'a> {
     by_id: HashMap<&'a [u8], VecDeque<usize>>,
-    /// Those without an id, which results can only name by their tool.
+    /// Calls without an id, which results can only refer to by tool name.
     without_id: HashMap<&'a [u8], VecDeque<usize>>,
     by_name: HashMap<&'a [u8], VecDeque<usize>>,
 }
@@ -62,8 +64,9 @@ impl<'a> CallsById<'a> {
         self.by_name.entry(name).or_default().push_back(at);
     }
 
-    /// The call that a result answers: the one with its id, or the first pending call of its tool. A server with
-    /// counted ids may repeat them; then the first pending call of that id is meant.
+    /// The call that a result answers: the call with the same id, or the first pending call of the tool.
+    ///
+    /// Servers that number their ids may repeat them; then the first pending call with that id is the answered one.
     fn answered(&mut self, result: &ToolResult<'a>, waits: impl Fn(usize) -> bool) -> Option<usize> {
         let name = result.name.map_or(&b""[..], |name| name.raw());
         let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {

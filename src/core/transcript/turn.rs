@@ -1,24 +1,26 @@
-//! A turn: what one speaker put into the transcript in one piece.
+//! A turn: the contribution of one speaker, in one piece.
 
 use super::part::{ToolCall, TranscriptPart, TranscriptPartKind};
 use crate::text::{Span, json};
 use crate::wire::{self, Role};
 
-/// A message, an item or a content: what one speaker put there in one piece.
+/// A message, an item or a content: the contribution of one speaker, in one piece.
 #[derive(Clone, Copy)]
 pub struct TranscriptTurn<'a> {
     pub(super) body: &'a [u8],
-    /// The whole element, in the body.
+    /// The whole element in the body.
     pub span: Span,
-    /// The role of its speaker.
+    /// The role of the speaker.
     pub role: Role,
 }
 
-/// Members with a message's time. No request of today's APIs has one; answers do, and agents that keep them.
+/// Members with the time of a message.
+///
+/// No current API has one in requests. Responses do, and so do the files of agents that store them.
 const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
 
 impl<'a> TranscriptTurn<'a> {
-    /// A single message: `message` is one JSON value.
+    /// A turn of a single message; `message` is one JSON value.
     pub fn alone(message: &'a [u8], role: Role) -> Self {
         Self {
             body: message,
@@ -27,7 +29,7 @@ impl<'a> TranscriptTurn<'a> {
         }
     }
 
-    /// What it is made of, in the order in which the model reads it.
+    /// Parts of the turn, in the order in which the model reads them.
     pub fn parts(&self) -> Vec<TranscriptPart<'a>> {
         let parts = wire::parts(self.body, self.span, self.role).into_iter();
         parts
@@ -35,7 +37,7 @@ impl<'a> TranscriptTurn<'a> {
             .collect()
     }
 
-    /// The calls of tools in it, in order.
+    /// The tool calls of the turn, in order.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = ToolCall<'a>> + use<'a> {
         let parts = self.parts().into_iter();
         parts.filter_map(|part| match part.kind {
@@ -49,7 +51,7 @@ impl<'a> TranscriptTurn<'a> {
         self.span.of(self.body)
     }
 
-    /// When it was made, as it is written there: a number of seconds or a date; `None` where the wire does not say.
+    /// When the message was created, as written: a number of seconds or a date. `None` if the wire has no time.
     pub fn time(&self) -> Option<&'a str> {
         let value = json::pick(self.body, self.span, TIMES)
             .into_iter()

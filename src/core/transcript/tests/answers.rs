@@ -1,4 +1,4 @@
-//! Answers: streams of all wires, and replies in one piece.
+//! Responses: streams of all wires, and whole bodies.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn sse(events: &[Value]) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-/// A line for the name of each call and for each text.
+/// One line for the name of each call, and for each text.
 fn read(body: &[u8]) -> String {
     let mut lines = String::new();
     for part in AnswerContent::from_body(body).parts {
@@ -101,7 +101,7 @@ fn reasoning_refusals_and_custom_calls_are_read() {
     for body in [stream, whole.to_string().into_bytes()] {
         assert_eq!(read(&body), "Hm, well.\nNo.\napply_patch\n*** Begin\n");
     }
-    // Code Assist has Gemini's answers one level down.
+    // Code Assist nests Gemini's responses one level deeper.
     let part = |text: &str| json!({"response": {"candidates": [{"content": {"parts": [{"text": text}]}}]}});
     let body = sse(&[part("The quick br"), part("own fox.")]);
     assert_eq!(read(&body), "The quick brown fox.\n");

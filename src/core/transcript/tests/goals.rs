@@ -42,7 +42,7 @@ fn claude_codes_goal_lasts_until_a_user_speaks_after_a_finished_answer() {
         with(&[feedback(), says("assistant", "I did more.")]),
         active(GOAL)
     );
-    // The judge was satisfied: Claude Code writes nothing of it.
+    // The judge was satisfied: Claude Code writes nothing about it.
     assert_eq!(
         with(&[says("user", "Now say what changed.")]),
         SessionGoal::Dropped

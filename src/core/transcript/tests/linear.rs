@@ -1,9 +1,9 @@
-//! Reading costs steps in proportion to the size, whatever a transcript is made of.
+//! The cost of reading is proportional to the size, for any content of the transcript.
 
 use super::*;
 use crate::text::cost::{self, at_sizes};
 
-/// Maximum ratio of the cost per byte in the largest and the smallest body.
+/// Maximum ratio of the cost per byte between the largest and the smallest body.
 const MORE: f64 = 1.6;
 
 at_sizes! {
@@ -19,7 +19,7 @@ at_sizes! {
     quotes_without_an_end
 }
 
-/// Every question about a request.
+/// Reads everything that a transcript can be asked for.
 fn read_all(view: &View) -> usize {
     let transcript = Transcript::from_view(view);
     let mut read = 0;
@@ -54,7 +54,7 @@ fn costs(name: &str, sizes: &[usize], mut cost: impl FnMut(usize) -> (u64, usize
     assert!(per_byte.iter().all(|cost| *cost <= most), "{name}: {per_byte:?}");
 }
 
-/// The cost of a request is proportional to its length. `turns` makes messages of about so many bytes.
+/// Checks that the cost of a request is proportional to its length. `turns` makes messages of about that many bytes.
 fn request(sizes: &[usize], turns: impl Fn(usize) -> String) {
     costs("a request", sizes, |size| {
         let turns = turns(size);
@@ -115,7 +115,7 @@ fn marks(sizes: &[usize]) {
     request(sizes, |size| texts_of(&fill(line, size).concat()));
 }
 
-/// The cost of an answer is proportional to its length: one line, repeated.
+/// Checks that the cost of a response of one repeated line is proportional to its length.
 fn answer(sizes: &[usize], line: &str) {
     costs("an answer", sizes, |size| {
         let body = format!("{line}\n").repeat(size / line.len());

@@ -1,4 +1,4 @@
-//! Readings of real requests, of every kind of part on every wire, and of what is no transcript at all.
+//! Readings of real requests, of every kind of part on every wire, and of bytes that are not a transcript.
 
 mod answers;
 mod goals;
@@ -22,7 +22,7 @@ fn view(wire: &str, body: impl Into<Bytes>) -> View {
     named(wire).read(&body.into(), Operation::Generate).unwrap()
 }
 
-/// Every span of a part: its own, and those of all its texts.
+/// All spans of a part, including those of its texts.
 fn spans(part: &TranscriptPart<'_>) -> Vec<Span> {
     let mut all: Vec<Span> = part.texts().iter().map(|text| text.span).collect();
     match part.kind {

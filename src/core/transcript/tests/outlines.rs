@@ -1,5 +1,6 @@
-//! Requests as outlines: one file each in `tests/golden/transcripts`, the outline next to it. A new case is a new file;
-//! `UPDATE_OUTLINES=1` writes what is read, to be examined before it is kept.
+//! Requests as outlines: one file each in `tests/golden/transcripts`, with the outline next to it.
+//!
+//! A new case is a new file. `UPDATE_OUTLINES=1` writes the outlines, to be examined before they are committed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::agents::may_run_commands;
 use crate::marker::{self, MarkerKind, RawMarker};
 use crate::rewrite::preamble::{self, Preamble};
 
-/// What Claude Code, Codex, Gemini CLI and Qwen Code put before a user's words.
+/// Tags that Claude Code, Codex, Gemini CLI and Qwen Code put before the user's words.
 const TAGS: [&str; 3] = ["<system-reminder>", "<environment_context>", "<session_context>"];
 
 fn golden(name: &str) -> PathBuf {
@@ -125,7 +126,7 @@ fn check(wire: &str, request: &Path, expected: &Path) {
     );
 }
 
-/// All files of a wire: the recorded ones, one with every kind of part, and the golden ones of the rewrite.
+/// Checks all files of a wire: the recorded ones, the one with every kind of part, and the golden ones of the rewrite.
 fn check_all(wire: &str) {
     let mut count = 0;
     let directory = golden("transcripts");
@@ -155,7 +156,7 @@ macro_rules! outlines {
 
 outlines!(anthropic openai_chat openai_responses gemini ollama);
 
-/// What the agents ran in the recorded requests, and how it ended.
+/// Exit codes of the commands that the agents ran in the recorded requests.
 #[test]
 fn recorded_commands_tell_how_they_ended() {
     let ended = |file: &str, wire: &str| -> Vec<Option<i32>> {
@@ -171,7 +172,7 @@ fn recorded_commands_tell_how_they_ended() {
         uses.iter().map(|tool| tool.end(agent).code).collect()
     };
     let (zero, unknown) = (Some(0), None);
-    // exit 3; echo; ls of nothing; grep of nothing; true; diff of two; echo into a file.
+    // In order: exit 3, echo, ls of nothing, grep of nothing, true, diff of two files, echo into a file.
     let all = [Some(3), zero, Some(2), Some(1), zero, Some(1), zero];
     for file in ["codex_openai_responses.json", "codex_openai_responses_exec.json"] {
         assert_eq!(ended(file, "openai_responses"), all);
@@ -179,7 +180,7 @@ fn recorded_commands_tell_how_they_ended() {
     assert_eq!(ended("pi_anthropic.json", "anthropic"), all);
     assert_eq!(ended("gemini_cli_gemini.json", "gemini"), all);
     assert_eq!(ended("qwen_code_openai_chat.json", "openai_chat"), all);
-    // These two take exit code 1 of grep and diff for a success, and do not report it.
+    // These two treat exit code 1 of grep and diff as a success, and do not report it.
     let judged = [Some(3), zero, Some(2), unknown, zero, unknown, zero];
     assert_eq!(ended("claude_code_anthropic.json", "anthropic"), judged);
     let failures = all.map(|code| code.filter(|code| *code != 0));

@@ -1,5 +1,6 @@
-//! What is no transcript: arbitrary JSON out of the members that are looked for, and arbitrary bytes. Nothing panics,
-//! and no span leaves the body.
+//! Input that is not a transcript: arbitrary JSON made of the members that readers look for, and arbitrary bytes.
+//!
+//! Nothing panics, and no span leaves the body.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -106,7 +107,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Asks everything of a body, and checks the spans.
+/// Reads everything from a body, and checks the spans.
 fn read(body: &[u8]) {
     let inside = |span: Span| assert!(span.start <= span.end && span.end <= body.len(), "{span:?}");
     for role in ROLES {

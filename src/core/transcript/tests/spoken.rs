@@ -1,5 +1,6 @@
-//! Random transcripts, written for each wire and read again. Every text is found once, in order and at its place, and a
-//! rewrite sees the same turns.
+//! Random transcripts, written for each wire and read again.
+//!
+//! Every text is found once, in order and at its position, and a rewrite sees the same turns.
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
@@ -9,7 +10,7 @@ use super::*;
 use crate::record::WireId;
 use crate::wire::TurnPartKind;
 
-/// A part as it is put into words.
+/// A part as the generator writes it.
 #[derive(Debug, Clone, PartialEq)]
 enum SpokenPart {
     Text(String),
@@ -19,7 +20,7 @@ enum SpokenPart {
     Image,
 }
 
-/// Texts with all that JSON escapes, and never empty: some wires drop those.
+/// Strings with everything that JSON escapes. They are never empty, because some wires drop empty ones.
 fn words() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{1,12}",
@@ -28,7 +29,7 @@ fn words() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A question, an answer of the model, and the results of its calls.
+/// A question, the model's output, and the results of its calls.
 fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
     let spoken_text = prop::collection::vec(words(), 1..3);
     let calls = prop::collection::vec((words(), prop::collection::vec(words(), 1..3)), 0..3);
@@ -89,7 +90,7 @@ fn gemini(parts: &[SpokenPart]) -> Vec<Value> {
     parts.iter().map(part).collect()
 }
 
-/// Messages whose thinking and calls are next to the content.
+/// Messages that have thinking and calls next to the content.
 fn beside(role: &str, parts: &[SpokenPart], ollama: bool) -> Vec<Value> {
     let mut message = json!({"role": role});
     let (mut content, mut calls, mut out) = (Vec::new(), Vec::new(), Vec::new());
@@ -136,7 +137,7 @@ fn beside(role: &str, parts: &[SpokenPart], ollama: bool) -> Vec<Value> {
     if out.is_empty() { vec![message] } else { out }
 }
 
-/// Items, thinking and calls each by itself.
+/// Items, with thinking and calls as separate items.
 fn items(role: &str, parts: &[SpokenPart]) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in parts {
@@ -175,7 +176,7 @@ fn items(role: &str, parts: &[SpokenPart]) -> Vec<Value> {
     out
 }
 
-/// A transcript in the words of a wire, and what of it that wire can say.
+/// A transcript in a wire's form, and the parts of it that the wire can express.
 fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPart>) {
     let (mut list, mut spoken_text) = (Vec::new(), Vec::new());
     let turns = rounds
@@ -184,7 +185,7 @@ fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPa
     for (parts, role) in turns.filter(|(parts, _)| !parts.is_empty()) {
         let mut parts = parts.clone();
         if wire == WireId::Ollama {
-            // Its messages have one text each.
+            // Ollama's messages have one text each.
             let mut texts = 0;
             parts
                 .retain(|part| !matches!(part, SpokenPart::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
@@ -214,7 +215,7 @@ fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPa
     (json!({"model": "m", key: list}), spoken_text)
 }
 
-/// What was read, in the same words; each text from its place in the body.
+/// A part in the generator's form, with each text taken from its position in the body.
 fn heard(part: &TranscriptPart<'_>) -> SpokenPart {
     let texts = || {
         part.texts()
@@ -270,7 +271,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
     agrees(&view);
 }
 
-/// Texts, calls and results are the same to a rewrite.
+/// Checks that a rewrite sees the same texts, calls and results.
 fn agrees(view: &View) {
     for (at, turn) in Transcript::from_view(view).turns().enumerate() {
         let parts = turn.parts();
