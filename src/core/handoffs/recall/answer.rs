@@ -12,37 +12,37 @@ use super::sections::TextSource;
 use crate::handoffs::draft::tokens;
 use crate::text::words::plural;
 
-/// Tokens of an answer, estimated, and of one excerpt.
+/// Estimated tokens of an answer, and of one excerpt.
 const ANSWER: usize = 2000;
 const EXCERPT: usize = 600;
 
-/// Tokens of what is around each excerpt.
+/// Tokens reserved for the text around each excerpt.
 const AROUND: usize = 60;
 
-/// Passages that are examined for each excerpt: some say the same.
+/// Passages examined for each excerpt. Some repeat others, and are skipped.
 const LOOKED_AT: usize = 3;
 
-/// How an answer begins that has nothing.
+/// Beginning of an answer without results.
 const NOTHING: &str = "Nothing ";
 
-/// Whether an answer to the model says that nothing was found.
+/// Whether an answer reports that nothing was found.
 pub(in crate::handoffs) fn found_nothing(answer: &str) -> bool {
     answer.starts_with(NOTHING)
 }
 
-/// Words that are offered where nothing was found.
+/// Maximum number of similar words offered if nothing was found.
 const NEAREST: usize = 6;
 
 /// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecallAnswer {
     pub text: String,
-    /// How many excerpts it has.
+    /// Number of excerpts in the text.
     pub excerpts: usize,
 }
 
 impl RecallIndex<'_> {
-    /// Answers a question from what was cut.
+    /// Answers a question from the cut part of the conversation.
     pub fn answer(&self, question: &Question) -> RecallAnswer {
         let (ranked, weights) = rank::ranked(self, question);
         if ranked.is_empty() {
@@ -64,7 +64,7 @@ impl RecallIndex<'_> {
         let mut listed = HashSet::new();
         for one in ranked.iter().take(question.limit * LOOKED_AT) {
             let (place, quoted) = self.excerpt(one, &weights, each);
-            // Each wording is quoted once.
+            // Quote each wording only once.
             if quoted.trim().is_empty() || !listed.insert(quoted.clone()) {
                 continue;
             }
@@ -79,7 +79,7 @@ impl RecallIndex<'_> {
         RecallAnswer { text, excerpts }
     }
 
-    /// A passage's position, the outcome of its call, and its text.
+    /// A passage's position with the outcome of its call, and its text.
     fn excerpt(&self, one: &RankedPassage, weights: &TermWeights, most: usize) -> (String, String) {
         let passage = &self.passages[one.passage];
         let turn = passage.turn;
@@ -102,7 +102,7 @@ impl RecallIndex<'_> {
         (out, quoted.lines().map(|line| format!("\n   {line}")).collect())
     }
 
-    /// What was called, and whether it succeeded.
+    /// The called tool, its subject, and whether it succeeded.
     fn about(&self, called: &RecalledCall) -> String {
         let about = self.settings.redactor.cleaned(&called.about);
         let name = self.settings.redactor.cleaned(&called.name);
@@ -119,12 +119,12 @@ impl RecallIndex<'_> {
         }
     }
 
-    /// A passage without credentials.
+    /// Text of a passage without credentials.
     fn clean(&self, passage: &Passage) -> String {
         quote::clean(&passage.text, &passage.range, &self.settings.redactor)
     }
 
-    /// Answer to the model where nothing was found.
+    /// The answer if nothing was found.
     fn nothing(&self, question: &Question) -> String {
         if self.passages.is_empty() {
             return format!("{NOTHING}to search: this request holds nothing that was cut.");
@@ -145,7 +145,7 @@ impl RecallIndex<'_> {
         text
     }
 
-    /// The words nearest to those of a question, none of them part of a credential.
+    /// The words most similar to those of a question. None is part of a credential.
     fn nearest(&self, question: &Question) -> Vec<String> {
         let words = question.words();
         let terms: Vec<Bigrams> = words.iter().map(|(word, _)| Bigrams::from_word(word)).collect();
@@ -161,7 +161,7 @@ impl RecallIndex<'_> {
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         let listed = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
-            // A word of a call's name or of what it is about is not in its result.
+            // A call's name and subject are indexed with its result, but are not part of it.
             let shown = self.clean(&self.passages[*passage]);
             shown.to_lowercase().contains(*word)
         });
@@ -169,14 +169,14 @@ impl RecallIndex<'_> {
     }
 }
 
-/// Pairs of neighbouring letters of a word, as bits: enough to tell which words look alike.
+/// Letter pairs of a word as a bit set, enough to tell which words look alike.
 struct Bigrams {
     pairs: u128,
     len: usize,
 }
 
 impl Bigrams {
-    /// Minimum similarity of words that are offered.
+    /// Minimum similarity of an offered word.
     const NEAR: f32 = 0.5;
 
     fn from_word(word: &str) -> Self {
@@ -193,7 +193,7 @@ impl Bigrams {
         }
     }
 
-    /// The share of pairs that two words have in common; 0 where one is far longer.
+    /// Share of pairs that two words have in common; 0 if their lengths differ too much.
     fn like(&self, other: &Self) -> f32 {
         if self.len.abs_diff(other.len) > 3 || self.len < 3 || other.len < 3 {
             return 0.0;

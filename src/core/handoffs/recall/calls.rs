@@ -1,4 +1,4 @@
-//! Calls of the agent's tools, each with its outcome.
+//! Calls of the agent's tools with their outcomes.
 
 use serde_json::Value;
 
@@ -8,26 +8,28 @@ use crate::agents::secret_files;
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::ToolCall;
 
-/// Bytes of what a call is about.
+/// Maximum size of a call's subject, in bytes.
 const ABOUT: usize = 160;
 
 #[derive(Debug, Clone)]
 pub(super) struct RecalledCall {
-    /// Its message.
+    /// Index of the message with the call.
     pub(super) turn: usize,
-    /// A command, a path, a question, on one line; not redacted.
+    /// Subject of the call on one line: a command, a path or a question. Not redacted.
     pub(super) about: String,
     pub(super) name: String,
     pub(super) kind: ToolKind,
-    /// Files that it names, and whether it changes them.
+    /// Named files, and whether the call changes them.
     pub(super) paths: Vec<(String, bool)>,
-    /// What it reads holds credentials, so that nothing of it may be quoted.
+    /// Whether the call reads a file with credentials, so that its result must not be quoted.
     pub(super) secret: bool,
-    /// How it ended; `None`: it has no result.
+    /// How the call ended; `None` if it has no result.
     pub(super) end: Option<LineEnd>,
 }
 
-/// The text of an agent's call, and the record kept of it. `more`: patterns of further files with credentials.
+/// Reads a call into its record and its searchable text.
+///
+/// `more` has patterns of additional files with credentials.
 pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (RecalledCall, String) {
     let (name, arguments) = tools::called(call.named(), &call.given());
     let kind = ToolKind::from_call(&name, &arguments);
@@ -58,7 +60,7 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (Recall
     (called, words)
 }
 
-/// Arguments as a user would write them down: a line for each.
+/// The arguments in readable form, one per line.
 fn written(arguments: &Value) -> String {
     match arguments {
         Value::String(text) => text.clone(),
@@ -89,7 +91,7 @@ fn beginning(about: &str) -> String {
     line
 }
 
-/// The messages, after this one, in which a call changed this file and did not fail, in order.
+/// Messages after `after` that have a call which changed this file and did not fail, in order.
 pub(super) fn changes<'c>(
     calls: &'c [RecalledCall],
     path: &'c str,

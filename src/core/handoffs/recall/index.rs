@@ -1,4 +1,4 @@
-//! The index: passages of what was cut, and which words are in each.
+//! The index: passages of the cut part, and the words of each.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,32 +18,32 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// A passage of a text.
+/// A passage of a part's text.
 #[derive(Debug)]
 pub(super) struct Passage {
-    /// The message and its part.
+    /// Indexes of the message and of its part.
     pub(super) turn: usize,
     pub(super) part: usize,
-    /// The part's text, and the passage's bytes of it.
+    /// The part's text, and the byte range of the passage.
     pub(super) text: Rc<str>,
     pub(super) range: Range<usize>,
     pub(super) source: TextSource,
-    /// The call that it is, or that it answers.
+    /// The call that this is, or that it answers.
     pub(super) call: Option<usize>,
-    /// How many words it has.
+    /// Number of words.
     pub(super) words: u32,
 }
 
 /// A message that was read.
 #[derive(Debug, Clone)]
 struct MessageEntry {
-    /// Number of the user's requests so far, this message included.
+    /// Number of the user's requests up to and including this message.
     user_turns: u32,
-    /// Handoffs in it and in front of it.
+    /// Number of handoffs up to and including this message.
     handoffs: u32,
 }
 
-/// What is known of the part of a conversation that was cut: texts, words and their places.
+/// Index of the cut part of a conversation: texts, words and their positions.
 #[derive(Debug)]
 pub struct RecallIndex<'a> {
     pub(super) settings: &'a RecallIndexSettings,
@@ -57,7 +57,7 @@ pub struct RecallIndex<'a> {
 }
 
 impl<'a> RecallIndex<'a> {
-    /// The index of a part that was cut.
+    /// Indexes a part that was cut.
     pub fn new(cut: &CutPart<'_>, settings: &'a RecallIndexSettings) -> Self {
         let mut index = Self {
             settings,
@@ -83,28 +83,30 @@ impl<'a> RecallIndex<'a> {
         index
     }
 
-    /// Number of the user's requests up to this message: its turn, from 1.
+    /// The user turn of this message, from 1: the number of the user's requests up to it.
     pub(super) fn user_turn(&self, turn: usize) -> u32 {
         self.turns.get(turn).map_or(0, |read| read.user_turns).max(1)
     }
 
-    /// The next handoff after this message, from 1.
+    /// The number of the next handoff after this message, from 1.
     pub(super) fn handoff(&self, turn: usize) -> u32 {
         self.turns.get(turn).map_or(0, |read| read.handoffs) + 1
     }
 
-    /// How many turns and handoffs there are, the last handoff counted that cut all this.
+    /// Numbers of turns and of handoffs, including the handoff that made the last cut.
     pub(super) fn extent(&self) -> (u32, u32) {
         let last = self.turns.len().saturating_sub(1);
         (self.user_turn(last), self.handoff(last))
     }
 
-    /// How many words a passage has in the mean.
+    /// Mean number of words in a passage, at least 1.
     pub(super) fn mean(&self) -> f32 {
         (self.words as f32 / self.passages.len().max(1) as f32).max(1.0)
     }
 
-    /// Reads the next message. `answered`: the calls that results answer; `calls`: those before, by where their parts begin.
+    /// Reads the next message.
+    ///
+    /// `answered` maps results to the calls that they answer. `calls` maps positions of earlier calls to their numbers.
     fn read(
         &mut self,
         cut: &CutPart<'_>,
@@ -168,7 +170,7 @@ impl<'a> RecallIndex<'a> {
         });
     }
 
-    /// `used`: the call that it answers, with its number.
+    /// Reads a result. `used` is the call that it answers, with its number.
     fn result(
         &mut self,
         place: (usize, usize),
@@ -197,7 +199,7 @@ impl<'a> RecallIndex<'a> {
         section: Range<usize>,
         call: Option<usize>,
     ) {
-        // A result is found by what was called, too; a call says that itself.
+        // A result is also found by its call's subject. A call has the subject in its text, so only the name is added.
         let about = match (source, call.map(|call| &self.calls[call])) {
             (TextSource::Result, Some(called)) => &*called.about,
             (TextSource::Call, Some(called)) => &called.name,
@@ -228,10 +230,11 @@ impl<'a> RecallIndex<'a> {
 }
 
 impl CutPart<'_> {
-    /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
-    /// so many bytes.
+    /// How much of a part was cut.
+    ///
+    /// `None` if nothing, `Some(None)` if all of it, `Some(Some(bytes))` if only so many bytes of its text.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
-        // Calls may be next to the content, in front of it or after it; what begins after the end is not reached.
+        // Calls may stand next to the content, before or after it. A part that begins after the end was not cut.
         if part.span.start >= self.end {
             return None;
         }

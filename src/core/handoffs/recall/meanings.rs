@@ -1,15 +1,16 @@
-//! Synonyms in software, as a small general table.
+//! A small general table of synonyms in software.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::text::stem::stem;
 
-/// Each row: words that one user says where another says one of the others. General ones, and those of programming;
-/// none of any one project.
+/// Rows of words that different users choose for the same thing.
+///
+/// The words are general or belong to programming; none belongs to a single project.
 const ALIKE: &str = include_str!("meanings.txt");
 
-/// The stems of words that mean much the same as the word of this stem.
+/// Stems of words that mean much the same as the word with this stem.
 pub(super) fn like(of: &str) -> impl Iterator<Item = &'static str> {
     static ROWS: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
         let mut rows: HashMap<String, Vec<String>> = HashMap::new();

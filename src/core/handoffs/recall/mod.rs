@@ -4,9 +4,9 @@
 //! the part that was cut ─► index ───────────────────────────┐
 //! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
 //! ```
-//! The index is built from the current request, since the agent sends its whole history each time, and is dropped after
-//! the answer. What the model still sees is never searched, nor are earlier recalls, which no agent's transcript holds.
-//! The same transcript and question make the same answer.
+//! The index is built from the current request, because the agent sends its whole history each time. It is dropped
+//! after the answer. Neither the history that the model still sees nor earlier recalls are searched; no agent's
+//! transcript contains the recalls. The same transcript and question give the same answer.
 //!
 //! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller.
 

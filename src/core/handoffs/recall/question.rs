@@ -1,4 +1,4 @@
-//! A question: its words, and their synonyms.
+//! A question: its words and their synonyms.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -8,18 +8,19 @@ use crate::text::stem::stem;
 use crate::text::vocabulary::{Vocabulary, WordNumber};
 use crate::text::words::{self, WordKind};
 
-/// Most excerpts of one answer, and how many there are where the model does not say.
+/// Number of excerpts in an answer: the maximum, and the default if the model gives none.
 const MAX_EXCERPTS: usize = 8;
 const DEFAULT_EXCERPTS: usize = 5;
 
-/// Bytes of a question; a longer one is no question.
+/// Maximum size of a question in bytes; a longer one is refused.
 const LONGEST: usize = 2000;
 
-/// Words of a question that are looked for.
+/// Maximum number of a question's words that are searched.
 const MOST_WORDS: usize = 48;
 
-/// Weight of a word that matches one of the question's: the word, another form, a synonym, a part of an identifier, two
-/// words as one.
+/// Weights of matches with a word of the question.
+///
+/// In order: the word itself, another form, a synonym, a part of an identifier, two words joined.
 const ITSELF: f32 = 1.0;
 const FORM: f32 = 0.9;
 const MEANING: f32 = 0.6;
@@ -30,7 +31,7 @@ const JOINED: f32 = 0.7;
 static EMPTY: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("empty_words.txt").split_whitespace().collect());
 
-/// Whether a word in lower case says nothing by itself.
+/// Whether a word in lower case is a stop word.
 pub(in crate::handoffs) fn is_empty_word(word: &str) -> bool {
     EMPTY.contains(word)
 }
@@ -39,16 +40,16 @@ pub(in crate::handoffs) fn is_empty_word(word: &str) -> bool {
 pub struct Question {
     /// The model's words.
     pub query: String,
-    /// Most excerpts, 1 to 8.
+    /// Maximum number of excerpts, 1 to 8.
     pub limit: usize,
 }
 
 impl Question {
-    /// The answer to a call without a valid question, which the model reads.
+    /// Reply to the model if a call has no valid question.
     pub const REFUSED: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
         Call session_recall again with the words to look for.";
 
-    /// Reads the arguments of a call; `None`: they are no JSON object with a `query`.
+    /// Reads the arguments of a call; `None` if they are not a JSON object with a valid `query`.
     pub fn read(arguments: &str) -> Option<Self> {
         let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
         let query = arguments.get("query")?.as_str()?.trim();
@@ -56,7 +57,7 @@ impl Question {
             return None;
         }
         let limit = match arguments.get("limit") {
-            // Models write numbers as texts now and then.
+            // Models sometimes write numbers as strings.
             Some(serde_json::Value::String(text)) => text.trim().parse().ok(),
             Some(number) => number.as_f64().filter(|n| n.is_finite()).map(|n| n as i64),
             None => None,
@@ -70,8 +71,9 @@ impl Question {
         })
     }
 
-    /// Its words in lower case, each once, with what each counts: identifiers and their parts, and neighbours as one
-    /// word, since `log in` is written `login`, too.
+    /// Words of the question in lower case, each once, with their weights.
+    ///
+    /// They include identifiers, parts of identifiers, and neighboring words joined: `log in` may be written `login`.
     pub(super) fn words(&self) -> Vec<(String, f32)> {
         let mut all: Vec<(String, f32)> = Vec::new();
         let mut before: Option<String> = None;
@@ -90,7 +92,7 @@ impl Question {
             }
         });
         let has_weight = |(word, _): &(String, f32)| !EMPTY.contains(word.as_str());
-        // In a question of stop words alone they count.
+        // In a question of nothing but stop words, they count.
         if all.iter().any(has_weight) {
             all.retain(has_weight);
         }
@@ -100,7 +102,7 @@ impl Question {
         all
     }
 
-    /// For each word of the question, the words of a vocabulary that may replace it, with what each counts.
+    /// For each word of the question, the words of a vocabulary that match it, with their weights.
     pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(WordNumber, f32)>> {
         let words = self.words();
         let stems: Vec<String> = words.iter().map(|(word, _)| stem(word)).collect();

@@ -1,4 +1,4 @@
-//! The quoted part of a passage: without credentials, and for a long passage the lines around the words of the question.
+//! The quoted part of a passage: redacted, and in a long passage the lines around the question's words.
 
 use std::ops::Range;
 
@@ -8,10 +8,12 @@ use crate::redact::{Redactor, unnamed};
 use crate::text::cut::floor;
 use crate::text::words;
 
-/// Bytes on both sides of a passage in which credentials are looked for: a private key is identified by its first line.
+/// Bytes before and after a passage that are searched for credentials.
+///
+/// A private key is only recognized by its first line, which may precede the passage.
 const AROUND: usize = 8 * 1024;
 
-/// A range of a text without credentials.
+/// Redacts a range of `text`.
 pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
     let window = floor(text, range.start.saturating_sub(AROUND))..floor(text, range.end + AROUND);
     let inside = range.start - window.start..range.end - window.start;
@@ -20,7 +22,7 @@ pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> St
     unnamed::redacted(out).into_owned()
 }
 
-/// At most this many tokens of a text: the lines of the greatest weight, and their neighbours.
+/// At most this many tokens of `text`: the lines with the greatest weight, and their neighbors.
 pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {
@@ -55,7 +57,7 @@ pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String 
     format!("{}{}{end}", mark(from > 0), lines[from..to].join("\n"))
 }
 
-/// Share of the question's weight that a line holds.
+/// The weight of the question's words in a line.
 fn line_weight(line: &str, weights: &TermWeights) -> f32 {
     let mut sum = 0.0;
     words::each(line, &mut |_, word| {
@@ -64,7 +66,7 @@ fn line_weight(line: &str, weights: &TermWeights) -> f32 {
     sum
 }
 
-/// A part of one line, around the word of the greatest weight.
+/// Part of a line around its word with the greatest weight.
 fn within(line: &str, weights: &TermWeights, most: usize) -> String {
     let mut best = (0.0, 0);
     words::each(line, &mut |_, word| {
@@ -74,7 +76,7 @@ fn within(line: &str, weights: &TermWeights, most: usize) -> String {
             best = (line_weights, at);
         }
     });
-    // Three bytes are less than a token in nearly any text.
+    // In nearly any text, three bytes are less than a token.
     let bytes = most * 3;
     let from = floor(line, best.1.saturating_sub(bytes / 3));
     let mut to = floor(line, from + bytes);

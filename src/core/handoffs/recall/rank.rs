@@ -1,4 +1,4 @@
-//! Which passages answer a question, best first.
+//! Ranks the passages that answer a question.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -10,19 +10,19 @@ use super::sections::TextSource;
 use crate::text::vocabulary::WordNumber;
 use crate::text::words;
 
-/// Passages that are examined more closely.
+/// Number of passages that are examined more closely.
 const CLOSER: usize = 64;
 
-/// Of two passages whose scores differ by no more than this, the newer one is first.
+/// Ratio of scores above which the newer of two passages comes first.
 const EQUAL: f32 = 0.8;
 
-/// How much more the newest passage counts than the oldest one, all else being equal.
+/// How much more the newest passage counts than the oldest one, other things being equal.
 const NEWER: f32 = 0.15;
 
-/// Weight of a passage with hardly any of a question's words, relative to one with all.
+/// Weight of a passage with hardly any of a question's words, relative to one with all of them.
 const LITTLE: f32 = 0.5;
 
-/// Share of the best passage's matched weight that passages on the same subject have.
+/// Share of the best passage's matched weight that makes another passage one about the same subject.
 const SAME: f32 = 0.6;
 
 /// Minimum share of the best score for a repeated statement.
@@ -31,30 +31,30 @@ const ANEW: f32 = 0.5;
 /// Minimum share of the best score for an excerpt.
 const WORTH: f32 = 0.3;
 
-/// Passages of one message's part that are shown.
+/// Maximum number of passages from the same part of a message.
 const OF_ONE: usize = 2;
 
-/// A passage that answers.
+/// A passage in the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RankedPassage {
     pub(super) passage: usize,
-    /// The last message that returns to its subject.
+    /// The last message that returns to the passage's subject.
     pub(super) later: Option<usize>,
 }
 
-/// What a passage has of a question.
+/// Score of a passage for a question.
 #[derive(Debug, Clone, Copy)]
 struct PassageScore {
     passage: usize,
     score: f32,
-    /// The question's words that it has, one bit each.
+    /// The matched words of the question, one bit each.
     has: u64,
 }
 
-/// The weights of a question's words by their hashes, for finding the words in a text.
+/// Weights of a question's words by hash, for finding the words in a passage.
 pub(super) type TermWeights = HashMap<u64, f32>;
 
-/// The words that may replace those of a question: a list for each of them, each with what it counts.
+/// For each word of the question, the matching words of the vocabulary with their weights.
 type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 
 /// The best passages, best first, and the weights of the question's words.
@@ -86,7 +86,7 @@ pub(super) fn ranked(index: &RecallIndex<'_>, question: &Question) -> (Vec<Ranke
     (distinct(index, ranked), weights)
 }
 
-/// The best ones, best first, a few of each part.
+/// The best passages, best first, with a limit for each part.
 fn best_of(index: &RecallIndex<'_>, mut all: Vec<PassageScore>) -> Vec<PassageScore> {
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
@@ -148,7 +148,7 @@ fn counts(index: &RecallIndex<'_>, passage: &Passage) -> f32 {
         TextSource::User => 1.15,
         TextSource::Model => 1.1,
         TextSource::CarryOver | TextSource::Summary => 0.8,
-        // The change itself says more than the name of the changed file.
+        // The change itself is more informative than the result, which only names the file.
         TextSource::Result => match passage.call.map(|call| &index.calls[call]) {
             Some(called) if called.kind.changes() => 0.6,
             _ => 1.0,
@@ -157,7 +157,7 @@ fn counts(index: &RecallIndex<'_>, passage: &Passage) -> f32 {
     }
 }
 
-/// Sum of the weights of some of a question's words.
+/// The total weight of the question's words in this bit set.
 fn mass_of(has: u64, mass: &[f32]) -> f32 {
     let all = mass.iter().enumerate();
     all.filter(|(at, _)| has & (1 << at) != 0)
@@ -165,8 +165,9 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
         .sum()
 }
 
-/// Orders passages of about equal score and equal matched words by age, the newest first. Repeated statements count by
-/// the newest.
+/// Puts the newest passage first among those with nearly equal scores or the same matched words.
+///
+/// A repeated statement counts with its newest occurrence.
 fn newest_first_among_equals(index: &RecallIndex<'_>, all: &mut [PassageScore], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
@@ -176,18 +177,18 @@ fn newest_first_among_equals(index: &RecallIndex<'_>, all: &mut [PassageScore], 
             let is_later = one.passage > first.passage && one.score >= first.score * ANEW;
             let one_is_speech = is_speech(&index.passages[one.passage]);
             let anew = first_is_speech && one_is_speech && mass_of(one.has & first.has, mass) >= same;
-            // With the same words of the question, a result counts less only for the rest of what it prints.
+            // With the same matched words, a result only scores lower because of the rest of its output.
             let alike = first_is_speech == one_is_speech && one.has == first.has;
             one.score >= first.score * EQUAL || is_later && (anew || alike)
         };
         let equals = rest.iter().filter(|one| equal(one)).count();
-        // The others stay in their order.
+        // The sort is stable: the others keep their order.
         rest.sort_by_key(|one| std::cmp::Reverse(if equal(one) { Some(one.passage) } else { None }));
         rest = &mut rest[equals..];
     }
 }
 
-/// Whether a passage is speech, and neither arguments nor result of a tool.
+/// Whether a passage is speech, and not a tool's arguments or result.
 fn is_speech(passage: &Passage) -> bool {
     matches!(
         passage.source,
@@ -195,8 +196,9 @@ fn is_speech(passage: &Passage) -> bool {
     )
 }
 
-/// The last message after a passage's that returns to the passage's subject: its file is changed, or a later turn is
-/// about the same thing. `same`: how much of the question statements of the same thing have.
+/// The last later message that returns to the passage's subject: it changes the file, or speaks of the same thing.
+///
+/// `same` is the weight that a statement must share with the passage to be about the same thing.
 fn returns(
     index: &RecallIndex<'_>,
     one: &PassageScore,
@@ -222,7 +224,7 @@ fn returns(
     changed.chain(speech).max()
 }
 
-/// Passages without duplicates: of a call, the call or its result; of repeated reads, the last.
+/// Removes duplicates: keeps either a call or its result, and only the last of repeated reads.
 fn distinct(index: &RecallIndex<'_>, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
     let mut of_call: HashMap<usize, TextSource> = HashMap::new();
     let mut read: HashSet<(&str, &Range<usize>)> = HashSet::new();

@@ -1,4 +1,4 @@
-//! The searched sections of a text: without baton's lines and the harness's texts in the user's place.
+//! The searched sections of a text: without baton's markers, and without harness text in user turns.
 
 use std::ops::Range;
 
@@ -9,45 +9,45 @@ use crate::text::cut::floor;
 use crate::transcript::Transcript;
 use crate::wire::Role;
 
-/// Bytes of a passage, about: what an excerpt shows.
+/// Approximate size of a passage in bytes: the content of one excerpt.
 const PASSAGE: usize = 800;
 
-/// Bytes beyond which a line is divided.
+/// Length in bytes above which a line is divided.
 const LONGEST: usize = 1200;
 
-/// The speaker of a text, or its tool.
+/// Origin of a section: a speaker or a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextSource {
     User,
     Model,
     /// A carry-over prompt of an earlier handoff.
     CarryOver,
-    /// A summary of the agent's, in the user's place.
+    /// The agent's summary, in a user turn.
     Summary,
-    /// A command of the user's with its output, or another agent's report.
+    /// A command that the user ran with its output, or another agent's report.
     Report,
-    /// The model, in a call.
+    /// The model's call of a tool.
     Call,
-    /// A tool.
+    /// The result of a tool.
     Result,
 }
 
-/// A part of a text, and whose words it is.
+/// A section of a text, with its origin.
 pub(super) type SourceSection = (TextSource, Range<usize>);
 
-/// The sections of a text; how many handoffs happened in it.
+/// The sections of a text, and the number of handoffs in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sections {
     pub(super) all: Vec<SourceSection>,
     pub(super) handoffs: u32,
 }
 
-/// What a line of ours is.
+/// Kind of a line that baton inserted.
 enum OwnLine {
     Opens,
     Closes,
     Aside,
-    /// What follows is an answer of baton's own.
+    /// A response from baton itself follows.
     Note,
 }
 
@@ -64,7 +64,7 @@ fn ours(line: &str) -> Option<OwnLine> {
     .find_map(|(begins, line)| rest.starts_with(begins).then_some(line))
 }
 
-/// Divides a text of this speaker's. `spoken`: who speaks in a text in a user's place.
+/// Divides a text by origin. `spoken` has the speakers of a text in a user turn.
 pub(super) fn of(text: &str, role: Role, spoken: &[Spoken]) -> Sections {
     let mut found = match memchr::memmem::find(text.as_bytes(), b"handoff-") {
         Some(_) => without_marks(text),
@@ -83,7 +83,7 @@ pub(super) fn of(text: &str, role: Role, spoken: &[Spoken]) -> Sections {
     found
 }
 
-/// What of a section is said by whom, without the harness's texts.
+/// The parts of a section by speaker, without harness text.
 fn spoken_in((source, range): SourceSection, spoken: &[Spoken]) -> Vec<SourceSection> {
     if source == TextSource::CarryOver {
         return vec![(source, range)];
@@ -117,7 +117,7 @@ fn without_marks(text: &str) -> Sections {
             }
             Some(OwnLine::Closes) => TextSource::Model,
             Some(OwnLine::Aside) => source,
-            // The line for people, right after the one that opens.
+            // The line for the user, directly after the opening line.
             None if source == TextSource::CarryOver && from == start && line.starts_with("*Handed over") => {
                 source
             }
@@ -126,12 +126,12 @@ fn without_marks(text: &str) -> Sections {
         found.all.push((source, from..start));
         (source, from) = (next, end);
     }
-    // Without a closing line the end of the carry-over is unknown; a sentinel without its prompt has none.
+    // Without a closing line, the end of the carry-over is unknown. A sentinel without its prompt has none.
     found.all.push((source, from..text.len()));
     found
 }
 
-/// Passages of a section, each of whole lines where they are not too long.
+/// Divides a section into passages of whole lines; only overlong lines are split.
 pub(super) fn passages(text: &str, section: Range<usize>) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     let (mut from, mut at) = (section.start, section.start);
@@ -155,7 +155,7 @@ pub(super) fn passages(text: &str, section: Range<usize>) -> Vec<Range<usize>> {
     out
 }
 
-/// Where to divide a line: between two words at or before `most`, where there is such a place.
+/// A position for splitting a line: between two words at or before `most` if possible.
 fn divided(text: &str, from: usize, most: usize) -> usize {
     let end = floor(text, most);
     let near = text[from..end].rfind(char::is_whitespace).filter(|at| *at > 0);
@@ -166,16 +166,16 @@ fn divided(text: &str, from: usize, most: usize) -> usize {
 #[derive(Clone, Copy)]
 pub struct CutPart<'a> {
     pub transcript: Transcript<'a>,
-    /// Offset in the request's body: what is in front of it was cut.
+    /// Offset in the request's body; everything before it was cut.
     pub end: usize,
 }
 
-/// The settings of an index; they never change.
+/// Settings of an index, constant for its life.
 #[derive(Debug, Clone, Default)]
 pub struct RecallIndexSettings {
-    /// How texts of a harness begin (`handoff.preamble_tags`).
+    /// Beginnings of harness texts (`handoff.preamble_tags`).
     pub tags: Vec<String>,
-    /// Takes credentials out of whatever is quoted.
+    /// Removes credentials from quoted text.
     pub redactor: Redactor,
 }
 

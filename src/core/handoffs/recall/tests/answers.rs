@@ -1,6 +1,6 @@
 use super::*;
 
-/// The secret contents of a document, a variable or a file.
+/// Secret content of a document, a variable or a file.
 const SECRET: &str = "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ0123459xZ2";
 
 #[test]
@@ -51,7 +51,7 @@ fn what_the_harness_puts_after_a_result_is_neither_found_nor_quoted() {
         false,
     ));
     messages.extend(blocks);
-    // A file that only quotes one is the tool's own text.
+    // A file that only quotes such a reminder is the tool's own output.
     let quoted = format!("{reminder}\nis what a murgle looks like.");
     messages.extend(ran("c", "cat hooks.md", &quoted, false));
     let found_text = answer_to(&messages, "flurbo slots");

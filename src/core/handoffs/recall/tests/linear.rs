@@ -4,10 +4,10 @@ use super::*;
 use crate::handoffs::draft::tests::linear::worked;
 use crate::text::cost::at_sizes;
 
-/// Most bytes of a transcript.
+/// Size of the largest transcript in bytes.
 const LARGEST: usize = 400_000;
 
-/// The best of three, by the processor's time of this thread.
+/// The best of three runs, in processor time of the current thread.
 fn time(messages: &[Value], query: &str) -> Duration {
     let view = view(messages);
     let once = || {
@@ -20,9 +20,11 @@ at_sizes! {
     hostile_transcripts_cost_time_in_proportion_to_their_size
 }
 
-/// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
+/// Checks that ten times the size takes about ten times as long.
+///
+/// A hundred times as long would reveal a search that starts over.
 fn hostile_transcripts_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
-    // Parts of some 100 bytes.
+    // Each part has about 100 bytes.
     let count = sizes.last().map_or(0, |size| *size.min(&LARGEST)) / 100;
     type BodyMaker = fn(usize) -> Vec<Value>;
     let shapes: [(&str, BodyMaker); 6] = [

@@ -1,4 +1,4 @@
-//! Secrets are not quoted; only what was cut is quoted.
+//! Secrets are not quoted, and only the cut part is.
 
 mod answers;
 mod linear;
@@ -18,14 +18,14 @@ fn settings() -> RecallIndexSettings {
     }
 }
 
-/// A request of Claude Code's with these messages.
+/// A request from Claude Code with these messages.
 fn view(messages: &[Value]) -> View {
     let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
     let wire = wire::wire(WireId::Anthropic);
     wire.read(&body.to_string().into(), Operation::Generate).unwrap()
 }
 
-/// All of a request.
+/// A cut part that spans the whole request.
 fn whole(view: &View) -> CutPart<'_> {
     CutPart {
         transcript: Transcript::from_view(view),
@@ -55,7 +55,7 @@ fn model(text: &str) -> Value {
     json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
 }
 
-/// A call of a tool and its result.
+/// A tool call and its result.
 fn called(id: &str, name: &str, input: Value, result: &str, failed: bool) -> [Value; 2] {
     [
         json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}),
