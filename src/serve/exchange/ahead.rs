@@ -1,4 +1,4 @@
-//! Has a draft written in a pause, shortly before the provider's cache goes cold.
+//! Writes a draft in a pause, shortly before the provider's cache goes cold.
 
 use std::sync::Arc;
 
@@ -17,8 +17,9 @@ use baton_core::record::{ReadyDraft, RecordChange};
 use baton_core::rewrite::positions;
 
 impl Exchange {
-    /// Waits for a pause after this answer, where there is room for one more. The next request of the thread ends that. Replicas do
-    /// not know of each other's requests, so none of them waits.
+    /// Watches for a pause after this response, if there is room for another watcher.
+    ///
+    /// The thread's next request ends the watch. Replicas do not know each other's requests, so none of them watches.
     pub(super) fn watch_pause(&self) {
         let (Some(due), Some(thread)) = (self.draft_due(), self.thread.clone()) else {
             return;
@@ -40,7 +41,7 @@ impl Exchange {
         if exchange.spilled_headers.is_none() {
             exchange.spill();
         }
-        // Records the draft's own exchange, if there is one.
+        // Recorder of the draft's own exchange, if there will be one.
         let dormant = self.ctx.recorder.dormant();
         let (until_next, next_request) = oneshot::channel();
         thread.set_pause(until_next);
@@ -49,13 +50,13 @@ impl Exchange {
             let _room = room;
             tokio::select! {
                 () = exchange.app.clock.until(due) => exchange.write_ahead(&thread, &dormant).await,
-                // Also where its thread is forgotten.
+                // The sender is also dropped if the thread is forgotten.
                 _ = next_request => {}
             }
         });
     }
 
-    /// When a draft is due in a pause, in milliseconds since the Unix epoch.
+    /// Time at which a draft is due in a pause, in milliseconds since the Unix epoch. `None` if no draft is wanted.
     fn draft_due(&self) -> Option<u64> {
         let thread = self.thread.as_ref()?;
         let costs = thread.costs()?;
@@ -70,7 +71,7 @@ impl Exchange {
         thread.ledger(|ledger| ledger.draft_due(costs))?
     }
 
-    /// Writes the draft, and keeps it with the conversation. A draft that fails is logged, and nothing changes.
+    /// Writes the draft and stores it with the conversation. A failed draft is logged and changes nothing.
     async fn write_ahead(mut self, thread: &ContextThread, dormant: &DormantRecorder) {
         self.ctx = self.ctx.recorded(dormant, "draft ahead", &self.app.journal);
         let recorder = self.ctx.recorder.clone();

@@ -1,5 +1,4 @@
-//! The context use of a model in one thread of a conversation, and its consequence: a notice to the model, or an
-//! automatic handoff.
+//! Context use in one thread of a conversation, and its consequences: a notice to the model, or an automatic handoff.
 
 use std::sync::Arc;
 
@@ -15,10 +14,12 @@ use baton_core::plan::FreeCutPolicy;
 use baton_core::record::{Insertion, InsertionContent, InsertionPoint};
 use baton_core::rewrite::insertions;
 
-/// The models whose window is unknown.
+/// Models whose window is unknown, to log each once.
 static UNKNOWN: OnceLog = OnceLog::new();
 
-/// Enters the request's thread, unless its model gets no notices. Returns the thread where the request was not sent before in it.
+/// Enters the request's thread, unless its model gets no notices.
+///
+/// Returns the thread if the request was not sent in it before.
 pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     let Exchange {
         app, ctx, offered, ..
@@ -54,7 +55,7 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     is_new.then_some(thread)
 }
 
-/// Puts a notice after the request, before anything is sent.
+/// Inserts a notice after the request before anything is sent.
 pub(super) async fn nudge(thread: &ContextThread, exchange: &mut Exchange, text: &str) {
     let appended = append(exchange, text).await;
     let ctx = &exchange.ctx;
@@ -64,7 +65,7 @@ pub(super) async fn nudge(thread: &ContextThread, exchange: &mut Exchange, text:
             ctx.note_nudge(NudgeOutcome::Notified);
             tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
         }
-        // There is no place for it here; the next request may have one.
+        // This request has no room for a notice, but the next one may have.
         Ok(false) => {}
         Err(error) => {
             ctx.note_nudge(NudgeOutcome::NotWritten);
@@ -73,11 +74,13 @@ pub(super) async fn nudge(thread: &ContextThread, exchange: &mut Exchange, text:
     }
 }
 
-/// Puts a text after all that this request has: written first, then part of this request and of every later one of its
-/// transcript. `false`: it has no place there, or another text of ours has that place already.
+/// Appends a notice to the request.
+///
+/// It is stored first, and then part of this request and of every later one of its transcript. Returns
+/// `false` if there is no room for it, or if another notice is already there.
 ///
 /// # Errors
-/// The store cannot be written: the request is sent without it.
+/// The store cannot be written. The request is sent without the notice.
 pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, StoreError> {
     let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let Some(place) = exchange.plan().place_at_end() else {
@@ -101,8 +104,9 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
     Ok(true)
 }
 
-/// The costs of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model
-/// has no price.
+/// Costs of a request to a model with this window.
+///
+/// `None` if no cut depends on them, if a subscription pays, or if the model has no price.
 fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let policy = &app.config.handoff;
@@ -118,7 +122,7 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     app.prices.request_costs(&plan, &host, limit, lifetime, now_ms)
 }
 
-/// The window of this model, where it is known, by what the request states of it.
+/// Window of this model, if it is known from the request, the config or the model's name.
 pub(super) fn window_of(app: &App, ctx: &RequestContext, model: &str) -> Option<u64> {
     let text = |name| headers::text(&ctx.headers, name).unwrap_or_default();
     app.config.handoff.windows.of(&WindowQuery {

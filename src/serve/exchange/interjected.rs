@@ -1,5 +1,6 @@
-//! Commands that the user typed while the agent worked. They take effect with the request that brings them, and the answer to it
-//! begins with their outcome.
+//! Chat commands that the user typed while the agent worked.
+//!
+//! They take effect with the request that contains them, and the response to it begins with their outcome.
 
 use http::Response;
 
@@ -14,15 +15,15 @@ use baton_core::commands::{ChatCommand, parse};
 use baton_core::handoffs::draft::DraftRequest;
 use baton_core::response::AnswerOpening;
 
-/// Outcome of the commands.
+/// Combined outcome of the commands.
 #[derive(Default)]
 struct Outcome {
     said: Vec<String>,
-    /// The draft of a handoff.
+    /// Draft of a handoff that one of them requests.
     job: Option<DraftJob>,
 }
 
-/// Does the commands, then has the request answered.
+/// Performs the commands, then answers the request.
 pub(super) async fn answer(mut exchange: Exchange) -> Response<ResponseBody> {
     let Outcome { said, job } = match outcome(&exchange).await {
         Ok(outcome) => outcome,
@@ -79,7 +80,10 @@ async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
     Ok(outcome)
 }
 
-/// Begins the draft of a handoff after the results that the request brings, or says why not.
+/// Begins the draft of a handoff after the tool results in the request.
+///
+/// # Errors
+/// The reason why no draft begins.
 fn hand_over(exchange: &Exchange, words: &str) -> Result<DraftJob, String> {
     let request = DraftRequest::parse(words)?;
     let live = exchange.offered.live.as_ref();

@@ -1,4 +1,4 @@
-//! Responses of the proxy's own: nothing is sent upstream.
+//! Synthetic responses, for which nothing is sent upstream.
 
 use std::sync::Arc;
 
@@ -22,8 +22,10 @@ use baton_core::text::splice;
 use baton_core::wire::SyntheticResponse;
 
 impl Exchange {
-    /// The same exchange, whose agent sees that a draft is made if it streams. An agent whose history is stored by the
-    /// provider would continue an answer that the provider does not know.
+    /// Lets the agent see that a draft is being written, if it streams.
+    ///
+    /// Not for an agent whose history the provider stores: it would continue a response that the provider
+    /// does not know.
     pub(super) fn showing(self) -> Self {
         let offered = &self.offered;
         let facts = &offered.view().facts;
@@ -40,12 +42,12 @@ impl Exchange {
         }
     }
 
-    /// What the agent sees of a draft, where it has seen any of it.
+    /// Progress of a draft, if the agent has seen any of it.
     pub(super) fn begun_draft(&self) -> Option<&ShownDraft> {
         self.shown.as_deref().filter(|shown| shown.line().is_begun())
     }
 
-    /// Ends an answer after the draft that it shows: the rest of it was sent already.
+    /// Ends a response after the draft that it shows. The rest of the response has already been sent.
     pub(super) fn end_shown(&self, shown: &ShownDraft, handoff: Option<&Handoff>) -> Response<ResponseBody> {
         shown
             .line()
@@ -55,7 +57,7 @@ impl Exchange {
         Response::new(ResponseBody::whole(Bytes::new()))
     }
 
-    /// Answers a request to resume a handoff that is unknown, or may be one of several.
+    /// Answers a request to resume a handoff that is unknown or ambiguous.
     pub(super) async fn unresolved_handoff(&self, why: Unresolved) -> Response<ResponseBody> {
         tracing::info!(
             exchange = self.ctx.id,
@@ -65,7 +67,7 @@ impl Exchange {
         self.local_answer(why.answer(), None).await
     }
 
-    /// A complete answer of this text. `handoff`: the one whose sentinel the text has.
+    /// Builds a complete response with this text. `handoff` is the one whose sentinel the text contains.
     pub(super) async fn local_answer(
         &self,
         text: &str,
@@ -74,7 +76,7 @@ impl Exchange {
         let id = Uuid::now_v7();
         let known = self.handoff_of(handoff).await;
         let (ctx, offered, store) = (&self.ctx, &self.offered, self.app.sessions.store());
-        // A later request may continue the answer by its id alone.
+        // A later request may continue the response by nothing but its id.
         if let Some(origin) = self.plan().answer_origin(handoff) {
             let shown = format!("resp_baton_{}", id.simple());
             let written = store.put_response_id(&ctx.principal, &shown, &origin).await;
@@ -91,7 +93,7 @@ impl Exchange {
         answer_form::own_response(kind, ResponseBody::whole(body))
     }
 
-    /// Answers with a reply, after the draft that the answer may show.
+    /// Answers with a reply, after the draft that the response may show.
     pub(super) async fn reply(&self, reply: &CommandReply) -> Response<ResponseBody> {
         if let Some(shown) = self.begun_draft() {
             let sentinel = reply.sentinel.as_ref().map_or("", |sentinel| &sentinel.text);
@@ -102,14 +104,15 @@ impl Exchange {
         self.local_answer(&reply.shown(), handoff).await
     }
 
-    /// The handoff with this id, if the store can be read.
+    /// Returns the handoff with this id, if the store can be read.
     async fn handoff_of(&self, id: Option<HandoffId>) -> Option<Arc<Handoff>> {
         let read = self.app.sessions.handoff(&self.ctx.principal, id?).await;
         read.ok().flatten()
     }
 
-    /// Bytes of what the model sees of this transcript, or from `handoff` on: agents read a response's usage as their context,
-    /// and compact by it.
+    /// Bytes that the model sees of this transcript, or from `handoff` on.
+    ///
+    /// Agents read a response's usage as the size of their context, and compact by it.
     pub(super) fn view_bytes(&self, handoff: Option<&Handoff>) -> usize {
         let plan = self.plan();
         let request = match handoff {
@@ -119,7 +122,7 @@ impl Exchange {
         splice::len(&request.rope)
     }
 
-    /// Estimated tokens of a request of this size, without the system prompt and the tools.
+    /// Estimated tokens of a request of this size, excluding the system prompt and the tools.
     pub(super) fn conversation_tokens(&self, bytes: usize) -> u64 {
         bytes.saturating_sub(self.offered.view().fixed_bytes()) as u64 / BYTES_PER_TOKEN
     }
@@ -136,7 +139,7 @@ impl Exchange {
     }
 }
 
-/// The response where the store cannot be read or written.
+/// Builds the error response for a store that cannot be read or written.
 pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
     tracing::error!(exchange = exchange.ctx.id, %error, "an answer of our own cannot be given");
     exchange.ctx.refuse(Fault::from(Code::STORE))

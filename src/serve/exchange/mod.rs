@@ -1,9 +1,10 @@
-//! One request whose transcript the proxy reads: planned, sent, and its answer shown to the agent. Each stage is a value
-//! that the next one consumes.
+//! One request whose transcript baton reads: planned, sent, and its response shown to the agent.
+//!
+//! Each stage is a value that the next one consumes.
 //!
 //! ```text
 //! read ─► planned (reader ⇄ core::plan, effects) ─► send ─► answer (stream | whole), which drives the response machine
-//! Received Offered                                  Sent    Answered      └► effects (write, send a later leg)
+//! ParsedRequest   PlannedExchange                   Sent    Answered      └► effects (write, send a later leg)
 //! ```
 
 mod ahead;
@@ -45,9 +46,9 @@ use baton_core::plan::{Decision, RespondInput, Responder, is_model_call};
 use baton_core::record::HandoffId;
 
 impl Exchange {
-    /// The handoff after which a repeated request continues at once.
+    /// Returns the handoff after which a repeated request continues at once.
     fn repeated(&self) -> Option<HandoffId> {
-        // Where responses stop at a handoff, only the agent's next request follows it.
+        // If responses stop at a handoff, only the agent's next request follows it.
         if self.stops() {
             return None;
         }
@@ -56,7 +57,7 @@ impl Exchange {
         live.take_repeat(self.offered.hash(), &self.answer, self.app.clock.now_ms())
     }
 
-    /// Decides what answers a request that is for the model. Enters the request's thread.
+    /// Decides who answers a request for the model, and enters the request's thread.
     fn decide(&mut self) -> Decision {
         let repeated = self.repeated();
         let thread = context::enter(self);
@@ -101,7 +102,7 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
     let by = match exchange.offered.pin.answered_by() {
         Some(by) => by,
         None => {
-            // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+            // Boxed: rare branches would otherwise enlarge every future of this function.
             if resumed::is_resumed(&exchange.offered) {
                 Box::pin(resumed::notify(&mut exchange)).await;
             }
@@ -115,7 +116,7 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
     answer_by(exchange, by).await
 }
 
-/// Has a request answered.
+/// Dispatches a request to its responder.
 async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBody> {
     let is_for_model = matches!(
         by,
@@ -147,7 +148,7 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBo
     exchange.begin().await
 }
 
-/// Sends the collected body on as it came and relays the answer.
+/// Sends the collected body unchanged and relays the response.
 async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<ResponseBody> {
     let rope = RopeBody::from(body.raw().cloned().unwrap_or_default());
     drop(body);

@@ -1,4 +1,4 @@
-//! Plans a request: reads what the plan lacks until it is made, and makes its writes.
+//! Driver of request planning: reads the records that the plan lacks, and performs its writes.
 
 use super::read::ParsedRequest;
 use super::request::PlannedExchange;
@@ -10,7 +10,7 @@ use crate::state::session::Reader;
 use crate::state::store::StoreError;
 use baton_core::plan::Planner;
 
-/// Plans a request, and writes what is to be written before it is sent.
+/// Plans a request and performs the writes that must precede sending it.
 ///
 /// # Errors
 /// The store cannot be read or written, and the request cannot be served without it.
@@ -36,7 +36,7 @@ pub(super) async fn plan(
     }
     let (call, mut plan) = planning.done();
     if reader.live.is_none() && plan.pin.active.is_some() {
-        // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
+        // Cut without its hidden pairs and the tool, the prefix would differ from the one that the model has seen.
         return Err(Fault::from(Code::STORE));
     }
     let lost = reader.write(&mut plan).await.map_err(store_down)?;
@@ -52,7 +52,7 @@ pub(super) async fn plan(
     ))
 }
 
-/// Fault of a request that the store is needed for.
+/// Logs a store failure, and returns the fault of a request that needs the store.
 fn store_down(error: StoreError) -> Fault {
     tracing::error!(%error, "a pinned request cannot be served");
     Fault::from(Code::STORE)

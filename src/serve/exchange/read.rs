@@ -1,4 +1,4 @@
-//! Reads an agent's request.
+//! Parses an agent's request.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::{Operation, Wire, wire};
 
-/// The body of a request before it is read, searched for marks of ours.
+/// Body of a request before it is parsed, scanned for baton's markers.
 pub(super) struct ScannedBody {
     pub(super) body: RequestBody,
-    /// The offsets at which something looks like one.
+    /// Offsets of candidate markers.
     pub(super) stems: Vec<usize>,
     /// Cost of one pass over the body.
     pub(super) weight: usize,
@@ -35,7 +35,7 @@ impl ScannedBody {
     }
 }
 
-/// A request that was read, with its body.
+/// A parsed request with its body.
 pub(super) struct ParsedRequest {
     pub(super) call: AgentCall,
     pub(super) body: RequestBody,
@@ -43,7 +43,7 @@ pub(super) struct ParsedRequest {
     pub(super) weight: usize,
 }
 
-/// Reads a request. `None`: the request is relayed unchanged.
+/// Parses a request. Returns `None` if the request must be relayed unchanged.
 pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &ScannedBody) -> Option<ParsedRequest> {
     let wire = wire(ctx.wire?);
     let reading = read(app, ctx, wire, searched);
@@ -73,10 +73,10 @@ pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &ScannedBody) -
     })
 }
 
-/// Has the wire read a request.
+/// Parses a request with its wire.
 ///
 /// # Errors
-/// Why it is relayed unchanged.
+/// The reason why the request is relayed unchanged.
 fn read(
     app: &App,
     ctx: &RequestContext,
@@ -92,18 +92,19 @@ fn read(
         ToolOmission::from(unread)
     })?;
     let ours = app.tools.plain.names();
-    // Another proxy of this kind, mostly, and calls are that one's.
+    // Mostly another baton between agent and upstream, and the calls belong to that one.
     if reading.view.has_tool_named(ours) {
         return Err(ToolOmission::NameTaken);
     }
-    // Some wires have in the path what others have in the body.
+    // Some wires have these facts in the path instead of the body.
     let facts = &mut reading.view.facts;
     facts.stream |= route::streams(&ctx.target);
     facts.ours = ours;
     if facts.model.is_none() {
         facts.model = route::model(&ctx.target).map(str::to_owned);
     }
-    // Log, metrics, spans, journal and handoffs have it from here. A slip in a config puts a key in its place.
+    // Log, metrics, spans, journal and handoffs all take the name from here, and a slip in a config may put a
+    // key in its place.
     if let Some(model) = &mut facts.model
         && let Cow::Owned(clean) = app.redactor.text(model)
     {
@@ -112,7 +113,7 @@ fn read(
     Ok(reading)
 }
 
-/// The key by the agent's name for its session, else by the conversation's opening.
+/// Conversation key by the agent's name for its session, else by the conversation's opening.
 fn key(ctx: &RequestContext, reading: &RequestReading) -> ConversationKey {
     let header = |name: &str| headers::text(&ctx.headers, name).map(str::to_owned);
     let session = reading.view.facts.session.as_deref();

@@ -1,5 +1,6 @@
-//! Writes handoffs and hidden pairs to the store, before anything of them is shown. A handoff's prompt gets what it lacks
-//! (`handoff.append_missing`), and the handoff a document.
+//! Writes handoffs and hidden pairs to the store before any of them is shown.
+//!
+//! Appends missing items to a handoff's prompt (`handoff.append_missing`), and creates the handoff's document.
 
 use std::sync::Arc;
 
@@ -26,28 +27,30 @@ use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
 use baton_core::work::{DraftIndexSettings, SeenFacts};
 
-/// How much more work it is to read a transcript down to its sentences than to rewrite it (`cargo bench --bench core -- carry`).
+/// Cost of reading a transcript down to its sentences, relative to rewriting it.
+///
+/// Measured by `cargo bench --bench core -- carry`.
 const READING: usize = 60;
 
-/// Weight of a byte that is searched: its words are split and looked up.
+/// Cost of searching a byte, whose words are split and looked up, relative to rewriting it.
 const SEARCHED: usize = 32;
 
-/// A handoff that can be written.
+/// A handoff that is ready to be written.
 pub(super) struct PreparedHandoff {
     pub(super) handoff: Handoff,
-    /// The bytes of the request before and after its cut.
+    /// Size of the request before and after its cut.
     pub(super) bytes: HandoffSize,
-    /// Whether the leg that hands over has also worked: a later leg that hands over at once has not.
+    /// Whether the leg that hands off has also done work. A later leg that hands off at once has not.
     pub(super) has_work: bool,
 }
 
-/// Writes a handoff of the model's; when this has returned, its sentinel may be shown.
+/// Writes the model's handoff. Its sentinel may be shown once this has returned.
 pub(super) async fn write_handoff(exchange: &Exchange, new: NewHandoff) -> Result<Handoff, StoreError> {
     let prepared = prepare(exchange, new, bytes_sent(exchange))?;
     write(exchange, prepared).await
 }
 
-/// Makes a handoff of any origin, without writing it. `before`: the bytes of the request before its cut.
+/// Creates a handoff of any origin without writing it. `before` is the size of the request before its cut, in bytes.
 pub(super) fn prepare(
     exchange: &Exchange,
     new: NewHandoff,
@@ -69,7 +72,7 @@ pub(super) fn prepare(
     })
 }
 
-/// Writes a handoff; when this has returned, its sentinel may be shown.
+/// Writes a handoff. Its sentinel may be shown once this has returned.
 pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, StoreError> {
     let handoff = &prepared.handoff;
     let live = exchange.offered.live()?;
@@ -91,7 +94,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     Ok(prepared.handoff)
 }
 
-/// Writes a handoff that waits for a user's approval: it is active in no conversation.
+/// Writes a handoff that awaits the user's approval. It is not active in any conversation.
 pub(super) async fn write_for_review(
     exchange: &Exchange,
     id: HandoffId,
@@ -101,7 +104,7 @@ pub(super) async fn write_for_review(
     exchange.app.sessions.store().put_draft(&handoff).await
 }
 
-/// A handoff of this request.
+/// Creates the record of a handoff of this request.
 fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handoff, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let live = offered.live()?;
@@ -120,7 +123,7 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
     Ok(exchange.plan().handoff(new, &source))
 }
 
-/// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
+/// Reports a written handoff to the log, the journal, the event, and the writer of documents.
 fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPair>]) {
     let PreparedHandoff { handoff, bytes, .. } = prepared;
     let again = handoff
@@ -140,7 +143,7 @@ fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPa
     exchange.ctx.recorder.note(|e| e.handed_over(event));
 }
 
-/// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
+/// Writes the pairs of a mixed batch, each next to its sibling. Pairs without an insertion point are left out.
 pub(super) async fn write_beside(
     exchange: &Exchange,
     all: Vec<(AnsweredCall, Option<InsertionPoint>)>,
@@ -150,13 +153,13 @@ pub(super) async fn write_beside(
     write_pairs(exchange, pairs?).await
 }
 
-/// Writes pairs; when this has returned, their marks may be shown.
+/// Writes pairs. Their markers may be shown once this has returned.
 pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
     let (app, live) = (&exchange.app, exchange.offered.live()?);
     app.sessions.add_pairs(live, pairs, app.clock.now_ms()).await
 }
 
-/// A hidden call with its answer. A call without siblings has the aside's id.
+/// Creates the hidden pair of a call. A call without siblings has the aside's id.
 pub(super) fn pair(
     exchange: &Exchange,
     answered: AnsweredCall,
@@ -200,8 +203,10 @@ pub(super) fn pair(
 }
 
 impl Exchange {
-    /// Puts behind a prompt what it lacks. It becomes part of the prompt, so that the store, the seal and every later request
-    /// have the same. `parent`: the handoff before. `has_work`: the leg that hands over has also worked.
+    /// Appends missing items to a prompt.
+    ///
+    /// They become part of the prompt, so that the store, the seal and every later request agree. `parent` is
+    /// the previous handoff. `has_work` tells whether the leg that hands off has also done work.
     fn carried(&self, prompt: &str, parent: Option<HandoffId>, has_work: bool) -> Carried {
         let policy = self.app.config.carry_policy();
         let weight = self.offered.weight.saturating_mul(READING);
@@ -215,13 +220,13 @@ impl Exchange {
         })
     }
 
-    /// The rules that a handoff would carry, newest first.
+    /// Rules that a handoff would carry, newest first.
     pub(super) fn carried_rules(&self) -> Vec<Rule> {
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || self.users_words(None).rules)
     }
 
-    /// What the user said in the whole history that the agent sends, with the rules of the handoff before.
+    /// User statements in the whole history that the agent sends, and the rules of the previous handoff.
     fn users_words(&self, parent: Option<HandoffId>) -> UsersWords {
         let (config, offered) = (&self.app.config, &self.offered);
         if config.handoff.append_missing == CarryScope::Off {
@@ -241,7 +246,7 @@ impl Exchange {
         })
     }
 
-    /// What the model looked up again after a handoff. `pairs`: the hidden calls since.
+    /// Items that the model looked up again after a handoff. `pairs` are the hidden calls since then.
     pub(super) fn looked_up_again(
         &self,
         handoff: HandoffId,
@@ -255,7 +260,7 @@ impl Exchange {
         })
     }
 
-    /// Has the handoff's document written.
+    /// Queues the writing of a handoff's document.
     fn write_document(&self, prepared: &PreparedHandoff) {
         if !self.app.documents.is_on() {
             return;
@@ -277,7 +282,9 @@ impl Exchange {
         });
     }
 
-    /// Makes something of a rewritten request, as drafts read it. `None`: it has no conversation.
+    /// Passes the transcript of a rewritten request to `make`, as drafts read it.
+    ///
+    /// Returns `None` if the request has no conversation.
     pub(super) fn of_view<T>(
         &self,
         rope: Vec<Bytes>,

@@ -4,11 +4,12 @@ use super::value::Exchange;
 use baton_core::text::cut::cut;
 use baton_core::wire::{LegReport, LocatedBody, StopReason};
 
-/// Bytes of a model's name in a log line.
+/// Maximum length of a model's name in a log line, in bytes.
 const MODEL_NAME: usize = 200;
 
-/// Writes what is known before the request is sent into the exchange's event, and the request into the journal. `original`:
-/// the transcript as the agent sent it, where baton has changed it since.
+/// Records the facts that precede sending in the exchange's event, and the request in the journal.
+///
+/// `original` is the transcript as the agent sent it, if baton has changed it since.
 pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
     let Exchange { ctx, offered, .. } = exchange;
     ctx.recorder.note(|e| {
@@ -41,13 +42,13 @@ pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
     }
 }
 
-/// The bytes of the request that was sent last.
+/// Size of the request that was sent last, in bytes.
 pub(super) fn bytes_sent(exchange: &Exchange) -> u64 {
     let sent = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
     sent.unwrap_or_default()
 }
 
-/// Counts a leg that has ended, and measures the context by it.
+/// Counts an ended leg, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
         let shown = exchange.answer.fired().last().copied();
@@ -59,8 +60,9 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     count_unmeasured(exchange, report);
 }
 
-/// Counts a leg that the agent is shown, and whether the model wrote a call of our tool as text in it, for which `writes`
-/// looks.
+/// Counts a leg that the agent is shown, and detects a call of baton's tool that the model wrote as text.
+///
+/// `writes` searches the leg's text for such a call.
 pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
     count(exchange, report);
     let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
@@ -76,7 +78,7 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     );
 }
 
-/// Counts a leg without measuring the context by it: a draft's size is not that of the conversation.
+/// Counts a leg without measuring the context by it, because a draft does not have the size of the conversation.
 pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
     let offered = &exchange.offered;
     if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {

@@ -1,5 +1,6 @@
-//! The agent's request, parsed and planned. Its text is in memory until its response streams, spilled meanwhile, and read back when a later leg
-//! is built from it.
+//! The agent's request, parsed and planned.
+//!
+//! Its text is in memory until the response streams, then spilled, and read back if a later leg is built from it.
 
 use std::io;
 use std::sync::Arc;
@@ -18,20 +19,20 @@ use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
 use baton_core::wire::{View, Wire};
 
-/// The agent's request, with all that is known of it before it is sent.
+/// The agent's request with everything that is settled before it is sent.
 #[derive(Clone)]
 pub(super) struct PlannedExchange {
-    /// The body, in memory or spilled.
+    /// Body, in memory or spilled.
     pub(super) body: RequestBody,
-    /// Where in it is what. While the body is spilled only its facts are known.
+    /// Structure of the body. While the body is spilled, only its facts are available.
     pub(super) reading: RequestReading,
     /// Cost of one pass over the request.
     pub(super) weight: usize,
-    /// How it was sent.
+    /// Facts of the call that carried the request.
     pub(super) call: CallFacts,
-    /// The conversation; `None` while the store cannot be reached.
+    /// Conversation. `None` while the store cannot be reached.
     pub(super) live: Option<Arc<LiveConversation>>,
-    /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
+    /// Hash of the request as the agent sent it, if commands were removed. Without them two requests may be alike.
     pub(super) original_hash: Option<u64>,
     pub(super) pin: CutTarget,
     pub(super) places: InsertionPoints,
@@ -39,14 +40,14 @@ pub(super) struct PlannedExchange {
 }
 
 impl PlannedExchange {
-    /// A planned request in this conversation.
+    /// Creates a planned request in this conversation.
     pub(super) fn new(received: ParsedRequest, live: Option<Arc<LiveConversation>>, plan: Plan) -> Self {
         let ParsedRequest { call, body, weight } = received;
         let taken_out = &plan.pin.taken_out;
         let original = taken_out.original.as_ref();
         Self {
             call: call.facts(),
-            // A transcript that was changed is its own body.
+            // A changed transcript is sent from its own text, not from the body that arrived.
             body: match taken_out.removed {
                 Some(_) => RequestBody::Plain(call.reading.view.body.clone()),
                 None => body,
@@ -61,12 +62,12 @@ impl PlannedExchange {
         }
     }
 
-    /// The structure of the request, as the wires read it.
+    /// Structure of the request, as the wires read it.
     pub(super) fn view(&self) -> &View {
         &self.reading.view
     }
 
-    /// The plain text; nothing while it is spilled.
+    /// Plain text. Empty while it is spilled.
     pub(super) fn text(&self) -> &Bytes {
         &self.view().body
     }
@@ -76,7 +77,7 @@ impl PlannedExchange {
         self.body.len()
     }
 
-    /// The body as it came, in place of `rope` where that is the text unchanged.
+    /// Returns the body as it arrived, if `rope` is the unchanged text.
     pub(super) fn raw(&self, rope: &[Bytes]) -> Option<&Bytes> {
         let [only] = rope else { return None };
         let text = self.text();
@@ -100,7 +101,7 @@ impl PlannedExchange {
         self.view().wire()
     }
 
-    /// The conversation.
+    /// Returns the conversation.
     ///
     /// # Errors
     /// The store cannot be reached.
@@ -110,17 +111,17 @@ impl PlannedExchange {
             .ok_or_else(|| StoreError::new("the store could not be read"))
     }
 
-    /// Hash by which the repetition of this request is recognised.
+    /// Hash that identifies a repetition of this request.
     pub(super) fn hash(&self) -> u64 {
         self.original_hash.unwrap_or_else(|| body_hash(self.text()))
     }
 
-    /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
+    /// Whether the agent sends its whole history with each request, instead of continuing by an id.
     pub(super) fn resends(&self) -> bool {
         plan::resends(self.view())
     }
 
-    /// The plan, under the present policy.
+    /// Returns the plan under the current policy.
     pub(super) fn plan<'a>(&'a self, app: &'a App) -> PlannedRequest<'a> {
         PlannedRequest {
             reading: &self.reading,
@@ -132,13 +133,13 @@ impl PlannedExchange {
         }
     }
 
-    /// The handoff that the request is cut at.
+    /// Handoff at which the request is cut.
     pub(super) fn active_id(&self) -> Option<HandoffId> {
         self.pin.active_id()
     }
 }
 
-/// Hash by which the repetition of a request is recognised, by every replica.
+/// Hash that identifies a repetition of a request in every replica.
 fn body_hash(text: &Bytes) -> u64 {
     XxHash3_128::oneshot(text) as u64
 }

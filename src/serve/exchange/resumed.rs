@@ -1,5 +1,6 @@
-//! A user resumes a handoff: it is active again. A line for the user and the model states what has changed in the
-//! repository since.
+//! Handoffs that a user resumes, which makes them active again.
+//!
+//! One line tells the user and the model how the repository has changed since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +14,19 @@ use baton_core::handoffs::yaml::Drift;
 use baton_core::plan::is_model_call;
 use baton_core::record::HandoffId;
 
-/// Time for git.
+/// Timeout for git.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Whether a handoff was resumed, or a notice for the model is pending: two flags are read, for every request.
+/// Whether a handoff was resumed, or a notice for the model is pending. Cheap, because every request needs it.
 pub(super) fn is_resumed(offered: &PlannedExchange) -> bool {
     let live = offered.live.as_ref();
     offered.pin.resumed || live.is_some_and(|live| live.has_notice())
 }
 
-/// Notifies the model of what has moved since the handoff that a user resumed. With a user's line the repository is
-/// compared while the request runs, and a later request has the notice.
+/// Notifies the model of changes since the handoff that a user resumed.
+///
+/// The request with the user's resume line only starts the comparison with the repository, and a later
+/// request has the notice.
 pub(super) async fn notify(exchange: &mut Exchange) {
     let Exchange {
         app, ctx, offered, ..
@@ -56,7 +59,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
     }
 }
 
-/// The document of a handoff, compared with the repository; `None` without one.
+/// Compares the document of a handoff with the repository. Returns `None` without a document.
 pub(super) async fn drift(app: &App, principal: &str, handoff: HandoffId) -> Option<Drift> {
     let dir = app.config.repository()?.to_owned();
     let store = app.sessions.store();

@@ -1,5 +1,7 @@
-//! `handoff.inject = "shadow"`: requests and answers are relayed byte for byte, and it is noted where a moment for a handoff
-//! would have come. The agent's history stays whole, so the moments are those of a session without baton.
+//! Shadow mode (`handoff.inject = "shadow"`): relays requests and responses byte for byte, and records where
+//! a handoff would have been due.
+//!
+//! The agent's history stays whole, so these moments are those of a session without baton.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::plan::{Plan, ShadowDecision};
 use baton_core::rewrite::untooled::ToolOmission;
 
-/// Relays a request and its answer, and notes the moment.
+/// Relays a request and its response, and records the moment.
 pub(super) async fn relayed(
     app: Arc<App>,
     ctx: RequestContext,
@@ -36,7 +38,7 @@ pub(super) async fn relayed(
     exchange.begin().await
 }
 
-/// Notes what would have been done with this request, and what would have been sent.
+/// Records the decision that baton would have made about this request, and the text that it would have sent.
 fn note_moment(exchange: &mut Exchange) {
     let Some(thread) = context::enter(exchange) else {
         return;
@@ -54,7 +56,7 @@ fn note_moment(exchange: &mut Exchange) {
     };
     match outcome {
         NudgeOutcome::WouldNotify => thread.notified(),
-        // The next one is due when the context has grown as far again.
+        // The next one is due when the context has grown as much again.
         NudgeOutcome::WouldHandOver => thread.draft_failed(),
         _ => {}
     }

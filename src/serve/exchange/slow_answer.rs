@@ -1,4 +1,4 @@
-//! Sends keep-alives to the agent while an answer takes long to begin.
+//! Keep-alives for an agent whose response takes long to begin.
 
 use std::future::Future;
 
@@ -13,13 +13,15 @@ use crate::proxy::response_body::ResponseBody;
 use crate::proxy::waiting::WaitingBody;
 use baton_core::wire::ProxyError;
 
-/// Bytes of an error answer that are reported in a stream.
+/// Maximum bytes of an error response that a stream reports.
 const ERROR_BYTES: usize = 64 << 10;
 
 type ResponseWork = crate::heavy::OffloadedFuture<Response<ResponseBody>>;
 
-/// The answer of `work`. A streamed one that has not begun after the time in which a keep-alive is due begins without it,
-/// and `work`'s own answer is its continuation.
+/// Returns the response of `work`.
+///
+/// If a streamed response has not begun when a keep-alive is due, the stream begins without it, and the
+/// response of `work` continues the stream.
 pub(super) async fn answered(
     exchange: Exchange,
     work: impl Future<Output = Response<ResponseBody>> + Send + 'static,
@@ -28,7 +30,7 @@ pub(super) async fn answered(
     if !exchange.offered.view().facts.stream {
         return work.await;
     }
-    // It may outlive this function: then its polls are offloaded, too.
+    // The future may outlive this function, and its polls are then offloaded as well.
     work = heavy::offloaded(exchange.offered.weight, work);
     let every = exchange.app.config.handoff.keepalive;
     let answered = tokio::select! {
@@ -50,7 +52,7 @@ pub(super) async fn answered(
     answer_form::own_response(kind, ResponseBody::stream(waiting))
 }
 
-/// The body of an answer whose stream has begun without it. An error is an event there.
+/// Body that continues a stream begun without it. In a stream, an error is an event.
 async fn continuation(exchange: Exchange, work: ResponseWork) -> ResponseBody {
     let (parts, body) = work.await.into_parts();
     if parts.status.is_success() {
@@ -68,7 +70,7 @@ async fn continuation(exchange: Exchange, work: ResponseWork) -> ResponseBody {
     ResponseBody::whole(wire.stream_error(exchange.form().framing(), &error, is_begun))
 }
 
-/// Is done when something of a draft is shown.
+/// Waits until the agent sees something of a draft.
 async fn begun(exchange: &Exchange) {
     match &exchange.shown {
         Some(shown) => shown.begun().await,

@@ -1,4 +1,4 @@
-//! The value that the stages of an exchange pass on: what is known of the request, and what its answer has shown.
+//! The value that the stages of an exchange pass on: the planned request, and the state of its response.
 
 use std::io;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use baton_core::plan::PlannedRequest;
 use baton_core::record::Handoff;
 use baton_core::response::AnswerOpening;
 
-/// One agent request from its offer on, and what its legs share.
+/// One agent request from planning on, with the state that its legs share.
 #[derive(Clone)]
 pub(super) struct Exchange {
     pub(super) app: Arc<App>,
     pub(super) ctx: RequestContext,
     pub(super) offered: Arc<PlannedExchange>,
-    /// Whether the tool was offered in what upstream answered.
+    /// Whether upstream's request offered the tool.
     pub(super) tooled: bool,
-    /// Whether the present leg starts after a handoff of this very answer.
+    /// Whether the current leg follows a handoff in this response.
     pub(super) fresh: bool,
     /// The agent's headers, while the request is spilled.
     pub(super) spilled_headers: Option<PackedHeaders>,
     pub(super) answer: LiveAnswer,
-    /// What the answer begins with.
+    /// Text that precedes the model's output.
     pub(super) opening: AnswerOpening,
-    /// What the agent sees while a draft is made. All clones share it.
+    /// Progress of a draft as the agent sees it. All clones share it.
     pub(super) shown: Option<Arc<ShownDraft>>,
-    /// The conversation's thread, where the model may get notices of how full its context is.
+    /// Thread of the conversation, if its model may get notices of a full context.
     pub(super) thread: Option<ContextThread>,
 }
 
@@ -52,7 +52,7 @@ impl Exchange {
         }
     }
 
-    /// The form in which the answer is expected.
+    /// Form of the response that the request expects.
     pub(super) fn form(&self) -> AnswerForm {
         let facts = self.offered.wire().facts();
         AnswerForm::from_target(&self.ctx.target, facts.framing, self.offered.view().facts.stream)
@@ -63,27 +63,27 @@ impl Exchange {
         self.app.config.handoff.mode == HandoffMode::Stop
     }
 
-    /// The sentinel of a handoff as it is shown.
+    /// Sentinel of a handoff as the agent sees it.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
         self.plan().sentinel(handoff, || self.app.seals.now())
     }
 
-    /// The plan, under the present policy.
+    /// Returns the plan under the current policy.
     pub(super) fn plan(&self) -> PlannedRequest<'_> {
         self.offered.plan(&self.app)
     }
 
-    /// Spills the request while its response streams: only a later leg needs it, and most responses have none.
+    /// Spills the request while its response streams. Only a later leg needs it, and most responses have none.
     pub(super) fn spill(&mut self) {
         let offered = Arc::make_mut(&mut self.offered);
         offered.spill(&self.app.spill);
         self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
     }
 
-    /// Has the request again.
+    /// Reloads a spilled request into memory.
     ///
     /// # Errors
-    /// It cannot be read back, or has changed.
+    /// The request cannot be read back, or has changed.
     pub(super) async fn reclaim(&mut self) -> io::Result<()> {
         let Some(headers) = self.spilled_headers.take() else {
             return Ok(());

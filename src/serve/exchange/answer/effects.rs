@@ -1,4 +1,4 @@
-//! Performs the effects of an answer's response machine: writes to the store, later legs to upstream.
+//! Performs the effects of a response machine: writes to the store, and later legs to upstream.
 
 use http::response::Parts;
 
@@ -14,28 +14,30 @@ use baton_core::response::{AnsweredCall, LegEvent, ResponseEffect, ResponseEnd, 
 use baton_core::text::splice;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
-/// An answer of upstream's that the agent is shown.
+/// A response from upstream that the agent will be shown.
 pub(super) struct Answered {
     pub(super) exchange: Exchange,
     /// Head of upstream's response.
     pub(super) parts: Parts,
     pub(super) body: UpstreamBody,
-    /// Its first leg is about to be read.
+    /// Machine of the response, whose first leg is about to be read.
     pub(super) machine: ResponseMachine,
-    /// What the answer begins with: the sentinel of the handoff that it continues, or a notice.
+    /// Text that begins the response: the sentinel of the handoff that it continues, or a notice.
     pub(super) opening: Option<String>,
 }
 
-/// The outcome of an effect.
+/// Outcome of an effect.
 pub(in crate::exchange) enum EffectResult {
     Event(LegEvent),
-    /// A later leg is being answered.
+    /// Upstream is answering a later leg.
     Leg(UpstreamBody),
 }
 
 impl Exchange {
-    /// Performs an effect to its end. `spoken`: the model's output in the leg that has ended, where the model is to be asked
-    /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
+    /// Performs an effect to its end.
+    ///
+    /// `spoken` is the model's output in the leg that has ended, if the model will be called again.
+    /// `streamed` is the form that a later leg must have. Reloads the request into memory if the effect needs it.
     pub(in crate::exchange) async fn perform(
         &mut self,
         effect: ResponseEffect,
@@ -62,7 +64,7 @@ impl Exchange {
                 ("hidden call", written.map(|()| LegEvent::Written))
             }
             ResponseEffect::AnswerCall(call) => ("answered call", self.answer_call(call, spoken).await),
-            // A request that continues by an id that was not written fails upstream, with an error.
+            // If this write fails, a request that continues by the id fails upstream with an error.
             ResponseEffect::WriteId { shown, origin } => {
                 let store = self.app.sessions.store();
                 let written = store
@@ -82,13 +84,13 @@ impl Exchange {
         }))
     }
 
-    /// Writes a call with its answer, and makes what asks the model to continue.
+    /// Writes a call with its result, and builds the messages that let the model continue.
     async fn answer_call(
         &self,
         answered: AnsweredCall,
         spoken: Option<LegOutput>,
     ) -> Result<LegEvent, StoreError> {
-        // It was too large to keep.
+        // The output was too large to keep.
         let Some(spoken) = spoken else {
             return Ok(LegEvent::NotWritten);
         };
@@ -104,14 +106,14 @@ impl Exchange {
         Ok(LegEvent::CallAnswered { mark, more, answer })
     }
 
-    /// What an end of ours states. One that states a later leg's size rewrites the request for it.
+    /// Returns the ending to emit. If it states the size of a later leg, the request is rewritten to measure it.
     pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
         let size = |leg: &_| splice::len(&self.plan().later_leg(leg).rope);
         heavy::work(self.offered.weight, || close.ending(size))
     }
 }
 
-/// The outcome of a response that is sent to its end; `stop`: how the leg ended that ended last.
+/// Outcome of a response that was sent to its end. `stop` is the stop reason of the last leg.
 pub(super) fn outcome(close: &ResponseEnd, stop: StopReason) -> ExchangeOutcome {
     match close.is_ours() {
         true => ExchangeOutcome::Complete,

@@ -1,5 +1,6 @@
-//! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same response machine. What follows
-//! when the agent has read its end.
+//! Sixth stage: shows the agent a response, streamed or in one piece.
+//!
+//! Both forms drive the same response machine. This stage also handles the consequences of the agent reading the end.
 
 mod effects;
 mod stream;
@@ -25,7 +26,7 @@ use baton_core::wire::{LegMachine, ResponseWatch};
 pub(super) use self::effects::EffectResult;
 
 impl Exchange {
-    /// Sends the first leg, and answers with what follows from it.
+    /// Sends the first leg, and builds the response from its result.
     pub(in crate::exchange) async fn begin(self) -> Response<ResponseBody> {
         let sent = match send::send(self).await {
             Ok(sent) => sent,
@@ -43,7 +44,7 @@ impl Exchange {
         show(exchange, response, first, None).await
     }
 
-    /// Answers a repeated request: its handoff's sentinel, then the leg after it.
+    /// Answers a repeated request with its handoff's sentinel and the leg after it.
     pub(in crate::exchange) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
         let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
         let found = found.unwrap_or_else(|error| {
@@ -58,7 +59,7 @@ impl Exchange {
     }
 }
 
-/// Answers with a handoff's sentinel, then the leg after it; with the sentinel alone where responses stop there.
+/// Answers with a handoff's sentinel and the leg after it, or only with the sentinel if responses stop there.
 pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> Response<ResponseBody> {
     exchange.fresh = true;
     if exchange.stops() {
@@ -88,8 +89,9 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     show(exchange, response, first, Some(handoff)).await
 }
 
-/// Shows an answer in the form that it has; what is of neither form is relayed. `after`: the handoff whose sentinel begins the
-/// answer.
+/// Shows a streamed or complete response, and relays any other one unchanged.
+///
+/// `after` is the handoff whose sentinel begins the response.
 async fn show(
     exchange: Exchange,
     response: Response<UpstreamBody>,
@@ -106,7 +108,7 @@ async fn show(
         thread.note_limit(header, exchange.app.clock.now_ms());
     }
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);
-    // What is compressed, though that was not asked for, would have to be changed to be read.
+    // To read a body that is compressed unasked, it would have to be changed, which shadow mode must not do.
     let readable = match is_shadow && parts.headers.contains_key(header::CONTENT_ENCODING) {
         true => Err(body),
         false => send::readable(&exchange, &parts, body),
@@ -128,7 +130,8 @@ async fn show(
         body,
         opening,
     };
-    // In boxes: what a request waits in is as large as the largest of them, and is written whole before anything is sent.
+    // Boxed: a request waits in a future as large as the largest of them, and writes all of it before
+    // anything is sent.
     match streamed {
         _ if is_shadow => Box::pin(watched::answer(answered, streamed)).await,
         true => stream::answer(answered),
@@ -150,7 +153,7 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
 }
 
 impl Exchange {
-    /// What is looked for in a response: calls of these tools.
+    /// Settings for finding calls of these tools in a response.
     pub(super) fn watch(&self, hide: ToolNames) -> ResponseWatch {
         ResponseWatch {
             hide,
@@ -158,29 +161,29 @@ impl Exchange {
         }
     }
 
-    /// The tools of ours that the present leg was offered.
+    /// baton's tools that the current leg was offered.
     pub(super) fn hidden(&self) -> ToolNames {
         self.plan().offered(self.tooled, self.fresh)
     }
 
-    /// What a streamed answer is read and written by. Calls of these tools are hidden.
+    /// Creates the reader and writer of a streamed response. Calls of these tools are hidden.
     pub(super) fn machine(&self, hide: ToolNames) -> LegMachine {
         let mut machine = self.offered.wire().machine(self.offered.view(), self.watch(hide));
         machine.frame_as(self.form().framing());
         machine
     }
 
-    /// What a streamed answer goes through.
+    /// Creates the merge of a streamed response.
     pub(super) fn merge(&self) -> StreamMerge {
         self.merge_hiding(self.hidden(), self.tooled)
     }
 
-    /// What a stream goes through from which calls of these tools are hidden. `keep`: a leg's output is kept for a follow-up.
+    /// Creates a merge that hides calls of these tools. If `keep`, each leg's output is kept for a follow-up.
     pub(super) fn merge_hiding(&self, hide: ToolNames, keep: bool) -> StreamMerge {
         StreamMerge::new(self.machine(hide), self.app.config.limits.frame_bytes, keep)
     }
 
-    /// The response machine of this answer, its first leg being read.
+    /// Creates the response machine, whose first leg is being read.
     fn response_machine(&self, first: VerdictInput, after: Option<&Handoff>) -> ResponseMachine {
         let offered = &self.offered;
         ResponseMachine::new(ResponseOptions {
@@ -197,8 +200,10 @@ impl Exchange {
         })
     }
 
-    /// The answer is whole. Returns what is to be called, within the runtime, when the server has taken its end; that takes
-    /// effect when the agent counts as having read the end.
+    /// Handles a completed response.
+    ///
+    /// Returns a callback to call within the runtime when the server has taken the end. It takes effect when
+    /// the agent counts as having read the end.
     pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
         self.watch_pause();
         let (app, answer) = (self.app.clone(), self.answer.clone());

@@ -1,5 +1,7 @@
-//! Drives the response machine of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
-//! between two legs it sends keep-alives to the agent.
+//! Drives the response machine of a streamed response.
+//!
+//! The driver is the body that the server polls, and polls upstream itself. Between two legs, while an effect
+//! runs, it sends keep-alives to the agent.
 
 use std::mem;
 use std::pin::Pin;
@@ -21,17 +23,17 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::response::{Action, LegProgress, ResponseEffect, ResponseEnd, StreamMerge, StreamedAnswer};
 use baton_core::wire::StopReason;
 
-/// An effect in progress: the exchange after it, and its outcome.
+/// An effect in progress, which returns the exchange and the outcome.
 type EffectWork = heavy::OffloadedFuture<(Box<Exchange>, EffectResult)>;
 
-/// The body of a streamed answer.
+/// Body of a streamed response.
 pub(super) struct Driver {
     exchange: Exchange,
     answer: StreamedAnswer,
     phase: DriverPhase,
-    /// How the present leg failed.
+    /// Fault of the current leg.
     fault: Option<Fault>,
-    /// How the response ended, once it did not break off.
+    /// Outcome of the response, unless it is cut off.
     outcome: Option<ExchangeOutcome>,
     quiet: KeepAlive,
     /// Whether any piece was sent.
@@ -46,7 +48,8 @@ enum DriverPhase {
 }
 
 impl Exchange {
-    /// What an answer goes through that began with a draft as it was written: what follows is another leg of it.
+    /// Merge of a response that began with a draft while it was being written. The next upstream response is
+    /// a further leg.
     fn merge_after_shown(&self) -> Option<StreamMerge> {
         let mut merge = self.shown.as_ref()?.line().take_merge()?;
         merge.machine.hide(self.hidden());
@@ -55,7 +58,7 @@ impl Exchange {
     }
 }
 
-/// The answer to an agent that wants a stream.
+/// Builds the response to an agent that wants a stream.
 pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
     let Answered {
         mut exchange,
@@ -86,7 +89,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 }
 
 impl Driver {
-    /// Does what follows from the last event.
+    /// Performs the actions that follow from the last event.
     fn go_on(&mut self) {
         while let Some(action) = self.answer.machine.poll_action() {
             match action {
@@ -100,7 +103,7 @@ impl Driver {
                     self.phase = DriverPhase::Done;
                 }
                 Action::BreakOff => {
-                    // Ending here in silence would look complete to some agents.
+                    // Ending here without an error would look complete to some agents.
                     let silent = || Fault::closed("the stream ended before its last event");
                     let fault = self.fault.take().unwrap_or_else(silent);
                     if self.is_begun() {
@@ -112,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// The leg is over, whole or not.
+    /// Handles the end of a leg, complete or not.
     fn leg_over(&mut self) {
         let report = self.answer.merge.report();
         recording::count_shown(&self.exchange, report, || self.answer.merge.writes_call());
@@ -120,14 +123,14 @@ impl Driver {
         self.go_on();
     }
 
-    /// The leg cannot be read to its end.
+    /// Handles a leg that cannot be read to its end. `retry` tells whether another attempt may succeed.
     fn leg_broken(&mut self, fault: Fault, retry: bool) {
         self.fault = Some(fault);
         self.answer.leg_broken(retry);
         self.go_on();
     }
 
-    /// Begins an effect.
+    /// Starts an effect.
     fn perform(&mut self, effect: ResponseEffect) {
         let spoken = self.answer.spoken(&effect);
         let mut exchange = Box::new(self.exchange.clone());
@@ -139,7 +142,7 @@ impl Driver {
         self.phase = DriverPhase::Between(heavy::offloaded(weight, Box::pin(work)));
     }
 
-    /// An effect is over.
+    /// Handles the end of an effect.
     fn performed(&mut self, result: EffectResult) {
         match result {
             EffectResult::Event(event) => self.answer.machine.handle_event(event),
@@ -166,13 +169,13 @@ impl Driver {
         self.phase = DriverPhase::Done;
     }
 
-    /// Shows an error, the body of one, in the protocol's own form.
+    /// Shows an error body in the form of the protocol.
     fn fail(&mut self, error: &str) {
         let wire = self.exchange.offered.wire();
         self.answer.merge.fail(wire, error, &mut self.answer.out);
     }
 
-    /// Polls what there is to poll; `Ready` when there may be something to send.
+    /// Polls the current phase. `Ready` if there may be something to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.phase {
             DriverPhase::Done | DriverPhase::Broken(_) => Poll::Ready(()),
@@ -193,7 +196,7 @@ impl Driver {
                             self.leg_broken(Fault::closed("an event exceeds limits.frame_bytes"), false);
                         }
                         LegProgress::Over => {
-                            // The connection goes back to the pool once the body's own end was read.
+                            // The connection returns to the pool once the body's own end is read.
                             if let DriverPhase::Leg(body) = mem::replace(&mut self.phase, DriverPhase::Done) {
                                 body.drained();
                             }
@@ -218,19 +221,20 @@ impl Driver {
         }
     }
 
-    /// Whether the agent has got anything: until then a status says how the answer failed.
+    /// Whether the agent has received anything. Until then a status can report the failure.
     fn is_begun(&self) -> bool {
         self.sent || !self.answer.is_drained() || self.exchange.ctx.recorder.read(|e| e.status != 0)
     }
 
-    /// Sends a keep-alive when nothing was sent for as long as the config says.
+    /// Sends a keep-alive if nothing was sent for the configured interval.
     fn keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.quiet.poll(cx));
         self.answer.merge.keepalive(&mut self.answer.out);
         Poll::Ready(())
     }
 
-    /// The last piece is being sent: agents may disconnect before they read that there is no more.
+    /// Records the end while the last piece is sent, because agents may disconnect before they read the end
+    /// of the body.
     fn ended(&mut self) {
         let Some(outcome) = self.outcome.take() else {
             return;
@@ -249,7 +253,7 @@ impl Body for Driver {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
             if let Some(piece) = self.answer.take() {
-                // The next silence starts again.
+                // A new silence begins.
                 self.quiet.sent();
                 self.sent = true;
                 if self.is_end_stream() {

@@ -1,4 +1,4 @@
-//! A shadow's answer: relayed byte for byte, and read on its way.
+//! Responses in shadow mode: relayed byte for byte, and parsed on the way.
 
 use http::Response;
 
@@ -10,7 +10,7 @@ use crate::proxy::tee_body::TeeBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::wire::{LegReport, StopReason};
 
-/// Relays an answer as it comes, and counts it.
+/// Relays a response unchanged, and counts it.
 pub(super) async fn answer(answered: Answered, streamed: bool) -> Response<ResponseBody> {
     let Answered {
         exchange,

@@ -1,4 +1,4 @@
-//! Drives the response machine of an answer in one piece: its legs are collected, and joined into one reply.
+//! Drives the response machine of a response in one piece: collects its legs, and joins them into one reply.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -15,7 +15,7 @@ use baton_core::response::{Action, JoinedAnswer, LegEvent, ResponseEnd, writes_c
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, StopReason};
 
-/// The answer to an agent that wants it in one piece.
+/// Builds the response to an agent that wants it in one piece.
 pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let Answered {
         mut exchange,
@@ -46,7 +46,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         }
     };
     let (view, ending) = (exchange.offered.view(), exchange.ending(&close));
-    // Upstream's own bytes, where nothing is to be changed.
+    // Keeps upstream's own bytes if nothing has to change.
     let joined = ResponseBody::whole(answer.joined(view, opening.as_deref(), ending));
     let body = match effects::outcome(&close, answer.stop()) {
         ExchangeOutcome::Complete => joined.on_sent(exchange.completed()),
@@ -59,29 +59,29 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
 }
 
 impl Exchange {
-    /// Reads a reply, from which calls of these tools are hidden.
+    /// Parses a reply. Calls of these tools are hidden.
     pub(in crate::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
         self.offered
             .wire()
             .reply(self.offered.view(), body, self.watch(hide))
     }
 
-    /// All of an answer.
+    /// Collects a whole body.
     pub(in crate::exchange) async fn collect(&self, body: UpstreamBody) -> Result<Bytes, Fault> {
         let limit = self.app.config.limits.body_bytes;
         body.whole(limit, &self.app.bodies).await
     }
 
-    /// A leg of a reply was read to its end.
+    /// Handles a leg that was read to its end.
     fn leg_over(&self, answer: &mut JoinedAnswer, body: Bytes, report: LegReport) {
         recording::count_shown(self, &report, || writes_call(&body));
         answer.leg_over(body, report);
     }
 
-    /// Performs effect after effect. Returns how the reply ends.
+    /// Performs effects until the reply ends, and returns how it ends.
     ///
     /// # Errors
-    /// The body of the error that it is in place of a reply.
+    /// The body of an error that replaces the reply.
     async fn run(&mut self, answer: &mut JoinedAnswer) -> Result<ResponseEnd, String> {
         loop {
             let effect = match answer.poll_action() {
@@ -95,7 +95,7 @@ impl Exchange {
                 Some(Action::EndAsItIs | Action::BreakOff) | None => return Ok(ResponseEnd::Own),
             };
             let spoken = answer.spoken(&effect);
-            // In boxes: nearly all replies end with their first leg.
+            // Boxed: nearly all replies end with their first leg.
             match Box::pin(self.perform(effect, spoken, false)).await {
                 EffectResult::Event(event) => answer.performed(event),
                 EffectResult::Leg(body) => {

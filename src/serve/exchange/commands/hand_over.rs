@@ -1,4 +1,4 @@
-//! Makes a handoff now, from the transcript before the command.
+//! Makes a handoff on command, from the transcript before the command.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use baton_core::marker::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
 
-/// The reply if no draft is waiting.
+/// Reply if no draft awaits approval.
 pub(super) const NONE_WAITS: &str = "no draft waits for approval.";
 
-/// What makes a handoff now.
+/// Trigger of a handoff on command.
 pub(in crate::exchange) enum HandoffTrigger {
-    /// A draft.
+    /// Draft a handoff.
     Draft(DraftRequest),
-    /// Approval of the waiting draft, with another text in its place if one is given.
+    /// Approve the waiting draft, with another document in its place if one is given.
     Approval(Option<String>),
 }
 
-/// The conversation's open draft: one that waits for a user may have been written by another process.
+/// Returns the conversation's open draft. One that awaits the user may have been written by another process.
 pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let key = offered.live()?.key();
     app.drafting.restored_in(app.sessions.store(), key).await
 }
 
-/// Has a handoff written. Keep-alives go to the agent until that has ended, which is the answer.
+/// Makes a handoff and answers with its outcome. Until then the agent gets keep-alives.
 pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
     let exchange = match &trigger {
         HandoffTrigger::Draft(_) => exchange.showing(),
@@ -52,7 +52,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
     .await
 }
 
-/// Makes the handoff of the transcript in front of the command.
+/// Makes the handoff from the transcript before the command.
 async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let live = offered.live()?;
@@ -106,7 +106,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
     })
 }
 
-/// The handoff of an answer to the same request that broke off: agents then repeat the request.
+/// Handoff of an interrupted response to an identical request, which agents then repeat.
 async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreError> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let now = app.clock.now_ms();
@@ -116,13 +116,13 @@ async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreE
     }
 }
 
-/// The report of a handoff that was made of the request `before` the command.
+/// Reports a handoff that was made from the request `before` the command.
 fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> CommandReply {
     let report = drafts::handoff_report(before, handoff);
     CommandReply::of_handoff(&report, handoff.id, exchange.sentinel(handoff))
 }
 
-/// The same exchange without the command that it ends with.
+/// Returns the exchange without the command that ends it.
 fn without_command(exchange: &Exchange) -> Option<Exchange> {
     let look = exchange.app.config.note_search();
     let offered = &exchange.offered;

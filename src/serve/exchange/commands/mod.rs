@@ -1,4 +1,4 @@
-//! Answers commands in the chat. Nothing goes upstream, and neither the command nor its answer is ever in the model's view.
+//! Answers chat commands. Nothing goes upstream, and the model sees neither a command nor its answer.
 
 mod hand_over;
 
@@ -27,13 +27,13 @@ use baton_core::plan::{MissingRecords, Records, UndoQuery, handoff_to_resume, re
 use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::rewrite::untooled::ToolOmission;
 
-/// The outcome of a command.
+/// Outcome of a command.
 pub(super) enum CommandStep {
     Reply(CommandReply),
     HandOver(HandoffTrigger),
 }
 
-/// Answers a command: the request's last text.
+/// Answers the command in the request's last text.
 pub(super) async fn answer(exchange: Exchange, text: String) -> Response<ResponseBody> {
     let app = exchange.app.clone();
     let prefix = app.config.commands.prefix.as_str();
@@ -50,7 +50,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> Response<Respons
     }
 }
 
-/// Does what the command says. What it changes is written when this returns; a handoff is still to be made.
+/// Performs a command. Its changes are written when this returns, except for a handoff, which is still to be made.
 pub(super) async fn step(
     exchange: &Exchange,
     command: ChatCommand<'_>,
@@ -130,8 +130,9 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, Sto
     Ok(reply)
 }
 
-/// Continues after the handoff that a user names, which makes it active again. The model is notified of what has changed in the
-/// repository with its next request.
+/// Continues after the handoff that a user names, which makes it active again.
+///
+/// With the model's next request, a notice lists the changes in the repository.
 async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let found = by_records(exchange, |records| handoff_to_resume(id, records)).await?;
@@ -149,7 +150,7 @@ async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreErro
     Ok(CommandReply::of_handoff(&text, id, exchange.sentinel(&handoff)))
 }
 
-/// Sets the status of a handoff's document. Returns the one before; `None` if it has no document.
+/// Sets the status of a handoff's document. Returns the previous one, or `None` if there is no document.
 async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -> Option<HandoffStatus> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     if !app.documents.is_on() {
@@ -163,7 +164,7 @@ async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -
     changed.ok().flatten().map(|changed| changed.before)
 }
 
-/// Decides by records, which are read as far as they are lacking.
+/// Makes a decision by records, and reads those that it lacks.
 async fn by_records<T>(
     exchange: &Exchange,
     decide: impl Fn(&Records) -> Result<T, MissingRecords>,
@@ -178,7 +179,7 @@ async fn by_records<T>(
     }
 }
 
-/// What later handoffs carry.
+/// Pins and rules that later handoffs carry.
 fn carried_texts(exchange: &Exchange, live: &LiveConversation) -> CarriedTexts {
     let rules = exchange.carried_rules();
     CarriedTexts {
@@ -213,7 +214,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
     Ok(CommandReply::new(status.text()))
 }
 
-/// Decides on the open draft. `false`: there is none, or the decision is refused and changes nothing.
+/// Decides on the open draft. Returns `false` if there is none, or if the decision is refused and changes nothing.
 async fn decided<T>(
     exchange: &Exchange,
     decide: impl AsyncFnOnce(Uuid) -> Result<T, DecisionFailure>,

@@ -1,5 +1,7 @@
-//! Handoffs that a threshold starts: when the context is that full, a draft is written, and the conversation continues
-//! after it in the same answer. The draft may be written ahead.
+//! Handoffs that a threshold triggers.
+//!
+//! When the context is full enough, a draft is written, and the conversation continues after it in the same
+//! response. The draft may have been written ahead.
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod, DraftRequest};
 use baton_core::plan::DueHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 
-/// Begins the draft of such a handoff. `None`: another draft is open.
+/// Begins the draft of an automatic handoff. Returns `None` if another draft is open.
 pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
     let live = exchange.offered.live.as_ref()?;
     let request = DraftRequest {
@@ -39,7 +41,7 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
     Some(begun)
 }
 
-/// The draft that was written ahead, for this request's transcript, where there is one.
+/// Returns the draft that was written ahead for this request's transcript, if there is one.
 pub(in crate::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
     let (offered, live) = (&exchange.offered, exchange.offered.live.as_ref()?);
     let draft = live.ready_draft(offered.active_id())?;
@@ -47,7 +49,7 @@ pub(in crate::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
     Some(accepted(exchange, &document))
 }
 
-/// A document that was written ahead, as a draft that needs no approval.
+/// Turns a document that was written ahead into a draft that needs no approval.
 fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     AcceptedDraft {
         document: exchange.app.redactor.text(document).into_owned(),
@@ -56,7 +58,7 @@ fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     }
 }
 
-/// Keeps the prompt of an automatic handoff as a file, where the config names a directory.
+/// Saves the prompt of an automatic handoff as a file, if a directory is configured.
 pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
     let app = &exchange.app;
     let directory = &app.config.handoff.save_dir;

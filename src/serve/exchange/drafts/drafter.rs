@@ -1,4 +1,4 @@
-//! Makes the text of a draft, and the handoff from that text.
+//! Writes the document of a draft, and makes the handoff from it.
 
 use std::future::pending;
 
@@ -17,8 +17,9 @@ use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
 use baton_core::work::DraftIndex;
 
-/// An attempt to make a document, counted when it is over. Dropped where the agent
-/// disconnects, or when the process stops, it counts as cancelled.
+/// An attempt to write a document, counted when it is dropped.
+///
+/// If the agent disconnects or the process stops, it counts as cancelled.
 struct CountedAttempt<'e> {
     ctx: &'e RequestContext,
     event: DraftEvent,
@@ -31,10 +32,10 @@ impl Drop for CountedAttempt<'_> {
     }
 }
 
-/// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
+/// Writes the draft of `job` and its handoff. The sentinel may be shown once this has returned.
 ///
 /// # Errors
-/// How it ended otherwise; the conversation is unchanged.
+/// The reason why there is no handoff. The conversation is unchanged.
 pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -> Result<Handoff, DraftEnd> {
     match stored(exchange, &job).await {
         Ok((document, Some(handoff))) => {
@@ -52,8 +53,9 @@ pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -
     }
 }
 
-/// Stores the document of a job, and the handoff that it becomes. `None`: it waits for a user's approval, and nothing is cut by
-/// it.
+/// Stores the document of a job, and the handoff that it becomes.
+///
+/// The handoff is `None` if the document awaits the user's approval. Nothing is cut then.
 async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, Option<Handoff>), DraftEnd> {
     let request = &job.wanted.ask;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
@@ -69,7 +71,7 @@ async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, O
     }
     let written = record_writer::write(exchange, prepared).await;
     let handoff = written.map_err(|error| unwritten(exchange, &error))?;
-    // The stored draft of a review has become another handoff.
+    // The draft that was stored for review has become another handoff.
     if job.accepted.is_some()
         && let store = exchange.app.sessions.store()
         && let Err(error) = store.archive(&exchange.ctx.principal, job.id, true).await
@@ -79,7 +81,7 @@ async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, O
     Ok((document, Some(handoff)))
 }
 
-/// The document of a job: accepted, given or drafted.
+/// Returns the document of a job: accepted, given or drafted.
 async fn made(
     exchange: &Exchange,
     first: &RewriteOutcome,
@@ -102,7 +104,7 @@ async fn made(
     made
 }
 
-/// The document, by the requested method, or by the next one where the request allows that.
+/// Writes the document by the requested method, or by the next one if the request allows that.
 async fn document(
     exchange: &Exchange,
     request: &DraftRequest,
@@ -148,10 +150,10 @@ async fn document(
     }
 }
 
-/// The document of the live request's history, for a handoff that may come later.
+/// Writes the document of the live request's history, for a handoff that may come later.
 ///
 /// # Errors
-/// How it ended otherwise.
+/// The reason why there is no document.
 pub(in crate::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let Some(index) = index_of_enough(exchange, &first) else {
@@ -166,7 +168,9 @@ pub(in crate::exchange) async fn ahead(exchange: &Exchange) -> Result<String, Dr
     attempt(&input, DraftMethod::Oneshot, pending()).await
 }
 
-/// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
+/// Carry-over prompt that a draft without a model would make from the live request's history.
+///
+/// `None` if the history is too short.
 pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
     let first = exchange.plan().first(exchange.offered.offer.tooled);
@@ -183,13 +187,13 @@ pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     Some(app.redactor.text(&prepared.handoff.prompt).into_owned())
 }
 
-/// The index of a rewritten request; `None` where its history is too short for a draft.
+/// Index of a rewritten request. `None` if its history is too short for a draft.
 fn index_of_enough(exchange: &Exchange, first: &RewriteOutcome) -> Option<DraftIndex> {
     draft::enough(first.messages)
         .then(|| exchange.of_view(first.rope.clone(), DraftIndex::from_transcript))?
 }
 
-/// One attempt by this method, counted however it ends.
+/// Makes one attempt by this method, counted however it ends.
 async fn attempt(
     input: &DraftInput<'_>,
     method: DraftMethod,
@@ -214,15 +218,15 @@ async fn attempt(
     counted.event.outcome = end.as_ref().map_or_else(DraftEnd::outcome, |_| "complete");
     end.map(|text| match method {
         DraftMethod::Local => text,
-        // A model's document, with the user's goal first, and with what it lacks.
+        // Puts the user's goal first in a model's document, and adds the facts that it lacks.
         _ => input.index.completed(&text, &input.spec(0)),
     })
 }
 
-/// Makes the handoff of a document.
+/// Makes the handoff of a document without writing it.
 ///
 /// # Errors
-/// It is too long, or a draft that would make the request larger.
+/// The prompt is too long, or the draft would make the request larger.
 fn prepared(
     exchange: &Exchange,
     request: &DraftRequest,
@@ -241,13 +245,13 @@ fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
     DraftEnd::Store
 }
 
-/// The report of a handoff to the user, in front of its sentinel, so never in the model's view.
+/// Report of a handoff to the user. It precedes the sentinel, so the model never sees it.
 pub(in crate::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff) -> String {
     let event = exchange
         .ctx
         .recorder
         .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
-    // An answer that reports the handoff again has no event for it.
+    // A response that reports the handoff again has no event for it.
     let (before, after) = event.unwrap_or_else(|| {
         let after = splice::len(&exchange.plan().fresh(handoff).rope) as u64;
         (handoff.history_bytes, after)

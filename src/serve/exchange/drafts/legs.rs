@@ -1,4 +1,4 @@
-//! The requests to a model for a draft, and their answers. The agent sees none of them.
+//! Requests to a model for a draft, and their responses. The agent sees none of them.
 
 use bytes::Bytes;
 
@@ -13,10 +13,10 @@ use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, LoneText, TextOnly};
 use baton_core::work::DraftIndex;
 
-/// Bytes of an error's body that are read.
+/// Maximum bytes of an error body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// What a draft is made of.
+/// Inputs of a draft.
 pub(super) struct DraftInput<'a> {
     pub(super) exchange: &'a Exchange,
     pub(super) request: &'a DraftRequest,
@@ -25,15 +25,15 @@ pub(super) struct DraftInput<'a> {
 }
 
 impl DraftInput<'_> {
-    /// The specification of the draft. `tokens`: of what is put together here, and not by a model.
+    /// Specification of the draft. `tokens` limits the part that baton assembles without a model.
     pub(super) fn spec(&self, tokens: usize) -> DraftSpec<'_> {
         self.request.spec(tokens, &self.repository)
     }
 
-    /// Has the document written by this method.
+    /// Writes the document by this method.
     ///
     /// # Errors
-    /// There is no whole answer, it is no document, or the required pieces do not fit.
+    /// The response is incomplete or not a document, or the required pieces do not fit.
     pub(super) async fn written(&self, method: DraftMethod) -> Result<String, DraftEnd> {
         match method {
             DraftMethod::Oneshot => self.oneshot().await,
@@ -45,7 +45,7 @@ impl DraftInput<'_> {
         }
     }
 
-    /// Requests the document from the model after its own history: the live request, and one message more.
+    /// Requests the document from the model after its own history: the live request with one more message.
     async fn oneshot(&self) -> Result<String, DraftEnd> {
         let exchange = self.exchange;
         let text = self.index.after_history(&self.spec(0), &exchange.app.prompts);
@@ -72,7 +72,7 @@ impl DraftInput<'_> {
         ask(false).await
     }
 
-    /// Requests the document from a model with a selection of the transcript, and nothing else.
+    /// Requests the document from a model that gets only a selection of the transcript.
     async fn bundle(&self) -> Result<String, DraftEnd> {
         let exchange = self.exchange;
         let config = &exchange.app.config.draft;
@@ -90,10 +90,10 @@ impl DraftInput<'_> {
     }
 }
 
-/// Sends one such request and reads the answer to its end.
+/// Sends a request for a draft and reads its response to the end.
 ///
 /// # Errors
-/// There is no whole answer, or it is no document.
+/// The response is incomplete or not a document.
 async fn draft_leg(
     exchange: &Exchange,
     leg: &RewriteOutcome,
@@ -136,7 +136,7 @@ async fn draft_leg(
 
 /// Reads a stream to its end.
 async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes, LegReport), DraftEnd> {
-    // No call is hidden, since none is examined.
+    // No call is hidden, because none is examined.
     let mut merge = exchange.merge_hiding(ToolNames::NONE, false);
     let (mut raw, mut out) = (Vec::new(), Vec::new());
     while let Some(piece) = body.next().await {

@@ -1,4 +1,4 @@
-//! A handoff that the model did not start: a draft is made, and the conversation continues after it.
+//! Handoffs that the model did not start: a draft is written, and the conversation continues after it.
 //!
 //! ```text
 //! a draft is requested ─► the document: given | oneshot | bundle | local ─► write the handoff ─► its sentinel, then the next leg
@@ -26,7 +26,7 @@ use baton_core::response::AnswerOpening;
 pub(super) use self::automatic::{automatic_job, ready};
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
 
-/// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.
+/// Answers a request that starts a draft: with the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
     let exchange = exchange.showing();
     super::slow_answer::answered(exchange.clone(), async move {
@@ -49,7 +49,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                     DraftEnd::Review => waits_for_approval(&exchange.app.config.commands.prefix),
                     end => {
                         tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
-                        // A threshold begins none again until the context has grown further.
+                        // No other automatic draft begins until the context has grown further.
                         if let Some(thread) = &exchange.thread {
                             thread.draft_failed();
                         }
@@ -75,14 +75,15 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
     .await
 }
 
-/// The draft that waits for a request of this conversation.
+/// Returns the draft that waits for a request of this conversation.
 pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     let live = exchange.offered.live.as_ref()?;
     exchange.app.drafting.take(live.key())
 }
 
-/// The notice that a draft of this conversation waits for a user, where the user continues without it: shown once. Its note
-/// keeps it out of the model's view.
+/// Notice that a draft of this conversation awaits the user, who continues without it.
+///
+/// Shown once. Its note keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let (app, live) = (&exchange.app, exchange.offered.live.as_ref()?);
     let is_elsewhere = app.drafting.planned_in(live.key()) == Some(OpenDraft::Elsewhere);
@@ -95,7 +96,7 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     Some(notice(&text))
 }
 
-/// A notice before the model's own words, with the note that takes it out of later requests.
+/// Creates a notice that precedes the model's output. Its note keeps it out of later requests.
 pub(super) fn notice(text: &str) -> AnswerOpening {
     let notice = note::answer(text, Uuid::nil()) + "\n\n";
     AnswerOpening::Notice(notice.into())

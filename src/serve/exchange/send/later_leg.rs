@@ -1,4 +1,4 @@
-//! Sends a later leg. What its request is, and when it is sent again, is decided by `baton_core::plan::later_leg`.
+//! Sends a later leg. `baton_core::plan::later_leg` decides what its request is, and when it is sent again.
 
 use std::time::Duration;
 
@@ -15,16 +15,15 @@ use baton_core::response::LegEvent;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire;
 
-/// Bytes of an error's body that are read.
+/// Maximum bytes of an error body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
-/// route.
+/// Sends the later leg that `make` builds, and falls back to the agent's model if upstream rejects the routed one.
 pub(in crate::exchange) async fn later_or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
 ) -> UpstreamResult {
-    // After a draft the agent's own message is still to be sent.
+    // After a draft, the agent's own message is still to be sent.
     let is_added = |e: &ExchangeEvent| e.sent_bytes.len() > e.draft_legs.len();
     let kind = LegKind::Later {
         target: &exchange.ctx.target,
@@ -34,10 +33,12 @@ pub(in crate::exchange) async fn later_or_own(
 }
 
 impl Exchange {
-    /// Sends a later leg once, after a pause. `failed`: tries before this one. `streamed`: the form that its answer must have.
+    /// Sends a later leg once, after a pause.
+    ///
+    /// `failed` is the number of earlier attempts. `streamed` is the form that the response must have.
     ///
     /// # Errors
-    /// It was refused, or not answered in that form.
+    /// Upstream refused the leg, or did not answer in that form.
     pub(in crate::exchange) async fn send_later(
         &self,
         leg: &NextLeg,
@@ -48,7 +49,7 @@ impl Exchange {
         if failed > 0 {
             self.ctx.recorder.note(|e| e.retries += 1);
         }
-        // A timer counts whole milliseconds: no pause is not the shortest one.
+        // A timer has a resolution of a millisecond, so even the shortest one would add a pause.
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -57,7 +58,7 @@ impl Exchange {
         let (retry, pause) = match later_or_own(self, make).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
-                // It must have the first one's form.
+                // The response must have the same form as the first leg's.
                 let right = self.form().streams(&parts.headers) == Some(streamed);
                 if let Ok(body) = readable(self, &parts, body)
                     && right
@@ -90,7 +91,7 @@ impl Exchange {
     }
 }
 
-/// The error of a refusal, if the account has no quota left.
+/// Returns the error of a refusal, if the account has no quota left.
 async fn quota_error(exchange: &Exchange, refused: Response<UpstreamBody>) -> Option<String> {
     let (parts, body) = refused.into_parts();
     let body = readable(exchange, &parts, body).ok()?;

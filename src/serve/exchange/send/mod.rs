@@ -1,5 +1,6 @@
-//! Fifth stage: sends a request's first leg upstream. Later legs (`later_leg`) and the requests for drafts go through the same
-//! sender.
+//! Fifth stage: sends a request's first leg upstream.
+//!
+//! Later legs (`later_leg`) and the requests for drafts use the same sender.
 
 mod later_leg;
 mod retry;
@@ -18,7 +19,7 @@ pub(super) use self::sender::{LegKind, Sent, once, readable};
 /// Sends the first leg, and retries it once if upstream's refusal has a remedy.
 ///
 /// # Errors
-/// The agent's answer, where it is known already.
+/// The agent's response, if it is already decided.
 pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBody>> {
     let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let make = || exchange.plan().first(offered.offer.tooled);

@@ -1,5 +1,6 @@
-//! Retries a first leg that upstream refused with a 400, where a remedy is known. The conversation's record follows what
-//! worked.
+//! Retries a first leg that upstream refused with a 400, if there is a remedy.
+//!
+//! The conversation's record follows the attempt that worked.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::plan::{Retry, replaces_refusal};
 use baton_core::rewrite::untooled::ToolOmission;
 
-/// Sends a refused request again where that may help.
+/// Sends a refused request again with a change that may help.
 ///
 /// # Errors
-/// The agent's answer: the refusal, or a fault of ours.
+/// The response to the agent: the refusal, or baton's own fault.
 pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
     let Sent {
         mut exchange,
@@ -62,7 +63,7 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
     Err(relay::headed(&parts, true, ResponseBody::whole(error)))
 }
 
-/// A refusal with its body, or the answer to the agent where it cannot be read.
+/// Reads a refusal with its body. Returns the response to the agent if the body cannot be read.
 async fn refusal(
     exchange: &Exchange,
     response: Response<UpstreamBody>,
@@ -80,20 +81,21 @@ async fn refusal(
     }
 }
 
-/// The body of a refused retry, which the agent does not get.
+/// Reads the body of a refused retry, which the agent does not get.
 async fn second_refusal(exchange: &Exchange, response: Response<UpstreamBody>) -> Option<Bytes> {
     let (parts, body) = response.into_parts();
     let body = sender::readable(exchange, &parts, body).ok()?;
     exchange.collect(body).await.ok()
 }
 
-/// Whether hidden calls of a conversation may be missing, since the store cannot be read: a refusal may be of that alone, and the
-/// agent then sends the request again.
+/// Whether hidden calls of a conversation may be missing, because the store cannot be read.
+///
+/// That may be the only reason for a refusal, and the agent then sends the request again.
 pub(super) fn lacks_pairs(offered: &PlannedExchange) -> bool {
     offered.live.is_none() && offered.view().under_way()
 }
 
-/// Later legs leave out what the retry does.
+/// Applies a retry's omissions to the exchange, so that later legs leave out the same.
 pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
     let id = &exchange.ctx.id;
     match retry.omitted {
@@ -117,7 +119,7 @@ pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
     }
 }
 
-/// Records what a retry has shown.
+/// Records the result of a retry.
 async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
     if retry.omitted.is_some() {
         let outcome = match accepted {
@@ -145,7 +147,7 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
     exchange.tooled = tooled;
 }
 
-/// Notes that upstream took the request without its thinking.
+/// Records that upstream accepted the request without its thinking.
 pub(in crate::exchange) async fn remember_omission(exchange: &Exchange) {
     let (app, omission) = (&exchange.app, exchange.plan().thinking_omission());
     let (Some(live), Some(omission)) = (&exchange.offered.live, omission) else {

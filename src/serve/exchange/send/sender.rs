@@ -13,7 +13,7 @@ use crate::state::journal::{PackedHeaders, SentLeg};
 use baton_core::plan::{is_model_call, refuses_model};
 use baton_core::rewrite::RewriteOutcome;
 
-/// A request whose first leg upstream has answered.
+/// An exchange whose first leg upstream has answered.
 pub(in crate::exchange) struct Sent {
     pub(in crate::exchange) exchange: Exchange,
     /// The request as it was sent.
@@ -21,19 +21,21 @@ pub(in crate::exchange) struct Sent {
     pub(in crate::exchange) response: Response<UpstreamBody>,
 }
 
-/// Which request of an exchange is sent.
+/// Kind of request within an exchange.
 #[derive(Clone, Copy)]
 pub(in crate::exchange) enum LegKind<'t> {
     First,
-    /// To this path and query. `added`: another request carries the agent's message.
+    /// A request to this path and query. `added` is true if another request carries the agent's message.
     Later {
         target: &'t str,
         added: bool,
     },
 }
 
-/// Sends what `make` makes. If upstream refuses the model of a route, the agent's own model gets it, and where that answers,
-/// the route's gets no request any more. Returns what was sent last, too.
+/// Sends the request that `make` builds, and falls back to the agent's model if upstream rejects the routed one.
+///
+/// If the agent's model works, the routed one gets no further requests. Returns the request that was sent
+/// last as well.
 pub(super) async fn or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
@@ -80,7 +82,7 @@ pub(in crate::exchange) async fn once(
     let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let (raw, target, sending) = match kind {
         LegKind::First => {
-            // A body without edits is sent as it came, in the same compression.
+            // A body without edits is sent as it arrived, in the same compression.
             let raw = offered.raw(&leg.rope);
             let raw = raw.filter(|_| offered.pin.taken_out.removed.is_none());
             let sending = Sending {
@@ -123,7 +125,7 @@ pub(in crate::exchange) async fn once(
     sent
 }
 
-/// The body as plain text, copied for the journal; or unchanged where its coding is unknown.
+/// Returns the body as plain text, copied for the journal, or unchanged if its coding is unknown.
 pub(in crate::exchange) fn readable(
     exchange: &Exchange,
     parts: &Parts,

@@ -1,4 +1,4 @@
-//! Commands in the chat: what they reply and change.
+//! Chat commands: their replies and their changes.
 
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -18,13 +18,13 @@ const COMMANDS: [&str; 6] = [
     "::handoff undo",
 ];
 
-/// The answer to a request that ends with a command.
+/// Response to a request that ends with a command.
 pub(super) async fn command(exchange: Exchange) -> Response<ResponseBody> {
     let text = exchange.offered.pin.command.clone().unwrap_or_default();
     commands::answer(exchange, text).await
 }
 
-/// The text of the answer to a last message.
+/// Text of the response to a last message.
 async fn reply(stage: &Stage, text: &str) -> String {
     let messages = [user("Mend it."), model("Yes."), user(text)];
     let response = command(stage.request(claude(&messages)).exchange().await).await;
@@ -61,7 +61,7 @@ async fn a_pin_is_written_when_it_is_reported() {
     assert!(reply(&stage, "::pins").await.contains("nothing is pinned"));
 }
 
-/// The topic that the events of later requests have is the one that was named last, in the chat or by the header.
+/// Events of later requests have the topic that was named last, in the chat or by the header.
 #[tokio::test]
 async fn a_topic_is_named_in_the_chat_or_declared_by_the_request() {
     let stage = Stage::new();

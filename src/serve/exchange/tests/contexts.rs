@@ -1,4 +1,4 @@
-//! How full a thread's context is, and what follows from it.
+//! Context use of a thread, and its consequences.
 
 use super::{Stage, calls, claude, result, user};
 use crate::exchange::context;
@@ -8,7 +8,7 @@ use baton_core::nudge::NudgeWording;
 use baton_core::plan::{DueStep, Responder};
 use baton_core::wire::{LegReport, Usage};
 
-/// Notices from 1,000 tokens on, automatic handoffs from 2,000 on: the model's window has a million.
+/// Notices from 1,000 tokens on, and automatic handoffs from 2,000 on. The model's window has a million.
 fn thresholds(config: &mut Config) {
     config.handoff.thresholds.nudge_tokens = 1_000;
     config.handoff.thresholds.auto_at = 0.002;
@@ -28,7 +28,7 @@ fn answered(usage: Usage) -> LegReport {
     }
 }
 
-/// Turns of a loop, with one step more each time.
+/// Turns of a loop, one step longer each time.
 fn steps(count: usize) -> Vec<serde_json::Value> {
     let step = |n: usize| {
         let id = format!("t{n}");
@@ -128,7 +128,7 @@ async fn a_notice_in_plain_words_names_no_number() {
     assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");
 }
 
-/// The model answers, with a notice where one is due.
+/// Lets the model answer, with a notice if one is due.
 async fn follow(exchange: &mut Exchange) {
     let decision = exchange.decide();
     assert_eq!(decision.by, Responder::Model);

@@ -1,4 +1,4 @@
-//! Where a request is cut whose sentinel is not in its transcript, and what follows from a cut.
+//! Cut point of a request whose sentinel is not in its transcript, and the consequences of a cut.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request()
         "{messages}"
     );
     assert!(!messages.contains(BEFORE), "{messages}");
-    // A rewind to another text is none of its continuations.
+    // A rewind to another text does not continue the handoff.
     let rewound = stage.request(claude(&[user("Mend the exporter."), user("And the docs.")]));
     assert_eq!(rewound.offered().await.active_id(), None);
 }
@@ -103,7 +103,7 @@ async fn refused_thinking_is_left_out_of_the_stretch_and_of_no_later_step() {
     let again = String::from_utf8(retry.request.rope.concat()).unwrap();
     assert!(!again.contains("Let me see.") && again.contains("t1"), "{again}");
     send::remember_omission(&refused).await;
-    // What the model thinks afterwards is valid.
+    // The model's later thinking is valid.
     let later = [&step[..], &[thought("t2"), result("t2")]].concat();
     let later = stage.request(claude(&after(&handoff, &later))).exchange().await;
     assert_eq!(body(&later).matches("Let me see.").count(), 1);

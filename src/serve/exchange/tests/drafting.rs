@@ -1,4 +1,4 @@
-//! Drafts that need no model: who may hand over, what is written, and what a failure leaves.
+//! Drafts that need no model: who may hand off, what is written, and the state after a failure.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ async fn what_is_too_short_or_too_long_is_not_handed_over() {
     };
     let end = made(&stage, order).await.unwrap_err();
     assert_eq!(end, DraftEnd::TooLong);
-    // The next draft is not blocked by those that failed.
+    // Failed drafts do not block the next one.
     assert!(made(&stage, local().into()).await.is_ok());
 }
 
@@ -197,7 +197,7 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
         report.contains(&format!("conversation: {} tokens before", tokens(before))),
         "{report}"
     );
-    // Another answer that reports the handoff has no event of it: the agent's own bytes are the size then.
+    // Another response that reports the handoff has no event for it, so the size is that of the agent's bytes.
     let again = stage.request(claude(&work())).exchange().await;
     let report = drafts::handoff_report(&again, &handoff);
     assert!(handoff.history_bytes < 1024, "{}", handoff.history_bytes);

@@ -15,7 +15,7 @@ fn goal(text: &str) -> Value {
     ))
 }
 
-/// The transcript with the handoff at its end.
+/// Transcript with the handoff at its end.
 fn shown(before: &[Value], handoff: &Handoff) -> Vec<Value> {
     let sentinel = sentinel::short(handoff.id, None);
     [
@@ -48,11 +48,11 @@ async fn the_active_goal_is_the_same_in_every_request_after_a_cut() {
             "<active-goal>\nThe goal of this session, which is still pursued:\n{GOAL}\n</active-goal>\n\n{PROMPT}"
         )
     );
-    // Also once the agent pursues another goal.
+    // Even after the agent pursues another goal.
     messages.extend([model("Done."), goal("The docs are right."), model("Yes.")]);
     messages.push(user("Go on."));
     assert_eq!(first_message(&stage, &messages).await, first);
-    // The next cut has the newest one; dropped, it is gone.
+    // The next cut carries the newest goal, and none if that was dropped.
     messages.truncate(messages.len() - 2);
     let next = stage.handoff(&messages).await;
     assert!(
@@ -78,7 +78,7 @@ async fn a_goal_that_the_transcript_does_not_mention_any_more_is_the_active_hand
     assert_eq!(next.head, handoff.head);
 }
 
-/// Claude Code 2.1.331 asks a small model, without tools, after each answer.
+/// After each answer, Claude Code 2.1.331 asks a small model without tools.
 #[tokio::test]
 async fn the_judge_of_a_goal_sees_the_work_since_the_cut_and_nothing_from_before() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Tools that Claude Code has loaded by ToolSearch, named behind the carry-over prompt.
+//! Tools that Claude Code has loaded by ToolSearch, named after the carry-over prompt.
 
 use serde_json::{Value, json};
 

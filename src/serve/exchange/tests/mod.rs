@@ -1,4 +1,4 @@
-//! Tests of the stages, each on the value of the one before: a store in memory, and no socket.
+//! Tests of the stages, each on the value of the previous one, with a store in memory and without sockets.
 
 mod commanding;
 mod contexts;
@@ -54,7 +54,7 @@ impl Stage {
         Self::with(|_| ())
     }
 
-    /// With another config.
+    /// Creates a stage with another config.
     fn with(change: impl FnOnce(&mut Config)) -> Self {
         Self::over(Arc::new(SqliteStore::in_memory().unwrap()), change)
     }
@@ -63,7 +63,7 @@ impl Stage {
         let mut config = testing::config("http://127.0.0.1:1");
         config.handoff.inject = InjectPolicy::Always;
         config.commands.prefix = "::".to_owned();
-        // What follows a prompt has tests of its own.
+        // Items appended to a prompt have their own tests.
         config.handoff.append_missing = CarryScope::Rules;
         change(&mut config);
         Self {
@@ -72,7 +72,7 @@ impl Stage {
         }
     }
 
-    /// A request of an agent on Anthropic's wire.
+    /// A request of an agent on the Anthropic wire.
     fn request(&self, body: impl ToString) -> TestRequest<'_> {
         let id = "exchange-1".to_owned();
         let hook = Arc::new(|_| ());
@@ -95,7 +95,7 @@ impl Stage {
         }
     }
 
-    /// A handoff that fired in a conversation with these messages.
+    /// A handoff that took effect in a conversation with these messages.
     async fn handoff(&self, messages: &[Value]) -> Handoff {
         let exchange = self.request(claude(messages)).exchange().await;
         let written =
@@ -144,7 +144,7 @@ impl TestRequest<'_> {
     }
 }
 
-/// A request of Claude Code's, in a session of its own.
+/// A request of Claude Code in its own session.
 fn claude(messages: &[Value]) -> Value {
     json!({
         "model": "claude-opus-4-8",
@@ -156,7 +156,7 @@ fn claude(messages: &[Value]) -> Value {
     })
 }
 
-/// The request with other members.
+/// Replaces members of a request.
 fn changed(mut request: Value, members: Value) -> Value {
     let Value::Object(members) = members else {
         panic!("no members: {members}");
@@ -186,7 +186,7 @@ fn result(id: &str) -> Value {
     json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"}]})
 }
 
-/// The messages that go upstream, and the names of the tools.
+/// Messages sent upstream, and the names of the tools.
 struct SentView {
     messages: Vec<Value>,
     tools: Vec<String>,

@@ -1,4 +1,4 @@
-//! What is added to a request, of a real store. What is decided: `core/plan`.
+//! Additions to a request, with a real store. `core/plan` tests the decision.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn a_text_that_was_appended_is_found_again_and_stays_where_it_was() {
     assert!(append(&mut exchange, text).await.unwrap());
     let first = sent(&stage, &exchange.offered).messages;
     assert!(first.last().unwrap().to_string().contains(text));
-    // A turn has one text of ours.
+    // A turn has room for one notice.
     assert!(!append(&mut exchange, "another").await.unwrap());
     let later = [&turns[..], &[model("Done."), user("Thanks.")]].concat();
     let offered = stage.request(claude(&later)).offered().await;

@@ -1,4 +1,4 @@
-//! Hidden calls: written next to their siblings, and restored into every later request.
+//! Hidden calls: stored next to their siblings, and restored into every later request.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn beside(sibling: &str) -> Option<InsertionPoint> {
     })
 }
 
-/// A handoff that was called for next to another call, and fires at the turn's end.
+/// A handoff that was called next to another call, and takes effect at the turn's end.
 fn queued() -> AnsweredCall {
     AnsweredCall {
         call: hidden(TOOL_NAME, json!({"prompt": PROMPT})),
@@ -65,7 +65,7 @@ async fn a_hidden_call_stands_beside_its_sibling_in_the_models_view() {
         "{answer}"
     );
     assert_eq!(messages.len(), 3);
-    // Until the turn's end nothing else is begun.
+    // Until the turn's end nothing else begins.
     assert!(offered.plan(&stage.app).waits_for_turn_end());
     assert_eq!(
         offered

@@ -1,4 +1,4 @@
-//! The handoff that a request is cut at, of a real store. What is decided: `core/plan`.
+//! Cut point of a request, with a real store. `core/plan` tests the decision.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use baton_core::record::{Handoff, HandoffId};
 
 const BEFORE: &str = "Mend the importer.";
 
-/// The transcript that an agent sends after it was shown this text in the answer.
+/// Transcript that an agent sends after it was shown this text in the response.
 fn after(shown: &str) -> Vec<Value> {
     vec![
         user(BEFORE),
@@ -85,7 +85,7 @@ async fn commands_and_their_answers_never_reach_the_model() {
     let first = stage.request(claude(&[user(BEFORE), model("Yes."), user("::pins")]));
     let offered = first.offered().await;
     assert_eq!(offered.pin.command.as_deref(), Some("::pins"));
-    // Text that only contains the prefix is no command.
+    // Text that only contains the prefix is not a command.
     let plain = stage.request(claude(&[user("Type ::pins to list them.")]));
     assert_eq!(plain.offered().await.pin.command, None);
     let unset = Stage::with(|config| config.commands.prefix.clear());

@@ -1,4 +1,4 @@
-//! The first stage: what is read of a request, and which conversation it is of.
+//! First stage: parsing a request, and finding its conversation.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -57,7 +57,7 @@ async fn a_named_session_is_one_conversation_whatever_its_transcript() {
         first,
         key(&stage, changed(claude(&[user("Mend it.")]), other), "local").await
     );
-    // Clients share no conversation.
+    // Clients do not share conversations.
     assert_ne!(first, key(&stage, claude(&[user("Mend it.")]), "alice").await);
 }
 
@@ -96,7 +96,7 @@ async fn the_config_and_a_header_rule_the_tool_out() {
         forbidden(&never, Some("off")).await,
         Some(ToolOmission::OffByConfig)
     );
-    // A chain of one leg has none to continue in.
+    // A chain of one leg has no further leg to continue in.
     let lone = Stage::with(|config| config.handoff.max_chain = 1);
     assert_eq!(forbidden(&lone, None).await, Some(ToolOmission::OffByConfig));
 }
@@ -166,7 +166,7 @@ async fn a_request_is_the_same_by_the_bytes_that_the_agent_sent() {
     let first = hash(claude(&[user("a")])).await;
     assert_eq!(first, hash(claude(&[user("a")])).await);
     assert_ne!(first, hash(claude(&[user("b")])).await);
-    // The second time it comes behind a command, which the model does not see.
+    // The second time it follows a command, which the model does not see.
     let status = [
         user("a"),
         user("::handoff status"),

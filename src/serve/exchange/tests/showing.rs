@@ -1,4 +1,4 @@
-//! The line that an agent sees while a draft is written.
+//! Progress line that an agent sees while a draft is written.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn exchange(stage: &Stage, stream: bool) -> Exchange {
         .await
 }
 
-/// The texts in the deltas of a stream.
+/// Texts in the deltas of a stream.
 fn texts(stream: &str) -> String {
     let events = stream.lines().filter_map(|line| line.strip_prefix("data: "));
     let events = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
@@ -32,7 +32,7 @@ async fn the_line_is_shown_where_the_agent_streams() {
     }
 }
 
-/// The line is a whole answer of ours, so what breaks off behind it leaves nothing.
+/// The line is a complete synthetic response, so an interruption after it leaves nothing unfinished.
 #[tokio::test]
 async fn the_line_is_complete_at_once_and_in_no_later_request() {
     let stage = Stage::new();

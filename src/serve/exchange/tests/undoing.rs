@@ -1,4 +1,4 @@
-//! Undo in the chat.
+//! Undo by chat command.
 
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn after(shown: &str) -> Vec<Value> {
 struct Undone {
     stage: Stage,
     handoff: Handoff,
-    /// A transcript that is cut at the handoff.
+    /// Transcript that is cut at the handoff.
     transcript: Vec<Value>,
 }
 

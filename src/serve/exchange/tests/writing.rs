@@ -1,4 +1,4 @@
-//! What an exchange writes, and what the next request finds of it.
+//! Records that an exchange writes, and their effect on the next request.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use baton_core::response::{LegEvent, ResponseEffect};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long an end may be unread.
+/// Maximum time for which an end may be unread.
 const UNREAD: Duration = Duration::from_secs(10);
 
-/// Lets time pass.
+/// Advances time.
 async fn passes(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
-    // What waited for it runs.
+    // Lets the tasks run that waited for it.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -76,7 +76,8 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     assert_eq!(again.repeated(), Some(handoff.id));
     let other = stage.request(claude(&[user("Mend that.")])).exchange().await;
     assert_eq!(other.repeated(), None);
-    // Its end makes the same request a new one: not at once, since the agent may have left with the end unread.
+    // Once its end is read, the same request is new. Not at once, because the agent may have left with the
+    // end unread.
     again.answer.fired().push(handoff.id);
     again.completed()();
     drop((broken, again));
@@ -165,7 +166,7 @@ async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_han
         .await;
     let next = write(&later, Some(handoff.id)).await;
     assert_eq!(next.prompt, handoff.prompt);
-    // A subagent's texts are its parent model's.
+    // A subagent's user messages come from its parent model.
     let subagent = stage
         .request(claude(&[user(RULE), model("Done.")]))
         .header("x-claude-code-agent-id", "a1")
