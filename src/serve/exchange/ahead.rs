@@ -32,6 +32,7 @@ impl Exchange {
             return;
         };
         let mut exchange = Self {
+            // The watcher must not add to the record of an exchange that has ended.
             ctx: self.ctx.silent(),
             answer: LiveAnswer::default(),
             thread: None,
@@ -82,6 +83,7 @@ impl Exchange {
         let Self {
             app, ctx, offered, ..
         } = &self;
+        // A draft is of use only where the conversation may be cut.
         if !self.plan().is_safe_point() {
             return recorder.forget();
         }
@@ -92,6 +94,7 @@ impl Exchange {
         let paid = tokens.into_iter().flatten().map(TokenCounts::from);
         let rates = thread.costs().map(|costs| &costs.rates);
         let cost = paid.filter_map(|counts| Some(counts.cost(rates?).total())).sum();
+        // The thread's later cuts have to earn the cost of the draft.
         let last = thread.ledger(|ledger| {
             ledger.draft_paid(cost, at_ms);
             ledger.history()

@@ -27,6 +27,7 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let plan = exchange.plan();
+    // Even without notices, cuts may depend on the thread.
     let may_cut = app.is_shadow(ctx) || policy.when_cache_cold != FreeCutPolicy::Off || policy.nudge_limit;
     if !plan.is_in_the_loop(app.is_shadow(ctx)) || (thresholds.are_off() && !may_cut) {
         return None;
@@ -34,6 +35,7 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     let live = offered.live.as_ref()?;
     let model = plan.model();
     let window = window_of(app, ctx, model);
+    // Logged once per model, because every request would repeat it.
     if window.is_none() && thresholds.nudge_at > 0.0 && UNKNOWN.is_first(model) {
         tracing::info!(
             model,
@@ -97,6 +99,7 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
         content: InsertionContent::Text(text.to_owned()),
         created_ms: now,
     };
+    // Stored before it is sent, so that later requests insert the same notice at the same point.
     app.sessions.insert(live, insertion.clone(), now).await?;
     let (placed, _) = insertions::find(offered.view(), [&insertion]);
     let offered = Arc::make_mut(&mut exchange.offered);
@@ -116,6 +119,7 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
         return None;
     }
     let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
+    // Agents compact their own history at different points of the window.
     let limit = window.map(|window| compaction_point(&agent, window));
     let (host, now_ms) = (ctx.upstream.config.host(), app.clock.now_ms());
     let (plan, lifetime) = (exchange.plan(), policy.cache_lifetime);

@@ -71,6 +71,7 @@ async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
                 | ChatCommand::Help),
             ) => match step(exchange, command, prefix).await? {
                 CommandStep::Reply(reply) => reply.text,
+                // None of these commands hands off.
                 CommandStep::HandOver(_) => continue,
             },
             _ => refused("type it again when the turn has ended"),
@@ -87,6 +88,7 @@ async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
 fn hand_over(exchange: &Exchange, words: &str) -> Result<DraftJob, String> {
     let request = DraftRequest::parse(words)?;
     let live = exchange.offered.live.as_ref();
+    // A handoff in the middle of tool calls would cut between a call and its result.
     let live = live.filter(|_| exchange.plan().is_safe_point());
     let live = live.ok_or("type it again when the turn has ended")?;
     let begun = exchange

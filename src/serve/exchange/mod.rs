@@ -53,6 +53,7 @@ impl Exchange {
             return None;
         }
         let live = self.offered.live.as_ref();
+        // The body is hashed only if the request may be a repetition.
         let live = live.filter(|l| is_model_call(self.ctx.operation) && l.may_repeat())?;
         live.take_repeat(self.offered.hash(), &self.answer, self.app.clock.now_ms())
     }
@@ -78,6 +79,7 @@ impl Exchange {
 
 impl TranscriptHandler for App {
     fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering {
+        // Scanned before parsing, because the number of candidate markers is part of the weight.
         let searched = ScannedBody::new(body);
         heavy::offloaded(searched.weight, Box::pin(run(self, ctx, searched)))
     }
@@ -96,10 +98,12 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
         Ok(offered) => offered,
         Err(fault) => return ctx.refuse(fault),
     };
+    // Only the journal needs the original transcript, so the exchange does not keep it.
     let original = offered.pin.taken_out.original.take();
     let mut exchange = Exchange::new(app, ctx, offered);
     recording::begin(&exchange, original);
     let by = match exchange.offered.pin.answered_by() {
+        // Commands and unresolved handoffs are for baton, whatever the state of the conversation.
         Some(by) => by,
         None => {
             // Boxed: rare branches would otherwise enlarge every future of this function.
@@ -131,6 +135,7 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBo
         Responder::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
         Responder::Offer(text) => {
             if let Some(thread) = &exchange.thread {
+                // The user gets one offer between two responses of the model.
                 thread.offered_cut();
             }
             return Box::pin(exchange.reply(&CommandReply::new(text))).await;
@@ -151,6 +156,7 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBo
 /// Sends the collected body unchanged and relays the response.
 async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<ResponseBody> {
     let rope = RopeBody::from(body.raw().cloned().unwrap_or_default());
+    // Frees the decoded text before the response streams.
     drop(body);
     relay::send(ctx, Sending::default(), rope).await
 }

@@ -31,6 +31,7 @@ pub(super) async fn plan(
         let sealing = reader.sealing_weight(planning.call.reading.view.body.len());
         match heavy::work(sealing, || planning.advance(&reader.records, &policy)) {
             Ok(()) => break,
+            // The stage has changed nothing, and runs again with these records.
             Err(needs) => reader.read_for(&planning.call, needs).await.map_err(store_down)?,
         }
     }
@@ -39,6 +40,7 @@ pub(super) async fn plan(
         // Cut without its hidden pairs and the tool, the prefix would differ from the one that the model has seen.
         return Err(Fault::from(Code::STORE));
     }
+    // Written before the request is sent, so that no later request can decide otherwise.
     let lost = reader.write(&mut plan).await.map_err(store_down)?;
     ctx.note_lost("inserted texts", lost, |e| &mut e.lost_insertions);
     let resumed = plan.pin.active_id().filter(|_| plan.pin.resumed);

@@ -89,6 +89,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
             exchange.ctx.note_nudge(outcome);
         }
     }
+    // A pending draft was about the task before this handoff.
     exchange.app.drafting.handed_over(live.key());
     report(exchange, &prepared, &pairs);
     Ok(prepared.handoff)
@@ -229,6 +230,7 @@ impl Exchange {
     /// User statements in the whole history that the agent sends, and the rules of the previous handoff.
     fn users_words(&self, parent: Option<HandoffId>) -> UsersWords {
         let (config, offered) = (&self.app.config, &self.offered);
+        // Reading the user's statements is expensive, so it is skipped if nothing is appended.
         if config.handoff.append_missing == CarryScope::Off {
             return UsersWords::default();
         }

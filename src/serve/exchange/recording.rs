@@ -51,6 +51,7 @@ pub(super) fn bytes_sent(exchange: &Exchange) -> u64 {
 /// Counts an ended leg, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
+        // After a handoff in this response, the context is measured from that one.
         let shown = exchange.answer.fired().last().copied();
         let cut = shown.or(exchange.offered.active_id());
         if let Some(why) = thread.measure(bytes_sent(exchange), cut, report) {
@@ -65,6 +66,7 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
 /// `writes` searches the leg's text for such a call.
 pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
     count(exchange, report);
+    // Only complete output without calls is searched for a call written as text.
     let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
     if has_call || !exchange.tooled || !writes() {
         return;

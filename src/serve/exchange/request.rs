@@ -81,6 +81,7 @@ impl PlannedExchange {
     pub(super) fn raw(&self, rope: &[Bytes]) -> Option<&Bytes> {
         let [only] = rope else { return None };
         let text = self.text();
+        // Compares addresses instead of bytes: an unchanged rope is a slice of the text itself.
         let same = only.as_ptr() == text.as_ptr() && only.len() == text.len();
         self.body.raw().filter(|_| same)
     }

@@ -36,6 +36,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
     };
     if offered.pin.resumed {
         let (app, principal) = (Arc::clone(app), ctx.principal.clone());
+        // The request must not wait for git.
         tokio::spawn(async move {
             if let Some(drift) = drift(&app, &principal, active).await {
                 tracing::info!(handoff = %active, "resumed: {}", drift.line());
@@ -52,6 +53,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
     };
     match context::append(exchange, &text).await {
         Ok(true) => {}
+        // This request has no room for the notice, so a later one gets it.
         Ok(false) => live.set_notice(active, text),
         Err(error) => {
             tracing::error!(exchange = exchange.ctx.id, %error, "the notice of changes was not written: not sent");

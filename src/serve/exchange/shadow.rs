@@ -29,6 +29,7 @@ pub(super) async fn relayed(
     let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
     let opened = opened.await.inspect(|live| ctx.note_topic(live));
     let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+    // An empty plan sends the request unchanged.
     let mut plan = Plan::default();
     plan.offer
         .set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));

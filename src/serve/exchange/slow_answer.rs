@@ -34,6 +34,7 @@ pub(super) async fn answered(
     work = heavy::offloaded(exchange.offered.weight, work);
     let every = exchange.app.config.handoff.keepalive;
     let answered = tokio::select! {
+        // Biased, because a response that is ready can be sent with its own status.
         biased;
         response = &mut work => Some(response),
         () = begun(&exchange) => None,
@@ -41,6 +42,7 @@ pub(super) async fn answered(
     };
     let is_begun = exchange.begun_draft().is_some();
     if let Some(response) = answered {
+        // Nothing was shown yet, so the response is sent as it is.
         if !is_begun {
             return response;
         }

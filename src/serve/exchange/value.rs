@@ -77,6 +77,7 @@ impl Exchange {
     pub(super) fn spill(&mut self) {
         let offered = Arc::make_mut(&mut self.offered);
         offered.spill(&self.app.spill);
+        // Packed, because the headers are idle until a later leg.
         self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
     }
 

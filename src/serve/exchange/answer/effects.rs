@@ -73,6 +73,7 @@ impl Exchange {
                 ("response id", written.map(|()| LegEvent::Written))
             }
             ResponseEffect::Send { leg, pause, failed } => {
+                // A leg with a head follows a handoff in this response.
                 self.fresh = leg.head.is_some();
                 let sent = self.send_later(&leg, pause, failed, streamed).await;
                 return sent.map_or_else(EffectResult::Event, EffectResult::Leg);

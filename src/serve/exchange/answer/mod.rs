@@ -37,6 +37,7 @@ impl Exchange {
             request,
             response,
         } = sent;
+        // Errors, and responses to calls that do not generate, have nothing to hide or to join.
         if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
             return relay::answer(&exchange.ctx, Ok(response));
         }
@@ -82,6 +83,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
         return relay::answer(&exchange.ctx, Ok(response));
     }
     let first = VerdictInput {
+        // The handoff counts as the first leg.
         legs: 2,
         pending: None,
         ..verdict_input(&exchange, &offered.plan(app).first(true))

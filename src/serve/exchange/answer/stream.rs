@@ -133,6 +133,7 @@ impl Driver {
     /// Starts an effect.
     fn perform(&mut self, effect: ResponseEffect) {
         let spoken = self.answer.spoken(&effect);
+        // The effect is a future of its own, so it works on a copy and returns it.
         let mut exchange = Box::new(self.exchange.clone());
         let weight = exchange.offered.weight;
         let work = async move {
@@ -215,6 +216,7 @@ impl Driver {
                     self.leg_over();
                     Poll::Ready(())
                 }
+                // Upstream sends output that the agent does not see, so the agent would hear nothing.
                 Poll::Pending if self.answer.merge.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
             },
@@ -240,6 +242,7 @@ impl Driver {
             return;
         };
         self.exchange.ctx.recorder.decide(outcome);
+        // Only the end of a complete response can have been read.
         if outcome == ExchangeOutcome::Complete {
             self.exchange.completed()();
         }

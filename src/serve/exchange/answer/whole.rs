@@ -28,6 +28,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
     };
+    // Some upstreams send errors with a success status.
     if wire::is_error(&body) {
         exchange.ctx.recorder.decide(ExchangeOutcome::InBandError);
     }
@@ -41,6 +42,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         Err(error) => {
             exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
             let mut response = answer_form::own_response("application/json", ResponseBody::whole(error));
+            // A reply ends with an error only if the account has no quota left.
             *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
             return response;
         }
@@ -92,6 +94,7 @@ impl Exchange {
                 Some(Action::Perform(effect)) => effect,
                 Some(Action::End(close)) => return Ok(close),
                 Some(Action::Refuse(error)) => return Err(error),
+                // A reply in one piece cannot break off: it has the legs that are complete.
                 Some(Action::EndAsItIs | Action::BreakOff) | None => return Ok(ResponseEnd::Own),
             };
             let spoken = answer.spoken(&effect);
@@ -129,6 +132,7 @@ impl Exchange {
                     true
                 }
             },
+            // The connection failed, so another attempt may succeed.
             Err(fault) if [Code::CLOSED.name, Code::SILENT.name].contains(&fault.code.name) => {
                 tracing::warn!(exchange, fault = fault.message(), "leg broke off");
                 true

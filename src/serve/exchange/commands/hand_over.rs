@@ -69,6 +69,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         ));
     }
     restored_draft(exchange).await?;
+    // Without a stated focus, the user may not know that a handoff would free little.
     if let HandoffTrigger::Draft(ask) = &trigger
         && !ask.force
         && ask.focus.trim().is_empty()
@@ -82,6 +83,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
     let (drafting, key) = (&app.drafting, live.key());
     let job = match trigger {
         HandoffTrigger::Draft(ask) => {
+            // A draft written ahead suits only a request without special wishes.
             let ready = ask.is_plain().then(|| drafts::ready(&before)).flatten();
             let begun = drafting.begin(key, live.principal(), ask.into(), ready);
             begun.map_err(|open| open.to_string())
@@ -128,6 +130,7 @@ fn without_command(exchange: &Exchange) -> Option<Exchange> {
     let offered = &exchange.offered;
     let left = notes::without_last(&offered.reading, look)?;
     let removed = offered.len().saturating_sub(left.view.body.len());
+    // Agents repeat the request with the command, so its hash stays that of the original.
     let hash = offered.hash();
     let mut before = exchange.clone();
     let offered = Arc::make_mut(&mut before.offered);

@@ -37,6 +37,7 @@ pub(super) enum CommandStep {
 pub(super) async fn answer(exchange: Exchange, text: String) -> Response<ResponseBody> {
     let app = exchange.app.clone();
     let prefix = app.config.commands.prefix.as_str();
+    // Not a command: the model answers.
     let Some(command) = parse(&text, prefix) else {
         return exchange.begin().await;
     };
@@ -99,6 +100,7 @@ pub(super) async fn step(
         }
     };
     let live = live()?;
+    // Written before the reply reports it.
     if let Some(change) = reply.change.clone() {
         app.sessions.change(live, change, app.clock.now_ms()).await?;
     }

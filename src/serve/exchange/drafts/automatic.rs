@@ -52,6 +52,7 @@ pub(in crate::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
 /// Turns a document that was written ahead into a draft that needs no approval.
 fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     AcceptedDraft {
+        // A model wrote the document, and may have quoted a credential.
         document: exchange.app.redactor.text(document).into_owned(),
         method: Some(DraftMethod::Oneshot),
         made_at: None,

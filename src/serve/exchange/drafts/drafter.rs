@@ -90,6 +90,7 @@ async fn made(
     let DraftOrder { ask: request, prompt } = &job.wanted;
     let is_drafted = job.accepted.is_none() && prompt.is_none();
     let made = match (&job.accepted, prompt) {
+        // Holds for given and accepted documents as well, because there would be nothing to cut.
         _ if !draft::enough(first.messages) => Err(DraftEnd::NothingYet),
         (Some(accepted), _) => Ok(accepted.clone()),
         (None, Some(document)) => Ok(AcceptedDraft {
@@ -113,6 +114,7 @@ async fn document(
 ) -> Result<AcceptedDraft, DraftEnd> {
     let config = &exchange.app.config.draft;
     let mut method = request.first_method(config.method, config.model.as_deref());
+    // A local draft is done at once, so it has no progress to show.
     if method != DraftMethod::Local {
         if let Some(shown) = &exchange.shown {
             shown.begin();

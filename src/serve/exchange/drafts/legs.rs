@@ -59,6 +59,7 @@ impl DraftInput<'_> {
             let leg = exchange.plan().for_a_text(&more, how);
             draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await
         };
+        // A model that cannot call tools writes the document. Some upstreams refuse that form.
         let end = ask(true).await;
         let Some((status, why)) = end.as_ref().err().and_then(DraftEnd::refused_form) else {
             return end;
@@ -147,6 +148,7 @@ async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes,
         raw.extend_from_slice(&piece);
         merge.feed(piece, &mut out);
         out.clear();
+        // The last event was seen, so the draft does not wait for the end of the body.
         if merge.leg_ended() {
             body.drained();
             return Ok((raw.into(), merge.report().clone()));

@@ -36,6 +36,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
             Ok(handoff) => {
                 automatic::save(&exchange, id, &handoff);
                 let report = exchange.opening.followed_by(&handoff_report(&exchange, &handoff));
+                // The stream has begun with the draft, so the report goes into the same stream.
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(&report, "");
                     shown.line().say(&exchange.sentinel(&handoff));

@@ -38,6 +38,7 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
             .as_ref()
             .is_ok_and(|answered| answered.status().is_success());
         settle(&mut exchange, &retry, accepted).await;
+        // Upstream no longer answers, so the agent gets the refusal.
         let Ok(answered) = answered else { break };
         if replaces_refusal(answered.status().as_u16()) {
             return Ok(Sent {

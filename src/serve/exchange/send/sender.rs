@@ -58,6 +58,7 @@ pub(super) async fn or_own(
         return (request, answered);
     };
     let refused_models = &exchange.app.refused_models;
+    // Remembered before the request is built again, so that the plan uses the agent's model.
     refused_models.is_first(&model);
     let request = make();
     let own = once(exchange, &request, kind).await;
@@ -68,6 +69,7 @@ pub(super) async fn or_own(
             "upstream refuses the model of a handoff's route: the agent's own model continues (handoff.routes)"
         );
     } else {
+        // The agent's model failed as well, so the routed one was not the reason.
         refused_models.forget(&model);
     }
     (request, own)
