@@ -27,7 +27,7 @@ impl Exchange {
         let Ok(room) = Arc::clone(&self.app.pauses).try_acquire_owned() else {
             tracing::debug!(
                 exchange = self.ctx.id,
-                "too many watched pauses: no draft written ahead"
+                "too many watched pauses; writing no draft ahead"
             );
             return;
         };
@@ -46,7 +46,11 @@ impl Exchange {
         let dormant = self.ctx.recorder.dormant();
         let (until_next, next_request) = oneshot::channel();
         thread.set_pause(until_next);
-        tracing::debug!(exchange = self.ctx.id, due, "a draft is due in a pause");
+        tracing::debug!(
+            exchange = self.ctx.id,
+            due,
+            "watching for a pause to write a draft ahead"
+        );
         tokio::spawn(async move {
             let _room = room;
             tokio::select! {
@@ -77,7 +81,7 @@ impl Exchange {
         self.ctx = self.ctx.recorded(dormant, "draft ahead", &self.app.journal);
         let recorder = self.ctx.recorder.clone();
         if let Err(error) = self.reclaim().await {
-            tracing::warn!(exchange = self.ctx.id, %error, "no draft written ahead: the request cannot be read back");
+            tracing::warn!(exchange = self.ctx.id, %error, "failed to reload the request; writing no draft ahead");
             return recorder.forget();
         }
         let Self {
@@ -104,7 +108,7 @@ impl Exchange {
         let document = match made {
             Ok(document) => document,
             Err(end) => {
-                tracing::warn!(exchange = ctx.id, why = %end, "no draft written ahead; nothing changes");
+                tracing::warn!(exchange = ctx.id, why = %end, "failed to write a draft ahead; continuing unchanged");
                 return;
             }
         };
@@ -122,11 +126,11 @@ impl Exchange {
         tracing::info!(
             exchange = ctx.id,
             dollars = cost,
-            "a draft is ready for when the cache has gone cold"
+            "wrote a draft ahead for a cold cache"
         );
         let ready = RecordChange::DraftReady(Box::new(draft));
         if let Err(error) = app.sessions.change(live, ready, app.clock.now_ms()).await {
-            tracing::warn!(exchange = ctx.id, %error, "the draft written ahead is not stored");
+            tracing::warn!(exchange = ctx.id, %error, "failed to store the draft written ahead; discarding it");
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     if window.is_none() && thresholds.nudge_at > 0.0 && UNKNOWN.is_first(model) {
         tracing::info!(
             model,
-            "the window of this model is unknown: only the threshold handoff.nudge_tokens applies (handoff.windows)"
+            "the window of this model is unknown; applying only handoff.nudge_tokens (to set it: handoff.windows)"
         );
     }
     let (named, cut) = (offered.call.named, offered.active_id());
@@ -65,13 +65,13 @@ pub(super) async fn nudge(thread: &ContextThread, exchange: &mut Exchange, text:
         Ok(true) => {
             thread.notified();
             ctx.note_nudge(NudgeOutcome::Notified);
-            tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
+            tracing::debug!(exchange = ctx.id, "telling the model how full its context is");
         }
         // This request has no room for a notice, but the next one may have.
         Ok(false) => {}
         Err(error) => {
             ctx.note_nudge(NudgeOutcome::NotWritten);
-            tracing::error!(exchange = ctx.id, %error, "a nudge was not written: not sent");
+            tracing::error!(exchange = ctx.id, %error, "failed to store nudge; sending the request without it");
         }
     }
 }

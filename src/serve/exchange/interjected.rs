@@ -31,7 +31,7 @@ pub(super) async fn answer(mut exchange: Exchange) -> Response<ResponseBody> {
     };
     tracing::info!(
         exchange = exchange.ctx.id,
-        "commands that were typed while the agent worked were answered"
+        "answered chat commands that were typed while the agent worked"
     );
     let said = said.join("\n\n");
     match job {

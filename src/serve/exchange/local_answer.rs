@@ -62,7 +62,7 @@ impl Exchange {
         tracing::info!(
             exchange = self.ctx.id,
             ?why,
-            "a request to resume names an unknown handoff"
+            "failed to find the handoff to resume; answering with the reason"
         );
         self.local_answer(why.answer(), None).await
     }
@@ -141,6 +141,6 @@ impl Exchange {
 
 /// Builds the error response for a store that cannot be read or written.
 pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
-    tracing::error!(exchange = exchange.ctx.id, %error, "an answer of our own cannot be given");
+    tracing::error!(exchange = exchange.ctx.id, %error, "failed to build a local response; refusing the request");
     exchange.ctx.refuse(Fault::from(Code::STORE))
 }

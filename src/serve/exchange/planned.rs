@@ -42,7 +42,7 @@ pub(super) async fn plan(
     }
     // Written before the request is sent, so that no later request can decide otherwise.
     let lost = reader.write(&mut plan).await.map_err(store_down)?;
-    ctx.note_lost("inserted texts", lost, |e| &mut e.lost_insertions);
+    ctx.note_lost("inserted notices", lost, |e| &mut e.lost_insertions);
     let resumed = plan.pin.active_id().filter(|_| plan.pin.resumed);
     if let Some(handoff) = resumed {
         app.documents.resumed(&ctx.principal, handoff);
@@ -56,6 +56,6 @@ pub(super) async fn plan(
 
 /// Logs a store failure, and returns the fault of a request that needs the store.
 fn store_down(error: StoreError) -> Fault {
-    tracing::error!(%error, "a pinned request cannot be served");
+    tracing::error!(%error, "failed to read or write the store; refusing the request");
     Fault::from(Code::STORE)
 }

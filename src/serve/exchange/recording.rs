@@ -32,12 +32,12 @@ pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
         tracing::warn!(
             exchange = ctx.id,
             handoff = %id,
-            "unknown sentinel whose seal does not verify: not cut there"
+            "unknown sentinel with an invalid seal; not cutting there"
         );
     } else if offered.pin.lost_sentinel {
         tracing::warn!(
             exchange = ctx.id,
-            "no sentinel in the transcript of a conversation that had one: sent whole"
+            "sentinel missing from a conversation that had one; sending the full transcript"
         );
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     tracing::warn!(
         exchange = exchange.ctx.id,
         model = model.map(|model| cut(model, MODEL_NAME)),
-        "the model wrote a call of session_handoff as text, so nothing was handed over; `baton doctor` says what to do"
+        "the model wrote a call of session_handoff as text, so there was no handoff; `baton doctor` has advice"
     );
 }
 

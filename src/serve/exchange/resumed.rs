@@ -56,7 +56,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         // This request has no room for the notice, so a later one gets it.
         Ok(false) => live.set_notice(active, text),
         Err(error) => {
-            tracing::error!(exchange = exchange.ctx.id, %error, "the notice of changes was not written: not sent");
+            tracing::error!(exchange = exchange.ctx.id, %error, "failed to store the notice of changes; sending the request without it");
         }
     }
 }
@@ -67,7 +67,7 @@ pub(super) async fn drift(app: &App, principal: &str, handoff: HandoffId) -> Opt
     let store = app.sessions.store();
     let compared = documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await;
     let drift = compared
-        .inspect_err(|error| tracing::warn!(%handoff, %error, "not compared with the repository"))
+        .inspect_err(|error| tracing::warn!(%handoff, %error, "failed to compare the handoff with the repository; reporting no changes"))
         .ok()??;
     drift.compared.then_some(drift)
 }

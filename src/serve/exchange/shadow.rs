@@ -28,7 +28,9 @@ pub(super) async fn relayed(
     let call = &received.call;
     let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
     let opened = opened.await.inspect(|live| ctx.note_topic(live));
-    let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+    let opened = opened.inspect_err(
+        |error| tracing::error!(%error, "failed to read the store; relaying without its records"),
+    );
     // An empty plan sends the request unchanged.
     let mut plan = Plan::default();
     plan.offer

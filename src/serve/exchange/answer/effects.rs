@@ -47,7 +47,7 @@ impl Exchange {
         if effect.needs_request()
             && let Err(error) = self.reclaim().await
         {
-            tracing::error!(exchange = self.ctx.id, %error, "the request cannot be read back");
+            tracing::error!(exchange = self.ctx.id, %error, "failed to reload the request; skipping the effect");
             return EffectResult::Event(effect.not_done());
         }
         let (what, done) = match effect {
@@ -80,7 +80,7 @@ impl Exchange {
             }
         };
         EffectResult::Event(done.unwrap_or_else(|error| {
-            tracing::error!(exchange = self.ctx.id, %error, "{what} not written");
+            tracing::error!(exchange = self.ctx.id, %error, "failed to store the {what}; continuing without it");
             LegEvent::NotWritten
         }))
     }

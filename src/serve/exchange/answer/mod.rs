@@ -49,7 +49,7 @@ impl Exchange {
     pub(in crate::exchange) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
         let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
         let found = found.unwrap_or_else(|error| {
-            tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");
+            tracing::error!(exchange = self.ctx.id, %error, "failed to read the handoff of a repeated request; running its first leg again");
             None
         });
         let Some(handoff) = found else {

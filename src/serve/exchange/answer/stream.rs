@@ -271,7 +271,7 @@ impl Body for Driver {
                 }
                 DriverPhase::Broken(fault) => {
                     let fault = fault.clone();
-                    tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
+                    tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream ended the response early; ending the stream with an error");
                     self.phase = DriverPhase::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }

@@ -118,7 +118,7 @@ impl Exchange {
                     return self.leg_over(answer, body, report);
                 }
                 None if !wire::is_error(&body) => {
-                    tracing::error!(exchange, "leg answered with an invalid reply");
+                    tracing::error!(exchange, "upstream sent an invalid reply; not retrying the leg");
                     false
                 }
                 report => {
@@ -128,17 +128,28 @@ impl Exchange {
                     if let Some(error) = wire::quota_error(&body) {
                         return answer.performed(LegEvent::QuotaUsed(error));
                     }
-                    tracing::warn!(exchange, "leg answered with an error under a status of success");
+                    tracing::warn!(
+                        exchange,
+                        "upstream sent an error with a success status; retrying if attempts remain"
+                    );
                     true
                 }
             },
             // The connection failed, so another attempt may succeed.
             Err(fault) if [Code::CLOSED.name, Code::SILENT.name].contains(&fault.code.name) => {
-                tracing::warn!(exchange, fault = fault.message(), "leg broke off");
+                tracing::warn!(
+                    exchange,
+                    fault = fault.message(),
+                    "upstream ended the reply early; retrying if attempts remain"
+                );
                 true
             }
             Err(fault) => {
-                tracing::error!(exchange, fault = fault.message(), "leg cannot be read");
+                tracing::error!(
+                    exchange,
+                    fault = fault.message(),
+                    "failed to read the reply of a leg; not retrying"
+                );
                 false
             }
         };

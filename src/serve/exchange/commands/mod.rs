@@ -44,7 +44,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> Response<Respons
     match step(&exchange, command, prefix).await {
         Ok(CommandStep::HandOver(trigger)) => hand_over::answer(exchange, trigger).await,
         Ok(CommandStep::Reply(reply)) => {
-            tracing::info!(exchange = exchange.ctx.id, "a command was answered");
+            tracing::info!(exchange = exchange.ctx.id, "answered a chat command");
             exchange.reply(&reply).await
         }
         Err(error) => unanswered(&exchange, &error),
@@ -161,7 +161,7 @@ async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -
     let changed = documents::set_status(app.sessions.store(), &ctx.principal, id, status).await;
     let changed = changed.inspect_err(|error| {
         let status = status.name();
-        tracing::warn!(exchange = ctx.id, handoff = %id, %error, status, "failed to set the status of a document");
+        tracing::warn!(exchange = ctx.id, handoff = %id, %error, status, "failed to set the status of a document; leaving it unchanged");
     });
     changed.ok().flatten().map(|changed| changed.before)
 }

@@ -34,7 +34,7 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
             tokens = cut.tokens,
             dollars = cut.saved,
             ready = begun.accepted.is_some(),
-            "a handoff costs nothing here"
+            "handing off at no cost"
         );
         thread.ledger(|ledger| ledger.cut(&cut));
     }

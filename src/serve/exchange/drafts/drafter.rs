@@ -66,7 +66,7 @@ async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, O
         document.made_at = new.kept.as_ref().map(|kept| kept.from.clone());
         let written = record_writer::write_for_review(exchange, job.id, new).await;
         written.map_err(|error| unwritten(exchange, &error))?;
-        tracing::info!(exchange = exchange.ctx.id, draft = %job.id, "a draft waits for approval");
+        tracing::info!(exchange = exchange.ctx.id, draft = %job.id, "stored a draft; waiting for approval");
         return Ok((document, None));
     }
     let written = record_writer::write(exchange, prepared).await;
@@ -76,7 +76,7 @@ async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, O
         && let store = exchange.app.sessions.store()
         && let Err(error) = store.archive(&exchange.ctx.principal, job.id, true).await
     {
-        tracing::warn!(exchange = exchange.ctx.id, %error, "a reviewed draft is still listed");
+        tracing::warn!(exchange = exchange.ctx.id, %error, "failed to archive a reviewed draft; it stays listed");
     }
     Ok((document, Some(handoff)))
 }
@@ -147,7 +147,7 @@ async fn document(
             return Err(end);
         };
         let (from, to) = (method.name(), next.name());
-        tracing::warn!(exchange = exchange.ctx.id, why = %end, from, to, "a draft failed: retried with another method");
+        tracing::warn!(exchange = exchange.ctx.id, why = %end, from, to, "failed to write a draft; trying another method");
         method = next;
     }
 }
@@ -243,7 +243,7 @@ fn prepared(
 }
 
 fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
-    tracing::error!(exchange = exchange.ctx.id, %error, "handoff not written");
+    tracing::error!(exchange = exchange.ctx.id, %error, "failed to store the handoff; continuing without it");
     DraftEnd::Store
 }
 

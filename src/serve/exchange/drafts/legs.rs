@@ -68,7 +68,7 @@ impl DraftInput<'_> {
             exchange = exchange.ctx.id,
             status,
             why,
-            "a draft without calls was refused: requested again"
+            "upstream refused a draft request that forbids calls; retrying without that"
         );
         ask(false).await
     }

@@ -49,7 +49,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 let said = match end {
                     DraftEnd::Review => waits_for_approval(&exchange.app.config.commands.prefix),
                     end => {
-                        tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
+                        tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "failed to make a handoff; continuing without it");
                         // No other automatic draft begins until the context has grown further.
                         if let Some(thread) = &exchange.thread {
                             thread.draft_failed();
@@ -92,7 +92,7 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;
-    tracing::info!(exchange = exchange.ctx.id, %draft, "a draft waits for approval; the conversation continues");
+    tracing::info!(exchange = exchange.ctx.id, %draft, "a draft awaits approval; continuing the conversation");
     let text = still_waits(&app.config.commands.prefix);
     Some(notice(&text))
 }

@@ -65,7 +65,10 @@ impl Exchange {
                 {
                     return Ok(body);
                 }
-                tracing::error!(exchange, "leg answered in another form than the first");
+                tracing::error!(
+                    exchange,
+                    "upstream answered a leg in another form than the first; not retrying"
+                );
                 (false, None)
             }
             Ok(response) => {
@@ -73,17 +76,31 @@ impl Exchange {
                 let retry = is_retryable(status);
                 let pause = requested_pause(|name| headers::text(response.headers(), name));
                 if let Some(error) = quota_error(self, response).await {
-                    tracing::error!(exchange, status, "leg refused: the account has no quota left");
+                    tracing::error!(
+                        exchange,
+                        status,
+                        "upstream refused a leg for lack of quota; not retrying"
+                    );
                     return Err(LegEvent::QuotaUsed(error));
                 }
                 match retry {
-                    true => tracing::warn!(exchange, attempt, status, "leg refused"),
-                    false => tracing::error!(exchange, status, "leg refused, and not retried"),
+                    true => tracing::warn!(
+                        exchange,
+                        attempt,
+                        status,
+                        "upstream refused a leg; retrying if attempts remain"
+                    ),
+                    false => tracing::error!(exchange, status, "upstream refused a leg; not retrying"),
                 }
                 (retry, pause)
             }
             Err(fault) => {
-                tracing::warn!(exchange, attempt, code = fault.code.name, "leg not answered");
+                tracing::warn!(
+                    exchange,
+                    attempt,
+                    code = fault.code.name,
+                    "failed to get an answer to a leg; retrying if attempts remain"
+                );
                 (true, None)
             }
         };

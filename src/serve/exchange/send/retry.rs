@@ -56,7 +56,7 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
     if lacks_pairs(&exchange.offered) {
         tracing::error!(
             exchange = exchange.ctx.id,
-            "upstream refuses a request that was sent without its stored records"
+            "upstream refused a request without its stored records; reporting a store failure"
         );
         return Err(exchange.ctx.refuse(Fault::from(Code::STORE)));
     }
@@ -105,13 +105,13 @@ pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
             tracing::warn!(
                 exchange = id,
                 tooled,
-                "the prefix does not match: retried with the tool toggled"
+                "the prefix does not match; retrying with the tool toggled"
             );
         }
         omitted => {
             tracing::warn!(
                 exchange = id,
-                "upstream refuses the thinking of a request: retried without it"
+                "upstream refused the thinking of a request; retrying without it"
             );
             let offered = Arc::make_mut(&mut exchange.offered);
             offered.places.omitted = omitted;
@@ -139,7 +139,7 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
     if let Some(live) = &exchange.offered.live
         && let Err(error) = app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await
     {
-        tracing::error!(%error, "the successful retry could not be recorded");
+        tracing::error!(%error, "failed to record a successful retry; the next request may be refused again");
     }
     exchange.ctx.recorder.note(|e| {
         e.tooled = tooled;
@@ -157,6 +157,6 @@ pub(in crate::exchange) async fn remember_omission(exchange: &Exchange) {
     let written = app.sessions.change(live, omission, app.clock.now_ms()).await;
     if let Err(error) = written {
         let id = &exchange.ctx.id;
-        tracing::error!(exchange = id, %error, "omitted thinking not written: the next request will be refused again");
+        tracing::error!(exchange = id, %error, "failed to record the omitted thinking; the next request will be refused again");
     }
 }

@@ -66,7 +66,7 @@ pub(super) async fn or_own(
         tracing::warn!(
             exchange = exchange.ctx.id,
             model,
-            "upstream refuses the model of a handoff's route: the agent's own model continues (handoff.routes)"
+            "upstream refused the model of a handoff's route; continuing with the agent's model (handoff.routes)"
         );
     } else {
         // The agent's model failed as well, so the routed one was not the reason.
