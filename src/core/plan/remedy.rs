@@ -113,6 +113,7 @@ impl PlannedRequest<'_> {
             ..*self
         };
         let request = without.first(tooled.unwrap_or(self.offer.tooled));
+        // Upstream would refuse an equal request again.
         (left_out(&request) > left_out(sent)).then_some(Retry {
             request,
             tooled,

@@ -142,6 +142,7 @@ impl<'v> HarnessReader<'v> {
         }
         let harness = text[..len].trim();
         let inside = harness.strip_prefix(OPENS).unwrap_or_default().trim_start();
+        // An attached file does not outlive a cut.
         if ATTACHED.iter().any(|begins| inside.starts_with(begins)) {
             return;
         }
@@ -175,6 +176,7 @@ impl<'v> HarnessReader<'v> {
                 Some(StateReminder::plan_accepted()),
             );
         }
+        // Without the angle brackets, which JSON may escape.
         let words = &OPENS.as_bytes()[1..OPENS.len() - 1];
         if !self.tags.iter().any(|tag| tag == OPENS) || memmem::find(said.part.raw(), words).is_none() {
             return;

@@ -80,6 +80,7 @@ const MAX_TOOLS: usize = 127;
 pub fn unfit(view: &View) -> Option<ToolOmission> {
     let f = &view.facts;
     let full = view.tools.is_some_and(|t| t.count >= MAX_TOOLS);
+    // Only the first reason is reported. Without room for the tool, no other one matters.
     no_room(view)
         .or(full.then_some(ToolOmission::TooManyTools))
         .or((f.choice != ToolChoice::Auto).then_some(ToolOmission::ToolChoice))
