@@ -251,7 +251,7 @@ fn row(name: &str, amount: String, more: String) -> String {
     format!("  {name:<14} {amount:>10}   {more}")
 }
 
-/// What other settings and a shadow would have saved in these conversations.
+/// Savings that other settings and a shadow would have reached in these conversations.
 fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
     let line = |name: &str, saved: f64, error: f64, about: &str| {
         row(

@@ -364,6 +364,7 @@ impl DiffLine<'_> {
         };
         let message = self.message;
         let why = self.why.map(|why| format!("  ({why})")).unwrap_or_default();
+        // Most messages are text, so only other kinds are named.
         let kind = if message.kind == "text" { "" } else { &message.kind };
         format!(
             "{style}  {sign} {:<9} {:<11} {:>9}  {}{why}{style:#}",

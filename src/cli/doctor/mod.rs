@@ -126,6 +126,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
         if args.ready {
             return running::report_ready(&config.state_dir, out);
         }
+        // No request is sent, because a prompt must not wait for upstreams.
         let installation = Installation::new(config, false);
         return out.line(StateSummary::from_installation(&installation).line());
     }

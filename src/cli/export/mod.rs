@@ -324,6 +324,7 @@ impl Sources {
                 let tags = &self.config.handoff.preamble_tags;
                 let at = work::carry_over_turn(&found.view, handoff, tags);
                 prompt = at.and_then(|at| work::last_text(&found.view, at));
+                // The carry-over prompt is exported as the handoff's, so the work begins after it.
                 at.map(|at| at + 1)
             }
             // The handoff was made in this exchange, and no request has been sent with it.

@@ -74,6 +74,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     let found = names.find_file(name)??;
     let dir = repository(args.git_dir.as_deref(), &names.config);
     let drift = compared(&found.file, Some(dir), LIMIT);
+    // Success would claim that the file is still true.
     if !drift.compared {
         let failure = Exit::NO_INPUT.failure(format!("{}; nothing was compared", no_repository(dir)));
         return Err(failure.help("give the repository that the handoff is about: --git-dir DIR"));

@@ -151,6 +151,7 @@ fn stored_of(handoff: &Handoff, work: &SessionWork) -> StoredHandoff {
         handoff: handoff.clone(),
         carry_over: work.earlier.as_ref().map(|handoff| handoff.prompt.clone()),
         context_tokens: row.event.context_tokens(),
+        // Work that was read from a session file has no exchange.
         exchange: Some(row.id.clone()).filter(|id| !id.is_empty()),
         run: row.event.run.clone(),
         topic: row.event.topic.clone(),
@@ -252,6 +253,7 @@ fn indexed(config: &Config, work: &SessionWork) -> DraftIndex {
     let carry_over = work.earlier.as_ref().map(|handoff| handoff.prompt.clone());
     let settings = config.draft_settings(carry_over, config.redactor());
     let mut index = DraftIndex::from_transcript(settings, &Transcript::from_view(&newest.view));
+    // The newest response is in no request yet.
     if let Some(answer) = &newest.answer {
         index.answered(&AnswerContent::from_body(answer));
     }

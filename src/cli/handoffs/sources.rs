@@ -167,6 +167,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
     }
     let mut reader = SessionReader::default();
     hook.messages.iter().for_each(|message| reader.entry(message));
+    // Codex may pass only the id of its session, which is part of the file's name.
     let kept = hook.transcript_path.clone();
     if let Some(path) = kept.or_else(|| of_codex(hook.thread_id.as_ref()?)) {
         read_session(&path, &mut reader, until)?;
@@ -185,6 +186,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
     if let Some(input) = hook.input_messages.last() {
         file.fall_back_to(&config.redactor().cleaned(input));
     }
+    // Hooks pass no session name. `show --here` finds the file by the same name.
     if file.session.is_empty() {
         let name = sourced.directory.as_deref().and_then(Path::file_name);
         file.session = name.map_or(String::new(), |name| names::session_of(&name.to_string_lossy()));
