@@ -1,6 +1,6 @@
-//! Recognizes the agent that sends a transcript by the first words of its harness texts.
+//! Recognizes the agent that sends a transcript by the first words that its harness writes.
 //!
-//! The words are taken from the agents' own requests.
+//! Source of the words: the agents' own requests.
 
 use super::literal::JsonText;
 
@@ -23,7 +23,7 @@ named! {
     }
 }
 
-/// Words near the beginning of a text that the agent's harness writes.
+/// Words near the beginning of text that the agent's harness writes.
 const WORDS: [(AgentKind, &str); 11] = [
     (AgentKind::ClaudeCode, "Claude Agent SDK"),
     (AgentKind::ClaudeCode, "You are Claude Code"),

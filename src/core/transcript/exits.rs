@@ -1,4 +1,4 @@
-//! How a command ended: the agents' shell tools, and the form in which their results state an exit code.
+//! How a command ended: the agents' shell tools, and the form of the exit code in their results.
 //!
 //! The code is evidence in addition to the text and the error flag; `agents::ending` decides. A stated code must be
 //! right, so an uncertain one counts as unknown.

@@ -88,7 +88,7 @@ impl<'a> Transcript<'a> {
         Surroundings::of_members(&self.view.body, &self.view.around)
     }
 
-    /// All system texts in order: first those next to the turns, then those of system turns.
+    /// All system prompts as strings: first those next to the turns, then those of system turns.
     pub fn system_texts(&self) -> Vec<JsonText<'a>> {
         let beside = self.surroundings().system;
         let own = self.turns().filter(|turn| turn.role == Role::System);

@@ -14,7 +14,7 @@ pub struct TranscriptPart<'a> {
     /// The block or item, or the bare string if there is no block around it.
     pub span: Span,
     pub kind: TranscriptPartKind<'a>,
-    /// The values that hold the part's texts, unless the part itself is a text.
+    /// The values that hold the part's text, unless the part itself is a string.
     pub(super) said: [Option<Span>; 2],
 }
 
@@ -63,7 +63,7 @@ impl<'a> TranscriptPart<'a> {
         }
     }
 
-    /// The texts of the part in order: speech, reasoning or tool results. A call's arguments are not included.
+    /// Strings of the part in order: speech, reasoning or tool results. A call's arguments are not included.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         if let TranscriptPartKind::Text(text) = self.kind {
             return vec![text];
@@ -80,7 +80,7 @@ impl<'a> TranscriptPart<'a> {
         self.span.of(self.body)
     }
 
-    /// The texts of the part, joined by newlines.
+    /// All text of the part, joined by newlines.
     pub fn text(&self) -> String {
         let texts: Vec<_> = self.texts().iter().map(JsonText::get).collect();
         texts.join("\n")
@@ -101,7 +101,7 @@ pub enum TranscriptPartKind<'a> {
     Call(ToolCall<'a>),
     /// Result of a tool.
     Result(ToolResult<'a>),
-    /// Reasoning; it has no texts if the provider hides it.
+    /// Reasoning; without text if the provider hides it.
     Thinking,
     Image,
     /// A change of the set of tools.
@@ -133,7 +133,7 @@ impl ToolCall<'_> {
     }
 }
 
-/// Result of a tool. Its texts are those of the part.
+/// Result of a tool. The part holds its text.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResult<'a> {
     /// The id of the call.

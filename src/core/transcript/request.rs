@@ -116,7 +116,7 @@ impl<'a> SystemPrompt<'a> {
         JsonText::new(self.body, self.key)
     }
 
-    /// Texts of the prompt, in order.
+    /// Strings of the prompt, in order.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for block in self.blocks() {

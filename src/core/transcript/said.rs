@@ -130,7 +130,7 @@ pub fn said<'a>(
 
 fn result_beginning<'a>(part: &TranscriptPart<'a>) -> Cow<'a, str> {
     match part.kind {
-        // A longer result is the output of a tool: it is not searched for texts.
+        // A longer result is the output of a tool, and not searched for an announcement.
         TranscriptPartKind::Result(_) if part.raw().len() <= MAX_LAUNCH_BYTES => part
             .texts()
             .first()

@@ -1,4 +1,4 @@
-//! The human-readable texts in a value.
+//! Collects the human-readable strings in a value.
 
 use super::literal::JsonText;
 use crate::text::json::WalkResult;
@@ -55,7 +55,7 @@ const UNREAD: &[&[u8]] = &[
     b"format",
 ];
 
-/// Appends the texts of the value at `span`, in order, each once. A truncated value yields the texts before the break.
+/// Appends the strings of the value at `span`, in order, each once. A truncated value yields those before the break.
 pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>>) {
     let mut reader = TextReader {
         body,
@@ -65,7 +65,7 @@ pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>
     let _ = reader.value(span.start, 0);
 }
 
-/// The texts of a message, or of any other part of a request, in order; `None` if the JSON is invalid at any depth.
+/// The strings of a message, or of any other part of a request, in order; `None` if the JSON is invalid at any depth.
 pub fn texts(json: &[u8]) -> Option<Vec<JsonText<'_>>> {
     let mut all = Vec::new();
     let mut reader = TextReader {

@@ -12,8 +12,10 @@ use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 use crate::text::newest;
 
-/// Sentences to keep: of each wording the last one, of each value the newest one. Of those that leave something open, the ones
-/// that nothing settled.
+/// Sentences to keep, in order of their turns.
+///
+/// Keeps the last occurrence of each wording and the newest of each value. Of the sentences that leave something
+/// open, it keeps those that nothing has settled.
 pub(crate) fn anchors<'i>(
     turns: &[IndexedTurn<'i>],
     left_open: &LeftOpen<'i>,
@@ -21,6 +23,7 @@ pub(crate) fn anchors<'i>(
 ) -> Vec<(usize, Cow<'i, AnchoredSentence>)> {
     let mut seen = HashMap::new();
     let mut found: Vec<(usize, Cow<'i, AnchoredSentence>)> = Vec::new();
+    // Backwards, so that the newest occurrence of a wording is the one that stays.
     for turn in turns.iter().rev() {
         let spoken = turn.replies.iter().rev().chain(turn.opening.iter().rev());
         for anchor in spoken.flat_map(|spoken| spoken.anchors.iter().rev()) {
@@ -37,7 +40,7 @@ pub(crate) fn anchors<'i>(
                         free.insert(found.len());
                         found.push((turn, anchor));
                     }
-                    // What replaces a constraint is one.
+                    // A sentence that replaces a constraint is a constraint itself.
                     Entry::Occupied(known) if anchor.class == SentenceClass::Constraint => {
                         found[*known.get()].1.to_mut().class = anchor.class;
                     }
@@ -51,7 +54,7 @@ pub(crate) fn anchors<'i>(
     found
 }
 
-/// What was said, in order: the user's words, summaries, and the model's sentences to keep.
+/// Everything that was said, in order: the user's words, summaries, and the model's sentences to keep.
 pub(crate) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
     let texts = turns.iter().flat_map(|turn| {
         let by_user = |spoken: &IndexedText| spoken.kind == UserText::User;
@@ -69,22 +72,23 @@ pub(crate) fn is_kept(anchor: &AnchoredSentence) -> bool {
     matches!(anchor.class, Constraint | Fact | Decision | Blocker | LeftOpen)
 }
 
-/// Sentences that are remembered, the newest ones: whatever the model says is compared with them.
+/// Maximum number of remembered sentences; the newest are kept. Every statement of the model is compared with them.
 const MAX_SENTENCES: usize = 24;
 
 /// The sentences that nothing has settled, oldest first.
 #[derive(Default)]
 pub(crate) struct LeftOpen<'i>(Vec<OpenSentence<'i>>);
 
-/// A sentence with the call that failed before it in its turn.
+/// A sentence with the call that failed before it in the same turn.
 struct OpenSentence<'i> {
     anchor: &'i AnchoredSentence,
     call: Option<&'i IndexedCall>,
 }
 
 impl<'i> LeftOpen<'i> {
-    /// Adds a statement of the model's, which leaves something open or settles it. `failed`: the turn's last failed
-    /// call.
+    /// Adds a statement of the model, which may leave something open or settle it.
+    ///
+    /// `failed` is the last failed call of the turn.
     pub(crate) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
         self.0
             .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
@@ -95,19 +99,20 @@ impl<'i> LeftOpen<'i> {
         }
     }
 
-    /// A successful call settles the matching failures.
+    /// Drops the sentences whose failed call a successful call settles.
     pub(crate) fn settle(&mut self, settles: impl Fn(&IndexedCall) -> bool) {
         self.0.retain(|left| !left.call.is_some_and(&settles));
     }
 
     /// Whether nothing has settled this very sentence.
     pub(crate) fn holds(&self, anchor: &AnchoredSentence) -> bool {
+        // Compared by address: an equal sentence of another turn may have been settled.
         self.0.iter().any(|left| std::ptr::eq(left.anchor, anchor))
     }
 }
 
 impl<'i> Statements<'i> {
-    /// A kept sentence as it is to be shown; `None`: a later one says it with another value.
+    /// A kept sentence as it is shown; `None` if a later one surely replaced it.
     pub(crate) fn shown(
         &self,
         turn: usize,
@@ -123,7 +128,7 @@ impl<'i> Statements<'i> {
         }
     }
 
-    /// The newest statement that replaces a kept sentence, with its turn: it is kept in the sentence's place.
+    /// The newest statement that replaces a kept sentence, with its turn.
     pub(crate) fn instead(
         &self,
         turn: usize,
@@ -145,9 +150,9 @@ fn said(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
     SpokenText::new(turn, anchor.by_user, &anchor.text)
 }
 
-/// Whether a text covers a required text: it contains most of its distinctive words.
+/// Whether `text` covers a required sentence: it contains most of its distinctive words.
 pub(crate) fn holds(text: &str, keep: &str) -> bool {
-    /// Required share of such words, in tenths.
+    /// Minimum share of these words, in tenths.
     const MOST: usize = 6;
     let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
     let terms: Vec<String> = terms

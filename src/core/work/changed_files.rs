@@ -1,27 +1,28 @@
-//! The files that calls changed, and the net effect of all changes of one.
+//! The files that calls changed, and the net effect of all changes of each.
 
 use std::collections::HashMap;
 
 use super::SeenChange;
 use crate::agents::files::FileChange;
 
-/// Maximum words of commands that are searched in paths; beyond it any file may be gone. The cost must not grow with
-/// both.
+/// Maximum number of comparisons between words of commands and paths; beyond it, any file counts as uncertain.
+///
+/// Without it, the cost would be the product of both counts.
 const MOST_LOOKS: usize = 1_000_000;
 
-/// Maximum words kept of commands that remove files.
+/// Maximum number of kept words from commands that may remove files.
 const MOST_GONE: usize = 200;
 
-/// All of them, in the order of their first changes.
+/// All changed files, in the order of their first changes.
 #[derive(Default)]
 pub(crate) struct ChangedFiles {
     all: Vec<FileHistory>,
     by_path: HashMap<String, usize>,
-    /// Words of commands that were looked for in paths so far.
+    /// Number of comparisons between words of commands and paths so far.
     looks: usize,
-    /// Words of commands that may have removed files that were not known.
+    /// Words of commands that may have removed files which no call had changed.
     gone: Vec<String>,
-    /// There were too many of them, or one may have removed any file.
+    /// Whether any file may be gone: there were too many of these words, or a command may have removed any file.
     any_gone: bool,
 }
 
@@ -30,7 +31,8 @@ struct FileHistory {
     first: FileChange,
     last: FileChange,
     made: FileEdit,
-    /// A command may have removed it or restored an older one, or no result says that it was changed.
+    /// Whether the change may be void: a command may have removed or restored the file, or no result confirms the
+    /// change.
     uncertain: bool,
 }
 
@@ -40,7 +42,7 @@ pub(crate) struct FileEdit {
     pub(crate) group: usize,
     pub(crate) turn: usize,
     pub(crate) call: usize,
-    /// The sentence of the model's that belongs to it.
+    /// The model's sentence about the change.
     pub(crate) why: Option<String>,
 }
 
@@ -50,10 +52,10 @@ impl ChangedFiles {
         self.by_path.contains_key(path)
     }
 
-    /// A call changed the file at this path.
+    /// Adds a certain change of the file at this path.
     pub(crate) fn add(&mut self, path: String, change: FileChange, made: FileEdit) {
         let file = self.entry(path, change, &made);
-        // The present change replaces later states, but not the first one.
+        // Whether the file existed before is uncertain now, so the first change becomes "written".
         if file.uncertain {
             file.first = FileChange::Written;
             file.uncertain = false;
@@ -62,7 +64,7 @@ impl ChangedFiles {
         file.made = made;
     }
 
-    /// A call may have changed the file at this path: its result does not say. A change that is certain stays so.
+    /// Adds a change that the call's result does not confirm. A change that is already certain stays certain.
     pub(crate) fn add_doubtful(&mut self, path: String, change: FileChange, made: FileEdit) {
         let is_new = !self.holds(&path);
         let file = self.entry(path, change, &made);
@@ -76,7 +78,7 @@ impl ChangedFiles {
     fn entry(&mut self, path: String, change: FileChange, made: &FileEdit) -> &mut FileHistory {
         let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
         if index == self.all.len() {
-            // What is created may be one that was there when the work began.
+            // A file that a command may have removed existed before the work began, so it is not certainly new.
             let was_there = |word: &String| path.contains(word.as_str()) || word.contains(&path);
             let may_be_old = self.any_gone || self.gone.iter().any(was_there);
             let change = match change {
@@ -94,7 +96,7 @@ impl ChangedFiles {
         &mut self.all[index]
     }
 
-    /// Marks the files that a command may have removed or brought back to what they were.
+    /// Marks the files that a command may have removed or restored to an earlier state.
     pub(crate) fn undone(&mut self, command: &str) {
         let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
         let words = || command.split(cuts).filter(|word| !word.starts_with('-'));
@@ -116,7 +118,7 @@ impl ChangedFiles {
         }
     }
 
-    /// Those with a change: the certain ones, or the others. Changes that cancelled out are not among them.
+    /// The files with a net change: either the certain or the uncertain ones. Changes that cancel out are omitted.
     pub(crate) fn all(&self, is_certain: bool) -> Vec<SeenChange> {
         let changed = |file: &FileHistory| {
             Some(SeenChange {
@@ -131,7 +133,7 @@ impl ChangedFiles {
         files.filter_map(changed).collect()
     }
 
-    /// The paths of those that were changed after this group of calls; none where it is unknown.
+    /// The paths of files with certain changes after this group of calls; empty if the group is unknown.
     pub(crate) fn since(&self, group: Option<usize>) -> Vec<String> {
         let later = |file: &&FileHistory| group.is_some_and(|group| file.made.group > group);
         let files = self
@@ -144,7 +146,7 @@ impl ChangedFiles {
     }
 }
 
-/// The net effect of all changes of a file; `None` for one that was made and is gone.
+/// The net effect of all changes of a file; `None` if it was created and deleted.
 fn net(file: &FileHistory) -> Option<FileChange> {
     Some(match (file.first, file.last) {
         (FileChange::Created, FileChange::Deleted) => return None,

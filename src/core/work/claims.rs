@@ -1,4 +1,4 @@
-//! Claims of success, checked against what was seen.
+//! Checks claims of success against the recorded runs.
 
 use std::sync::LazyLock;
 
@@ -15,11 +15,11 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum ClaimStatus {
-        /// The last run contradicts it.
+        /// The last run contradicts the claim.
         Contradicted = "contradicted",
-        /// Files changed after the last run that proves it.
+        /// Files changed after the last run that proves the claim.
         Stale = "stale",
-        /// No run proves it.
+        /// No run proves the claim.
         Unverified = "unverified",
     }
 }
@@ -28,22 +28,22 @@ named! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeenClaim {
-    /// The sentence that claims it, on one line.
+    /// The sentence with the claim, on one line.
     #[serde(rename = "claim")]
     pub text: String,
     #[serde(rename = "verdict")]
     pub status: ClaimStatus,
-    /// Why, in words.
+    /// The reason for the status, in words.
     pub why: String,
 }
 
-/// Bytes of a sentence.
+/// Maximum size of a sentence in bytes.
 const SENTENCE: usize = 200;
 
-/// Maximum claims reported; the first ones count.
+/// Maximum number of reported claims; the first ones are kept.
 const MAX_CLAIMS: usize = 12;
 
-/// Words that claim success. Without a purpose, any verifying run proves them.
+/// Words that claim success. Without a purpose, any verifying run proves the claim.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct ClaimRow {
@@ -54,7 +54,7 @@ struct ClaimRow {
 static CLAIMS: LazyLock<Vec<ClaimRow>> = LazyLock::new(|| table::rows(include_str!("claims.toml")));
 
 impl SeenFacts {
-    /// The claims of success in a text that are not proven by a run after which no file changed.
+    /// The claims of success in `text` that no run proves, or whose files changed after the run.
     pub fn claims(&self, text: &str) -> Vec<SeenClaim> {
         let mut found: Vec<SeenClaim> = Vec::new();
         for sentence in sentences(text) {
@@ -74,7 +74,7 @@ impl SeenFacts {
         found
     }
 
-    /// The verdict on a claim of success; `None` if it is proven.
+    /// The status of a claim of success; `None` if it is proven.
     fn status_of(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
         let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
         let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
@@ -108,7 +108,7 @@ impl SeenFacts {
     }
 }
 
-/// Whether a lower-case sentence claims this as a fact: no word before the claim negates it.
+/// Whether a lower-case sentence states this as a fact. Questions and negated sentences do not.
 fn claims(sentence: &str, words: &str) -> bool {
     let Some(at) = sentence.find(words) else {
         return false;

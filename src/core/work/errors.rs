@@ -9,13 +9,15 @@ use super::excerpt::{LINE, content_lines, cut};
 use super::markers;
 use super::words::WORDS;
 
-/// At most three lines of an error: those that say so, with what an open one (`panicked at a.rs:3:`) is about, else the
-/// last ones.
+/// At most three lines of an error.
+///
+/// These are lines that mention an error, including the line that completes an unfinished one (`panicked at a.rs:3:`).
+/// Without such lines, the last lines are the best hint.
 pub(crate) fn quoted(text: &str) -> Vec<String> {
     const MAX_LINES: usize = 3;
     let text = streams(text);
     let mut lines = content_lines(&text);
-    // The exit code is shown separately, and a label without a value is empty.
+    // The exit code is shown separately, and a label without a value has no content.
     let says_nothing = |line: &str| has_exit_code(line) || line.ends_with("(none)");
     if lines.iter().any(|line| !says_nothing(line)) {
         lines.retain(|line| !says_nothing(line));
@@ -43,7 +45,7 @@ pub(crate) fn quoted(text: &str) -> Vec<String> {
     chosen.map(|at| cut(lines[at], LINE).to_owned()).collect()
 }
 
-/// Of lines without an error: those with a negation, and the last ones, each wording once.
+/// For lines without an error: those with a negation and the last ones, each wording once.
 fn hints(lines: &[&str], most: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();
@@ -71,7 +73,7 @@ fn has_exit_code(line: &str) -> bool {
     (bare.starts_with("exit code") || bare.starts_with("exit status")) && digits < 24 && digits < bare.len()
 }
 
-/// The output of a command from a tool's JSON object; else the text.
+/// The output of a command from a tool's JSON object, or the text itself.
 fn streams(text: &str) -> Cow<'_, str> {
     const MEMBERS: [&str; 6] = ["stdout", "output", "stderr", "error", "message", "result"];
     let trimmed = text.trim();
@@ -89,7 +91,7 @@ fn streams(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a line mentions an error. Counts of none (`0 failed`) do not.
+/// Whether a line mentions an error. Counts of zero (`0 failed`) do not.
 fn has_error(line: &str) -> bool {
     let line = floor_ascii(line);
     let found = WORDS.errors.iter().any(|word| line.contains(word));
@@ -100,10 +102,10 @@ fn floor_ascii(line: &str) -> String {
     cut(line, LINE).to_ascii_lowercase()
 }
 
-/// Lines that are kept, the last ones.
+/// Maximum number of kept lines; the last ones are kept.
 const MAX_LINES: usize = 3;
 
-/// The lines of an output that say what was made, changed or started, by its name or number.
+/// The lines of an output that report something created, changed or started, by name or number.
 pub(crate) fn named(text: &str) -> Vec<String> {
     let lines = content_lines(text);
     let found = lines.iter().rev().filter(|line| has_effect(line)).take(MAX_LINES);

@@ -1,4 +1,4 @@
-//! Excerpts of a text: lines about its outcome, errors, first lines, sentences. Never all of it.
+//! Excerpts: lines about an outcome, errors, first lines, sentences. None is unbounded.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ pub(crate) use crate::text::prose::one_line;
 pub(crate) use crate::text::prose::{cut, pieces, sentences};
 use crate::text::tokens::beginning;
 
-/// A line longer than this is cut.
+/// Maximum length of a line in bytes; longer ones are cut.
 pub(crate) const LINE: usize = 200;
 
-/// Bytes of a review in which its score is looked for.
+/// Bytes of a review that are searched for its score.
 const SCORED: usize = 64 * 1024;
 
-/// Lines that begin alike beyond which only the first and the last are kept.
+/// Number of similar lines above which only the first and the last are kept.
 const ALIKE: usize = 3;
 
-/// The first line that says something, cut to this many bytes.
+/// The first line with any letter or digit, cut to this many bytes.
 pub(crate) fn first_line(text: &str, bytes: usize) -> &str {
     let line = text
         .lines()
@@ -25,7 +25,7 @@ pub(crate) fn first_line(text: &str, bytes: usize) -> &str {
     cut(line.unwrap_or_default(), bytes)
 }
 
-/// At most this many bytes of a text, with a mark where it was cut.
+/// At most this many bytes of a string, with a mark where it was cut.
 pub(crate) fn up_to(text: &str, bytes: usize) -> String {
     match text.len() <= bytes {
         true => text.to_owned(),
@@ -33,7 +33,7 @@ pub(crate) fn up_to(text: &str, bytes: usize) -> String {
     }
 }
 
-/// At most this many tokens of a text, with a mark where it was cut.
+/// At most this many tokens of a string, with a mark where it was cut.
 pub(crate) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
     let text = text.trim();
     match beginning(text, tokens) {
@@ -42,7 +42,7 @@ pub(crate) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
     }
 }
 
-/// One to three lines about an outcome: the first, and the last two.
+/// Up to three lines about an outcome: the first one and the last two.
 pub(crate) fn outcome(text: &str) -> Vec<String> {
     let lines = content_lines(text);
     let picked: Vec<&str> = match lines[..] {
@@ -56,10 +56,10 @@ pub(crate) fn outcome(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The last lines of a text that say something.
+/// The last lines of an output.
 pub(crate) fn tail(text: &str) -> Vec<String> {
     const MAX_LINES: usize = 20;
-    // What an agent's harness puts after it is no output.
+    // A reminder that the agent's harness appends is not output.
     let text = text
         .split_once("\n<system-reminder>")
         .map_or(text, |(text, _)| text);
@@ -70,9 +70,9 @@ pub(crate) fn tail(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The total that a review gives, in tenths: the number after its first "total" that one follows closely.
+/// The total score of a review, in tenths: the number that closely follows the first possible "total".
 pub(crate) fn score(text: &str) -> Option<u32> {
-    /// Bytes between the word and its number.
+    /// Maximum distance in bytes between the word and its number.
     const NEAR: usize = 40;
     let small = text[..floor(text, SCORED)].to_ascii_lowercase();
     small.match_indices("total").find_map(|(at, word)| {
@@ -97,7 +97,9 @@ pub(crate) fn content_lines(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a result says at its start or end that it failed, for wires and tools that have no other way.
+/// Whether a result states at its start or end that it failed.
+///
+/// Some wires and tools have no other way to report a failure.
 pub(crate) fn looks_failed(text: &str) -> bool {
     const BEGINS: [&str; 6] = [
         "error:",
@@ -112,19 +114,19 @@ pub(crate) fn looks_failed(text: &str) -> bool {
     BEGINS.iter().any(|begins| start.starts_with(begins)) || is_trace(text)
 }
 
-/// Whether a text is a patch.
+/// Whether a string is a patch.
 pub(crate) fn is_diff(text: &str) -> bool {
     text.starts_with("diff --git") || text.starts_with("--- ") || text.contains("\n@@ -")
 }
 
-/// Whether a text has a stack trace.
+/// Whether a string contains a stack trace.
 pub(crate) fn is_trace(text: &str) -> bool {
     const TRACES: [&str; 3] = ["Traceback (most recent call last)", "' panicked at ", "\n    at "];
     let mut traces = TRACES.iter();
     traces.any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
 }
 
-/// A text's beginning and end, with runs of similar lines shortened.
+/// The beginning and end of a string, with runs of similar lines shortened.
 pub(crate) fn both_ends(text: &str, bytes: usize) -> String {
     let text = collapsed(text);
     if text.len() <= bytes {
@@ -135,9 +137,9 @@ pub(crate) fn both_ends(text: &str, bytes: usize) -> String {
     format!("{}\n[…]\n{}", text[..head].trim_end(), text[tail..].trim_start())
 }
 
-/// Progress bars and logs: of lines that begin alike the first and the last.
+/// Shortens runs of similar lines, such as progress bars and logs, to the first and the last line.
 fn collapsed(text: &str) -> String {
-    /// Bytes at a line's start, without digits, that make lines alike.
+    /// Number of leading characters, digits excluded, that make lines similar.
     const SAME: usize = 12;
     let key = |line: &str| -> String {
         let letters = line.trim_start().chars().filter(|c| !c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Calls that failed, and what later calls tell of each failure.
+//! Calls that failed, and the effect of later calls on each failure.
 
 use super::SeenFailure;
 use super::excerpt::one_line;
@@ -9,19 +9,19 @@ use crate::agents::may_run_commands;
 use crate::agents::tools::ToolKind;
 use crate::text::newest;
 
-/// Failures that are remembered, the newest ones: each call is compared with them.
+/// Maximum number of remembered failures; the newest are kept. Each call is compared with all of them.
 const MAX_FAILURES: usize = 128;
 
-/// Earlier failures of one command that its last run no longer shows, the newest ones.
+/// Maximum number of earlier failures of a command that its last run no longer shows; the newest are kept.
 const MAX_UNSHOWN: usize = 2;
 
-/// Bytes of a command.
+/// Maximum size of a command in bytes.
 const MAX_COMMAND_BYTES: usize = 400;
 
-/// A call with its result, and the place of both.
+/// A call with its result and their position.
 #[derive(Clone, Copy)]
 pub(crate) struct CompletedCall<'i> {
-    /// The turn, and the number of the call, both from 1.
+    /// The numbers of the turn and of the call, from 1.
     pub(crate) turn: usize,
     pub(crate) number: usize,
     pub(crate) call: &'i IndexedCall,
@@ -30,10 +30,10 @@ pub(crate) struct CompletedCall<'i> {
 
 /// A line that a shell ran.
 pub(crate) struct ShellLine<'r, 'l> {
-    /// The directory that it began in, if known.
+    /// The directory that the line began in, if known.
     pub(crate) directory: Option<&'r str>,
     pub(crate) runs: &'r [KeyedCommand<'r, 'l>],
-    /// Whether the directories of all its known commands are known.
+    /// Whether the directories of all its recognized commands are known.
     pub(crate) is_traceable: bool,
 }
 
@@ -45,22 +45,22 @@ struct OpenFailure<'i> {
     failed: CompletedCall<'i>,
     /// The directory that the line began in, if known.
     directory: Option<String>,
-    /// The command of the line that failed, or those of which one did.
+    /// The command that failed, or all commands of the line that may have failed.
     keys: Vec<RunKey>,
     is_traceable: bool,
-    /// The turn since which it is not known whether it still fails.
+    /// The turn since which it is unknown whether the command still fails.
     unknown_since: Option<usize>,
 }
 
 impl OpenFailure<'_> {
-    /// Whether a later line is the same one, in what may be the same directory.
+    /// Whether a later line is the same line, possibly in the same directory.
     fn is_line(&self, line: &CompletedCall<'_>, directory: Option<&str>) -> bool {
         let maybe_there =
             self.directory.as_deref() == directory || self.directory.is_none() || directory.is_none();
         maybe_there && settles(line.call, self.failed.call)
     }
 
-    /// The end of a later run that covers the failed one: the same command with the same words or fewer.
+    /// How a later run ended that covers the failed one: the same command with the same words or fewer.
     fn end_of_wider(&self, line: &CompletedCall<'_>, runs: &[KeyedCommand<'_, '_>]) -> Option<Option<bool>> {
         let covers = |key: &RunKey| {
             self.keys.iter().any(|failed| {
@@ -84,7 +84,7 @@ impl OpenFailure<'_> {
         detail.contains(error.as_str()) || outcome.lines.contains(error)
     }
 
-    /// Whether it is known to have failed and not to have been run again.
+    /// Whether the command certainly failed and has not been run again.
     fn is_certain(&self) -> bool {
         let exit = self.failed.outcome.end.code.filter(|_| self.failed.call.whole);
         let is_line = self.failed.call.kind == ToolKind::Shell && self.failed.call.command.is_some();
@@ -93,7 +93,7 @@ impl OpenFailure<'_> {
 }
 
 impl<'i> Failures<'i> {
-    /// Applies a line of a shell that did not fail, or that failed again.
+    /// Applies a line of a shell, whether it failed or not.
     pub(crate) fn apply_line(&mut self, line: &CompletedCall<'i>, shell: &ShellLine<'_, '_>) {
         let has_failed = line.outcome.is_error();
         self.0.retain_mut(|failure| {
@@ -101,7 +101,7 @@ impl<'i> Failures<'i> {
             let wider = failure.end_of_wider(line, shell.runs);
             let is_settled = match (is_line, wider) {
                 (false, None) => return true,
-                // The newer of two failures of one command is the one to keep.
+                // Only the newer of two failures of one command is kept.
                 (true, _) if has_failed => failure.is_shown_in(line.outcome),
                 (true, _) => true,
                 (false, Some(passed)) => passed == Some(true),
@@ -113,7 +113,7 @@ impl<'i> Failures<'i> {
             !is_settled
         });
         if has_failed && !line.call.command.as_deref().is_some_and(only_looks) {
-            // Where the line does not tell which of its commands failed, it may have been any of them.
+            // If the line does not show which of its commands failed, any of them may have.
             let is_known = shell.runs.iter().any(|keyed| keyed.run.bad_if_not);
             let failing = shell
                 .runs
@@ -131,7 +131,7 @@ impl<'i> Failures<'i> {
         }
     }
 
-    /// Applies a call of another tool.
+    /// Applies a call of any tool but a shell.
     pub(crate) fn apply_call(&mut self, done: &CompletedCall<'i>) {
         match done.outcome.is_error() {
             false => self.0.retain(|failure| !settles(done.call, failure.failed.call)),
@@ -148,7 +148,7 @@ impl<'i> Failures<'i> {
         }
     }
 
-    /// Drops all but the newest failures of this line that it no longer shows.
+    /// Drops all but the newest failures of this line that its last run no longer shows.
     fn bound_unshown(&mut self, line: &CompletedCall<'_>) {
         let is_of_line = |failure: &OpenFailure<'_>| {
             failure.unknown_since.is_some() && settles(line.call, failure.failed.call)
@@ -174,7 +174,7 @@ impl<'i> Failures<'i> {
         }
     }
 
-    /// Marks all: calls that settle them may be missing.
+    /// Marks all failures as unknown, because calls that settle them may be missing.
     pub(crate) fn forget_all(&mut self, turn: usize) {
         for failure in &mut self.0 {
             failure.unknown_since.get_or_insert(turn);
@@ -211,14 +211,14 @@ fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
     }
 }
 
-/// Search-only commands: an empty result is not a failure.
+/// Whether the command only searches, so that an empty result is not a failure.
 fn only_looks(command: &str) -> bool {
     const LOOKS: [&str; 12] = [
         "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
     ];
     let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&'));
     let first = words.find(|word| !word.is_empty() && *word != "cd");
-    // The code is that of the last command: `… | grep` found nothing.
+    // The exit code is that of the last command: `… | grep` found nothing.
     let mut ends = [first, commands::last_command(command)].into_iter().flatten();
     ends.any(|word| LOOKS.contains(&word))
 }
@@ -227,8 +227,9 @@ fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
     a.name == b.name && a.about == b.about
 }
 
-/// Whether a successful call settles a failed one: the same call, the same command with fewer filters, or another
-/// change of the same file.
+/// Whether a successful call settles a failed one.
+///
+/// Three kinds do: the same call, the same command with fewer filters, and another change of the same file.
 pub(crate) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
         let rest = failed.strip_prefix(good.as_str());

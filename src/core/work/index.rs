@@ -10,9 +10,9 @@ use crate::agents::wordings::UserText;
 use crate::transcript::{AgentKind, AnswerContent, Transcript};
 use crate::wire::Role;
 
-/// Indexed messages of a conversation.
+/// Index of a conversation's messages.
 ///
-/// It holds no part of the request; what it holds is redacted and bounded for each message.
+/// The index borrows nothing from the request. Its content is redacted, and bounded for each message.
 #[derive(Debug, Default)]
 pub struct DraftIndex {
     pub(crate) settings: DraftIndexSettings,
@@ -22,7 +22,7 @@ pub struct DraftIndex {
 }
 
 impl DraftIndex {
-    /// The index of a request that has no message.
+    /// Creates an index without messages.
     pub fn new(settings: DraftIndexSettings) -> Self {
         Self {
             settings,
@@ -30,13 +30,13 @@ impl DraftIndex {
         }
     }
 
-    /// The index of a request.
+    /// Indexes a request.
     pub fn from_transcript(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let mut index = Self::new(settings);
         index.agent = transcript.agent();
         index.whereabouts = Whereabouts::from_transcript(transcript);
         let answered = transcript.answered_calls();
-        // By its message and where its part begins.
+        // Keyed by the message and the start of the call's part.
         let mut calls: HashMap<(usize, usize), ItemPosition> = HashMap::new();
         let settings = index.settings.clone();
         let mut reader = transcript.said_by(SpeakerSettings {
@@ -54,7 +54,7 @@ impl DraftIndex {
         index
     }
 
-    /// Adds the model's answer to the last request, which the next request will hold as a message of its own.
+    /// Adds the model's response to the last request. The next request will have it as a message.
     pub fn answered(&mut self, answer: &AnswerContent<'_>) {
         let message = self.reader().answer(answer);
         if !message.items.is_empty() {
@@ -62,7 +62,7 @@ impl DraftIndex {
         }
     }
 
-    /// The directory and the branch that the agent states, or the directory that most of its calls name.
+    /// The directory and branch that the agent states; otherwise the directory that most of its calls name.
     pub fn whereabouts(&self) -> Whereabouts {
         self.whereabouts.clone().or_of_calls(&self.messages)
     }
@@ -81,7 +81,7 @@ impl DraftIndex {
         self.messages.iter().filter(counts).count()
     }
 
-    /// Without credentials.
+    /// Redacts credentials.
     pub fn clean(&self, text: &str) -> String {
         self.settings.redactor.cleaned(text)
     }
@@ -101,9 +101,9 @@ impl DraftIndex {
         self.messages.push(message);
     }
 
-    /// The last text of the user's is a summary, where it is right before.
+    /// Marks the user's last text as a summary, if it directly precedes.
     fn mark_summary(&mut self) {
-        /// Number of messages that are searched: what marks a summary follows it closely.
+        /// Number of messages to search; the message that reveals a summary follows it closely.
         const NEAR: usize = 4;
         let users = self.messages.iter_mut().rev().take(NEAR);
         let items = users

@@ -1,9 +1,9 @@
-//! Facts as lines of text, in the same words for models and for users.
+//! Facts as lines of text, worded the same for models and for users.
 
 use super::{SeenChange, SeenEffect, SeenFailure, SeenStatement, SeenVerification};
 use crate::text::prose::joined;
 
-/// A text as code on one line.
+/// Formats a string as inline code.
 pub(crate) fn code(text: &str) -> String {
     let text = joined(text);
     match longest_fence(&text) {
@@ -15,13 +15,13 @@ pub(crate) fn code(text: &str) -> String {
     }
 }
 
-/// The longest run of backticks.
+/// Length of the longest run of backticks.
 pub(crate) fn longest_fence(text: &str) -> usize {
     let runs = text.split(|c: char| c != '`');
     runs.map(str::len).max().unwrap_or_default()
 }
 
-/// An exit code of a whole line: zero does not prove that each of its commands passed.
+/// The exit code of a whole line. Zero does not prove that each of its commands passed.
 pub(crate) fn exit(exit: Option<i32>) -> String {
     match exit {
         Some(0) => "exit 0".to_owned(),
@@ -30,7 +30,7 @@ pub(crate) fn exit(exit: Option<i32>) -> String {
     }
 }
 
-/// A text with its turn; a text of turn 0 is of no turn.
+/// A statement with its turn. Turn 0 stands for none.
 pub(crate) fn statement(stated: &SeenStatement) -> String {
     match stated.turn {
         0 => joined(&stated.text),
@@ -56,7 +56,7 @@ impl SeenVerification {
 }
 
 impl SeenChange {
-    /// What became of the file, and why.
+    /// The change of the file, and its reason.
     pub(crate) fn line(&self, has_why: bool) -> String {
         let place = match self.turn {
             0 => String::new(),
@@ -69,7 +69,7 @@ impl SeenChange {
 }
 
 impl SeenEffect {
-    /// What the command did.
+    /// The effect of the command.
     pub(crate) fn line(&self) -> String {
         let ended = match self.passed {
             Some(true) => self.purpose.leaves().unwrap_or("ran"),
@@ -81,7 +81,7 @@ impl SeenEffect {
 }
 
 impl SeenFailure {
-    /// What failed, and the lines of its error.
+    /// The failed command, and the lines of its error.
     pub(crate) fn line(&self, lines: usize) -> String {
         let exit = match self.exit {
             Some(code) => format!(" (exit {code})"),

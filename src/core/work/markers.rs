@@ -1,4 +1,4 @@
-//! Words that mark a sentence as a constraint, a decision, or something else that must be kept: `markers.toml`.
+//! Words that mark a sentence as a constraint, a decision or another class to keep: `markers.toml`.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -16,26 +16,23 @@ use crate::text::table;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SentenceClass {
-    /// A constraint.
     Constraint,
     /// A value that the user gave: a deadline, a region, a code name.
     Fact,
-    /// What was decided.
+    /// A decision that was made.
     Decision,
-    /// A blocker.
     Blocker,
-    /// What is still to be done.
+    /// Work that remains to be done.
     Later,
     /// A known failure that was left open.
     LeftOpen,
     /// A failed attempt.
     DeadEnd,
-    /// An assumption.
     Assumption,
 }
 
 impl SentenceClass {
-    /// The class in a word or two.
+    /// Short name of the class.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Constraint => "constraint",
@@ -54,12 +51,12 @@ impl SentenceClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum MarkerSpeaker {
-    /// Anybody's.
+    /// Any speaker.
     #[default]
     Any,
-    /// The user's: in a model's prose it means little.
+    /// Only the user: in a model's prose the word means little.
     User,
-    /// The model's.
+    /// Only the model.
     Model,
 }
 
@@ -73,17 +70,16 @@ struct MarkerRow {
     words: Phrases,
 }
 
-/// In the order in which they are looked for.
+/// Rows in search order; the first match decides the class.
 static MARKERS: LazyLock<Vec<MarkerRow>> = LazyLock::new(|| table::rows(include_str!("markers.toml")));
 
-/// Words after one of `leaves` among which one of `as_it_is` occurs.
+/// Number of words after one of `leaves` that are searched for one of `as_it_is`.
 const NEAR: usize = 5;
 
-/// Bytes of the sentence before that a pointing one is kept with.
+/// Maximum size of the previous sentence, in bytes, that is kept with a sentence which refers to it.
 const BEFORE: usize = 140;
 
-/// Words that mark a sentence of the model's as an assumption, unless the config names others
-/// (`handoff.assumption_words`).
+/// Words that mark a model's sentence as an assumption, unless `handoff.assumption_words` is configured.
 pub(crate) const ASSUMPTIONS: [&str; 9] = [
     "assume",
     "assumes",
@@ -96,22 +92,23 @@ pub(crate) const ASSUMPTIONS: [&str; 9] = [
     "should work",
 ];
 
-/// A sentence that is kept for a word in it.
+/// A sentence that is kept because of a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AnchoredSentence {
-    /// The class of the sentence.
     pub(crate) class: SentenceClass,
-    /// Whether it is the user's.
+    /// Whether the user said it.
     pub(crate) by_user: bool,
     /// The sentence, on one line.
     pub(crate) text: String,
 }
 
-/// Bytes of a text of the user's whose values are kept: a longer one is a file or a log.
+/// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
 const TOLD: usize = 1200;
 
-/// The sentences of a text that have such a word or, of the user's, give a value. Of the config, in lower case:
-/// `constraints` are words that make a constraint, whoever says them, `assumptions` those that make one of the model's.
+/// The sentences of `text` that have a marker word, or in which the user gives a value.
+///
+/// `constraints` and `assumptions` are configured words in lower case. The former make a constraint whoever says them;
+/// the latter make an assumption if the model says them.
 pub(crate) fn anchors(
     text: &str,
     by_user: bool,
@@ -155,7 +152,7 @@ fn class(
         .or_else(|| (!by_user && has(assumptions)).then_some(SentenceClass::Assumption))
 }
 
-/// Whether a sentence in lower case says that something is left failing.
+/// Whether a lower-case sentence states that something is left failing.
 fn is_left(sentence: &str) -> bool {
     let words: Vec<&str> = words(sentence).collect();
     let leaves = |at: &usize| WORDS.leaves.contains(&words[*at]);
@@ -180,7 +177,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(cut).filter(|word| !word.is_empty())
 }
 
-/// The words of a text that name something: identifiers, paths, numbers.
+/// The words of a string that name something: identifiers, paths, numbers.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'));
     let all = text
@@ -189,7 +186,7 @@ pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     all.filter(|word| word.len() > 2 && word.contains(|c: char| !c.is_alphabetic()))
 }
 
-/// Whether a text of the model's says that what a sentence left open is fixed: it names the same thing.
+/// Whether the model's text reports a fix of something that a sentence left open, which it must name.
 pub(crate) fn mends(text: &str, left_open: &str) -> bool {
     sentences(text).any(|sentence| {
         let small = sentence.to_lowercase();
@@ -199,7 +196,7 @@ pub(crate) fn mends(text: &str, left_open: &str) -> bool {
     })
 }
 
-/// The sentences of a text of the model's that take something for granted.
+/// The model's sentences that state an assumption.
 pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
     let found = anchors(text, false, &[], words).into_iter();
     let assumed = found.filter(|anchor| anchor.class == SentenceClass::Assumption);

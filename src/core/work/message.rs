@@ -1,4 +1,4 @@
-//! One message of the index: what is kept of texts, calls and results.
+//! An indexed message: the kept facts of its text, calls and results.
 
 use super::markers::AnchoredSentence;
 use crate::agents::ending::LineEnd;
@@ -10,17 +10,17 @@ use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
-/// The position of a call: message and item.
+/// Position of an item: the message and the item's index in it.
 pub(crate) type ItemPosition = (usize, usize);
 
-/// What is kept of a message.
+/// The kept facts of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IndexedMessage {
     pub(crate) role: Role,
-    /// When it was made, as it is written there.
+    /// When the message was created, as written in it.
     pub(crate) time: Option<String>,
     pub(crate) items: Vec<IndexedItem>,
-    /// It says that the user's text before it is a summary.
+    /// Whether the message shows that the user's text before it is a summary.
     pub(crate) summary_before: bool,
 }
 
@@ -30,13 +30,13 @@ pub(crate) enum IndexedItem {
     Call(IndexedCall),
     Result(IndexedResult),
     Task(IndexedTodo),
-    /// Calls of the model's are missing here.
+    /// Calls of the model are missing here.
     Gap,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IndexedText {
-    /// What it is in a user's place; the model's own words are `User` of an assistant's message.
+    /// The kind of text in a user turn. In an assistant's message, `User` stands for the model's words.
     pub(crate) kind: UserText,
     pub(crate) text: String,
     pub(crate) anchors: Vec<AnchoredSentence>,
@@ -46,83 +46,83 @@ pub(crate) struct IndexedText {
 pub(crate) struct IndexedCall {
     pub(crate) name: String,
     pub(crate) kind: ToolKind,
-    /// The user ran it, not the model.
+    /// Whether the user ran it, and not the model.
     pub(crate) by_user: bool,
-    /// A command, a path, a question: on one line.
+    /// Subject on one line: a command, a path or a question.
     pub(crate) about: String,
     pub(crate) command: Option<String>,
-    /// The command is not cut.
+    /// Whether the command is complete, and not cut.
     pub(crate) whole: bool,
-    /// The directory that a command runs in, where the call says.
+    /// The directory that the command runs in, if the call states it.
     pub(crate) directory: Option<String>,
-    /// The shell that runs it stays in the directory that a command changes to.
+    /// Whether the shell stays in the directory that the command changes to.
     pub(crate) stays: bool,
-    /// Whether the whole command surely changes no file.
+    /// Whether the whole command certainly changes no file.
     pub(crate) is_read_only: bool,
-    /// What it asks the user.
+    /// Questions to the user.
     pub(crate) questions: Vec<String>,
-    /// The score of a review that it writes, in tenths.
+    /// The score of a review that the call writes, in tenths.
     pub(crate) score: Option<u32>,
-    /// The files that it names, with what it does to them where that is certain.
+    /// The named files, with their changes if those are certain.
     pub(crate) paths: Vec<(String, Option<FileChange>)>,
     pub(crate) todos: Vec<TodoItem>,
-    /// The new state of the to-do item that it changes.
+    /// The new state of the to-do item that the call changes.
     pub(crate) todo_state: Option<TodoState>,
-    /// The files with credentials that it names; nothing of its result is quoted where there are any.
+    /// Named files with credentials. If there are any, nothing of the result is quoted.
     pub(crate) secrets: Vec<SecretFile>,
 }
 
-/// An item of the to-do list that a call made or changed, as its result says.
+/// An item of the to-do list that a call created or changed, from its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IndexedTodo {
     pub(crate) number: String,
     /// The text of a new item.
     pub(crate) text: Option<String>,
-    /// Its current state, where the call states it.
+    /// The current state, if the call states it.
     pub(crate) state: Option<TodoState>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct IndexedResult {
-    /// Position of its call.
+    /// Position of the call.
     pub(crate) call: Option<ItemPosition>,
-    /// Whether the tool failed, where that is known.
+    /// Whether the tool failed, if known.
     pub(crate) failed: Option<bool>,
-    /// How its line ended, with what its output says.
+    /// How the line ended, including evidence from its output.
     pub(crate) end: LineEnd,
-    /// It is not known to have failed, and reads as if it had.
+    /// Whether the result reads like a failure although none is reported.
     pub(crate) looks_failed: bool,
-    /// One to three lines.
+    /// Up to three lines of the result.
     pub(crate) lines: Vec<String>,
-    /// Of a command that changes something: the lines that name it.
+    /// For a command that changes something: the lines that name the change.
     pub(crate) effects: Vec<String>,
-    /// More for errors, patches and traces.
+    /// A longer excerpt of an error, a patch or a trace.
     pub(crate) detail: Option<String>,
     pub(crate) bytes: usize,
-    /// It says that the call did not run.
+    /// Whether the result states that the call did not run.
     pub(crate) not_run: bool,
     /// The directory that the shell has moved to.
     pub(crate) moved_to: Option<String>,
-    /// It says that what was to prepare a command failed.
+    /// Whether the result states that the preparation of a command failed.
     pub(crate) unprepared: bool,
-    /// Whether a call that changes files did, where the result says.
+    /// Whether a call that changes files did so, if the result states it.
     pub(crate) changed: Option<bool>,
-    /// Whether the file that was written is a new one, where the result says.
+    /// Whether the written file is new, if the result states it.
     pub(crate) made: Option<bool>,
-    /// The last lines of a command that is known to have failed.
+    /// The last lines of a command that certainly failed.
     pub(crate) tail: Vec<String>,
-    /// What git says of its repository.
+    /// Git's reports about the repository.
     pub(crate) git: Vec<GitReport>,
     /// The score of a review that was read, in tenths.
     pub(crate) score: Option<u32>,
 }
 
-/// Words for results that failed, and for those that read so.
+/// Words for results that failed, and for results that read like a failure.
 pub(crate) const FAILED: &str = "FAILED";
 pub(crate) const READS_FAILED: &str = "reads as failed";
 
 impl IndexedResult {
-    /// How the call ended, in a word.
+    /// How the call ended, in a few words.
     pub(crate) fn ended(&self) -> &'static str {
         match self.failed {
             _ if self.not_run => "not run",
@@ -133,7 +133,7 @@ impl IndexedResult {
         }
     }
 
-    /// The lines that are shown of it: of a command that changed something those that name it.
+    /// The lines to show: those that name a change, if there are any.
     pub(crate) fn shown(&self) -> &[String] {
         match self.effects.is_empty() {
             true => &self.lines,
@@ -141,7 +141,7 @@ impl IndexedResult {
         }
     }
 
-    /// Whether it is an error: known or by its looks.
+    /// Whether this is an error, reported or by its wording.
     pub(crate) fn is_error(&self) -> bool {
         self.failed == Some(true) || self.failed.is_none() && self.looks_failed
     }

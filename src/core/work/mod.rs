@@ -1,13 +1,13 @@
-//! The one account of a transcript's work: what was said and asked, what calls did, and how they ended.
+//! The single account of a transcript's work: statements, requests, the effects of calls, and how they ended.
 //!
 //! ```text
 //! transcript ─► index (redacted, bounded) ─► turns, statements ─┐
 //!                                       └──► one walk of the calls ─┴► Work
 //! ```
-//! Drafts, documents, YAML files and the block after a carry-over prompt read it, so that none of them contradicts another.
-//! Few certain facts rather than many uncertain ones: a fact is stated if a call, its result and the tables of `agents`
-//! prove it. Otherwise it is unknown, and is told as unknown: how a run ended that states no exit code, or whether a check
-//! still holds after a command that may have changed files.
+//! Drafts, documents, YAML files and the block after a carry-over prompt all read it, so that none contradicts another.
+//! It prefers few certain facts to many uncertain ones. A fact is stated if a call, its result and the tables of
+//! `agents` prove it. Otherwise it is reported as unknown: for example how a run without an exit code ended, or whether
+//! a check still holds after a command that may have changed files.
 //!
 //! Must not know: stores, clocks, git, who reads it.
 
@@ -58,34 +58,36 @@ use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
 use crate::transcript::Transcript;
 
-/// Sentences of a kind that are kept, the newest ones: each assumption is checked against all later results.
+/// Maximum number of sentences per class; the newest are kept. Each assumption is checked against all later results.
 const MAX_SENTENCES: usize = 40;
 
-/// Kinds of credentials that are reported.
+/// Maximum number of reported kinds of credentials.
 const MAX_KINDS: usize = 12;
 
 /// The account of a transcript's work.
 pub struct Work<'i> {
     pub(crate) messages: &'i [IndexedMessage],
     pub(crate) turns: Vec<IndexedTurn<'i>>,
-    /// The first turn of the current task.
+    /// Index of the first turn of the current task.
     pub(crate) current: usize,
-    /// Nothing of the current task is open: the model wrote that all is done, and neither a check nor a to-do list
-    /// contradicts it.
+    /// Whether the current task is finished.
+    ///
+    /// The model wrote that all is done, and neither a check nor a to-do list contradicts it.
     pub(crate) all_done: bool,
-    /// Sentences to keep, oldest first, each with its turn's number.
+    /// Sentences to keep, oldest first, each with the number of its turn.
     pub(crate) anchors: Vec<(usize, Cow<'i, AnchoredSentence>)>,
-    /// What later statements replaced.
+    /// The statements, with those that later ones replaced.
     pub(crate) statements: Statements<'i>,
-    /// Redacted credentials: kind and number of the first turn.
+    /// Redacted credentials: their kind, and the number of the first turn.
     pub(crate) credentials: Vec<(String, usize)>,
-    /// The facts of the calls, and what was said about them.
+    /// The facts of the calls, and the statements about them.
     pub(crate) facts: SeenFacts,
 }
 
 impl SeenFacts {
-    /// What the calls of a transcript prove, and which requests were finished: without quotations of results and without
-    /// sentences, which take most of the time of an index.
+    /// Facts that the calls of a transcript prove, and the requests that were finished.
+    ///
+    /// Omits excerpts of results and sentences, which take most of the time of indexing.
     pub fn of_work(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let settings = DraftIndexSettings {
             quotes: false,
@@ -114,7 +116,7 @@ impl DraftIndex {
         (facts, left_open)
     }
 
-    /// What was seen in the messages of this index.
+    /// Facts from the messages of this index.
     pub fn seen(&self) -> SeenFacts {
         Work::from_index(self).facts
     }
@@ -168,7 +170,7 @@ impl<'i> Work<'i> {
         (facts.attempts, facts.assumptions) = (attempts, assumptions);
     }
 
-    /// Whether a later result that went well has most of an assumption's words.
+    /// Whether a later successful result contains most of an assumption's words.
     fn is_confirmed(&self, stated: &SeenStatement) -> bool {
         let later = self.turns.iter().filter(|turn| turn.n >= stated.turn);
         let messages = later.flat_map(|turn| turn.messages.clone());
@@ -194,14 +196,14 @@ impl<'i> Work<'i> {
         turns.filter(|turn| turn.is_from_user())
     }
 
-    /// What the user said in a turn, word for word, with marks where a later statement replaced one.
+    /// The user's words in a turn, verbatim, with marks on statements that a later one replaced.
     pub(crate) fn said(&self, turn: &IndexedTurn<'_>) -> String {
         let text = turn.user_text();
         let said = SpokenText::new(turn.n, true, &text);
         self.statements.marked(said).into_owned()
     }
 
-    /// What the user said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
+    /// The user's words in a turn that still hold; empty if each of their sentences is kept anyway.
     pub(crate) fn uncovered_user_text(&self, turn: &IndexedTurn<'_>) -> String {
         let text = turn.user_text();
         let said = self.statements.current(SpokenText::new(turn.n, true, &text));
@@ -223,7 +225,7 @@ impl<'i> Work<'i> {
     }
 }
 
-/// The kinds of credentials that were taken out, each with the first turn that had one.
+/// The kinds of credentials that were redacted, each with the first turn that had one.
 fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut take = |text: &str, turn: usize| {

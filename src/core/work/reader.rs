@@ -1,4 +1,4 @@
-//! Reads a message of a transcript into what the index keeps of it.
+//! Reads a message of a transcript into the facts that the index keeps.
 
 use std::collections::HashMap;
 
@@ -26,38 +26,38 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// Of a text that is longer, its beginning and its end are kept.
+/// Maximum size of a text block in bytes; only the beginning and end of longer ones are kept.
 const TEXT: usize = 16 * 1024;
-/// Of a result that is longer, its beginning and its end are examined.
+/// Maximum size of a result in bytes; only the beginning and end of longer ones are examined.
 const RESULT: usize = 64 * 1024;
-/// Bytes of an error, a patch or a trace that are kept: about 600 tokens.
+/// Maximum size of a kept error, patch or trace in bytes: about 600 tokens.
 const DETAIL: usize = 2400;
-/// Bytes of a command that are kept.
+/// Maximum size of a kept command in bytes.
 const COMMAND: usize = 400;
-/// Bytes of what a call is about.
+/// Maximum size of a call's subject in bytes.
 const ABOUT: usize = 160;
-/// Bytes of a question to the user.
+/// Maximum size of a question to the user in bytes.
 const QUESTION: usize = 300;
 
-/// What leads the user's last message behind a document.
+/// Heading of the user's last message after a document.
 pub(crate) const OPEN_MESSAGE: &str = "The user's last message, still to be answered:";
 
-/// The settings of an index; they never change.
+/// Settings of an index, constant for its life.
 #[derive(Debug, Clone)]
 pub struct DraftIndexSettings {
-    /// How texts of a harness begin (`handoff.preamble_tags`).
+    /// Beginnings of harness texts (`handoff.preamble_tags`).
     pub tags: Vec<String>,
-    /// Further words that make a sentence a constraint, in lower case.
+    /// Additional words that make a sentence a constraint, in lower case.
     pub markers: Vec<String>,
-    /// Words that make a sentence of the model's an assumption, in lower case.
+    /// Words that make a model's sentence an assumption, in lower case.
     pub assumptions: Vec<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdicts: Vec<String>,
-    /// Carry-over prompts of earlier handoffs, which are in a user's place in the model's view.
+    /// Carry-over prompts of earlier handoffs. In the model's view they stand in a user turn.
     pub carry_overs: Vec<String>,
-    /// Whether what a draft quotes is kept: lines of results, and sentences.
+    /// Whether to keep the text that a draft quotes: lines of results, and sentences.
     pub quotes: bool,
-    /// Takes credentials out of whatever is kept.
+    /// Removes credentials from kept text.
     pub redactor: Redactor,
 }
 
@@ -83,8 +83,11 @@ pub(crate) struct MessageReader<'r> {
 }
 
 impl MessageReader<'_> {
-    /// Reads it; where the part of each of its calls begins, with the call's item. `said`: its parts; `answered`: the calls that results answer;
-    /// `calls`: where those before are.
+    /// Reads a message, and returns the start of each call's part with the index of its item.
+    ///
+    /// `said` has the parts of the message, `answered` the calls that results answer, and `calls` the positions of
+    /// earlier
+    /// calls.
     pub(crate) fn message(
         &self,
         turn: &TranscriptTurn<'_>,
@@ -103,7 +106,8 @@ impl MessageReader<'_> {
                     TranscriptPartKind::Text(_) => texts + 1,
                     _ => 0,
                 };
-                // goose leaves calls out that had no output when it continues in another process, and joins what is left.
+                // When goose continues in another process, it omits calls without output and joins the texts around
+                // them.
                 if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
                     items.push(IndexedItem::Gap);
                 }
@@ -159,25 +163,25 @@ impl MessageReader<'_> {
         }
     }
 
-    /// Whatever is kept goes through here.
+    /// Redacts credentials; all kept text passes through here.
     fn clean(&self, text: &str) -> String {
         self.settings.redactor.cleaned(text)
     }
 
-    /// Adds what is said in a user's place.
+    /// Adds the text of a user turn.
     fn spoken(&self, said: &SaidPart<'_>, items: &mut Vec<IndexedItem>) {
         let mut own = Some(said.users_words()).filter(|own| !own.is_empty());
         for spoken in &said.spoken {
             let text = said.of(spoken);
             match spoken.by {
-                // The user's words of a part are one text, whatever is between them.
+                // The user's words in a part form one text, even with injected text in between.
                 UserText::User => {
                     if let Some(own) = own.take() {
                         self.text(UserText::User, &own, true, items);
                     }
                 }
                 UserText::UserShell if self.user_ran(text, items) => {}
-                // For a text of the agent's, its presence is enough.
+                // For the agent's request for a summary, its presence is all that matters.
                 UserText::Harness if wordings::asks_for_summary(text) => {
                     items.push(IndexedItem::Text(IndexedText {
                         kind: UserText::Harness,
@@ -191,7 +195,7 @@ impl MessageReader<'_> {
         }
     }
 
-    /// Adds what the model says.
+    /// Adds the model's text.
     fn models(&self, text: &str, items: &mut Vec<IndexedItem>) {
         let is_summary = self.answers_summary_request() || text.trim_start().starts_with("[[handoff-resume:");
         let kind = if is_summary {
@@ -283,7 +287,7 @@ impl MessageReader<'_> {
         }
     }
 
-    /// `used`: the call that it answers; `place`: where that is.
+    /// Reads a result. `used` is the call that it answers, and `place` the position of that call.
     fn result(
         &self,
         part: &TranscriptPart<'_>,
@@ -307,12 +311,12 @@ impl MessageReader<'_> {
         }))
     }
 
-    /// What is kept of a result: of its text, and of how its call ended.
+    /// The kept facts of a result: its text, and how its call ended.
     pub(crate) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
         let may_run = call.is_some_and(|call| may_run_commands(&call.name));
-        // For a tool that no table knows, its words count more than an absent flag.
+        // For a tool that no table lists, its wording outweighs an absent error flag.
         let is_doubtful = kind == ToolKind::Other && reads_failed && may_run;
         let failed = end.failed.filter(|failed| *failed || !is_doubtful);
         let changed = match failed {
@@ -352,7 +356,7 @@ impl MessageReader<'_> {
         outcome
     }
 
-    /// What a draft quotes of a result: its own words for a run or an error, else how long it is.
+    /// Adds the excerpt that a draft quotes: lines of a run or an error, otherwise only the number of lines.
     fn excerpt(&self, call: Option<&IndexedCall>, text: &str, outcome: &mut IndexedResult) {
         const SECRET: &str = "(a file with credentials: its contents are left out)";
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
@@ -367,7 +371,7 @@ impl MessageReader<'_> {
         }
     }
 
-    /// The item of the to-do list that a call made or changed.
+    /// The item of the to-do list that a call created or changed.
     fn task(
         &self,
         part: &TranscriptPart<'_>,
@@ -420,7 +424,7 @@ impl MessageReader<'_> {
     }
 }
 
-/// A carry-over prompt as a later document quotes it: its last message was answered since.
+/// A carry-over prompt as a later document quotes it: its last message has been answered since.
 fn as_quoted(prompt: &str) -> std::borrow::Cow<'_, str> {
     match prompt.contains(OPEN_MESSAGE) {
         true => prompt
@@ -430,7 +434,7 @@ fn as_quoted(prompt: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// A text's beginning and end, where it is longer than this many bytes.
+/// The beginning and end of a string that is longer than this many bytes.
 fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     if text.len() <= bytes {
         return text.into();

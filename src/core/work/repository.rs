@@ -2,21 +2,21 @@
 
 use crate::agents::outcomes::GitReport;
 
-/// The repository as it is known at one place of the transcript.
+/// The known state of the repository at one point of the transcript.
 #[derive(Debug, Default)]
 pub(crate) struct RepositoryState {
     pub(crate) branch: Option<String>,
     head: Option<String>,
-    /// Nothing differs from the head, as git reported, and nothing may have changed since.
+    /// Whether git reported no difference from the head, and nothing may have changed since.
     clean: bool,
-    /// A command that verifies passed, and nothing may have changed since: no file, and not the head.
+    /// Whether a verifying command passed, and neither a file nor the head may have changed since.
     passed: bool,
-    /// The head when a command that verifies passed last, where nothing differed from it.
+    /// The head at the last pass of a verifying command without any difference from it.
     pub(crate) good: Option<String>,
 }
 
 impl RepositoryState {
-    /// With the branch that the agent names.
+    /// Creates a state with the branch that the agent names.
     pub(crate) fn on(branch: Option<String>) -> Self {
         Self {
             branch,
@@ -24,24 +24,24 @@ impl RepositoryState {
         }
     }
 
-    /// A file was changed, or may have been.
+    /// Records that a file was changed, or may have been.
     pub(crate) fn changed(&mut self) {
         self.clean = false;
         self.passed = false;
     }
 
-    /// A command that verifies passed.
+    /// Records that a verifying command passed.
     pub(crate) fn passed(&mut self) {
         self.passed = true;
         self.note();
     }
 
-    /// A command that verifies failed: what passed before it may not be all.
+    /// Records that a verifying command failed; an earlier pass may not have covered everything.
     pub(crate) fn failed(&mut self) {
         self.passed = false;
     }
 
-    /// Applies git's report. Returns whether a commit was made.
+    /// Applies git's report. Returns whether it reports a commit.
     pub(crate) fn apply(&mut self, report: &GitReport) -> bool {
         match report {
             GitReport::Branch(name) => {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_commit_is_good_where_it_was_tested_with_nothing_changed() {
-        // Tested, committed, and git says that nothing is left.
+        // Tested and committed; then git reports a clean tree.
         let mut one = RepositoryState::default();
         one.passed();
         one.apply(&committed("1"));

@@ -1,4 +1,4 @@
-//! Requests of the user, and which of them are done.
+//! The user's requests, and which of them are done.
 
 use super::excerpt::one_line;
 use super::markers::SENTENCE;
@@ -8,7 +8,7 @@ use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
 use crate::text::newest;
 
-/// Finished requests that are remembered, the newest ones.
+/// Maximum number of remembered finished requests; the newest are kept.
 const MAX_FINISHED: usize = 40;
 
 /// Whether nothing of the current task is open.
@@ -20,7 +20,7 @@ pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &See
         && !has_failing_check(&facts.verification, is_of_task)
 }
 
-/// The requests that ended with words of the model's that all was done, and no check that failed.
+/// The requests that the model ended by stating that all was done, while no check failed.
 pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -> Vec<SeenStatement> {
     let mut found: Vec<SeenStatement> = Vec::new();
     for turn in turns {
@@ -43,7 +43,7 @@ fn has_failing_check(checks: &[SeenVerification], counts: impl Fn(&SeenVerificat
         .any(|check| check.passed == Some(false) && counts(check))
 }
 
-/// Whether a turn ended with words of the model's that all was done.
+/// Whether the model ended a turn by stating that all was done.
 fn is_claimed_done(turn: &IndexedTurn<'_>) -> bool {
     let last = turn.replies.last().filter(|_| turn.ended == TurnEnd::Answered);
     last.is_some_and(|reply| claims_done(&reply.text))
@@ -51,7 +51,7 @@ fn is_claimed_done(turn: &IndexedTurn<'_>) -> bool {
 
 /// Whether a model's last words state that the task is done.
 fn claims_done(text: &str) -> bool {
-    // "Let me know" offers help, and begins nothing.
+    // "Let me know" is an offer of help: its "let me" does not announce more work.
     let text = text.to_lowercase().replace("let me know", "");
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     has(&WORDS.done) && !has(&WORDS.not_done)

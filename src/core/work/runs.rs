@@ -5,24 +5,26 @@ use std::collections::HashMap;
 use super::{SeenEffect, SeenVerification};
 use crate::agents::commands::{self, CommandPurpose};
 
-/// Runs that are compared with lines that may hide one. Beyond it all are forgotten: the cost must not grow with both.
+/// Maximum number of comparisons between runs and lines that may hide one; beyond it, all runs are forgotten.
+///
+/// Without it, the cost would be the product of both counts.
 const MOST_COMPARED: usize = 200_000;
 
-/// A group of calls, and a call.
+/// A group of calls, and a call in it.
 type CallOrder = (usize, usize);
 
-/// A run, and when it was.
+/// A run, and when it happened.
 pub(crate) struct VerificationRun {
     pub(crate) verified: SeenVerification,
     pub(crate) group: usize,
-    /// Its own line may change files after it.
+    /// Whether a later command of the same line may change files.
     pub(crate) changes_after: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct VerificationRuns {
     last: HashMap<RunKey, VerificationRun>,
-    /// The number of runs that were compared with lines that may hide a run.
+    /// Number of comparisons so far between runs and lines that may hide one.
     compared: usize,
 }
 
@@ -32,12 +34,12 @@ impl VerificationRuns {
         self.last.insert(key, run);
     }
 
-    /// Forgets those of which another run may not have been seen.
+    /// Forgets the commands that may have run again unseen.
     pub(crate) fn forget(&mut self, may_be: impl Fn(&RunKey) -> bool) {
         self.last.retain(|key, _| !may_be(key));
     }
 
-    /// Forgets those that a line may hide.
+    /// Forgets the commands that a line may hide.
     pub(crate) fn forget_hidden(&mut self, may_be: impl Fn(&RunKey) -> bool) {
         self.compared += self.last.len();
         match self.compared > MOST_COMPARED {
@@ -46,13 +48,14 @@ impl VerificationRuns {
         }
     }
 
-    /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.last.clear();
     }
 
-    /// What is known of them, oldest first. `changed` is the last group in which a file was surely changed, `maybe` the
-    /// last calls that may have changed one.
+    /// The last runs with their staleness, oldest first.
+    ///
+    /// `changed` is the last group in which a file certainly changed. `maybe` has the last calls that may have changed
+    /// one.
     pub(crate) fn all(&self, changed: Option<usize>, maybe: [Option<CallOrder>; 2]) -> Vec<SeenVerification> {
         let stale = |run: &VerificationRun| {
             let others = maybe.iter().flatten();
@@ -94,7 +97,7 @@ impl LastEffects {
         self.0.insert((effect.purpose, effect.command.clone()), effect);
     }
 
-    /// All of them, oldest first.
+    /// All effects, oldest first.
     pub(crate) fn all(self) -> Vec<SeenEffect> {
         let mut effects: Vec<SeenEffect> = self.0.into_values().collect();
         effects.sort_by(|a, b| (a.call, a.purpose, &a.command).cmp(&(b.call, b.purpose, &b.command)));

@@ -1,4 +1,4 @@
-//! The lines of shells: the commands of each, with the directories that they ran in, and how each ended.
+//! Shell lines: the commands of each, with their directories and how each ended.
 
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ impl<'i> TranscriptWalk<'i> {
             self.failures.forget(turn, may_be);
         }
         let mut runs = commands::runs(command);
-        // The command that prepares them failed, so they did not run, or ran elsewhere.
+        // These commands follow one that prepares them. It failed, so they did not run, or ran elsewhere.
         runs.retain(|run| !(outcome.unprepared && run.in_front));
         let keyed = self.keyed(turn, &runs, begins.as_deref());
         let line = ShellLine {
@@ -87,8 +87,9 @@ impl<'i> TranscriptWalk<'i> {
         self.note(done, exit, &keyed);
     }
 
-    /// The commands of a line with the directories that they ran in. If a directory is unknown, no known run of such a
-    /// command, in any directory, is certainly its last one.
+    /// The commands of a line, with the directories that they ran in.
+    ///
+    /// If a directory is unknown, the command may have run anywhere. Then none of its known runs is certainly the last.
     fn keyed<'r, 'l>(
         &mut self,
         turn: usize,
@@ -113,7 +114,7 @@ impl<'i> TranscriptWalk<'i> {
         keyed
     }
 
-    /// Notes how one command of a line ended: a service that runs, or a check.
+    /// Records how one command of a line ended, if it is a service that runs or a check.
     fn ended_run(&mut self, done: &CompletedCall<'_>, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
@@ -153,7 +154,7 @@ impl<'i> TranscriptWalk<'i> {
         self.runs.put(keyed.key.clone(), kept);
     }
 
-    /// Keeps the line with its end.
+    /// Records the line with its end.
     fn note(&mut self, done: &CompletedCall<'_>, exit: Option<i32>, runs: &[KeyedCommand<'_, '_>]) {
         let CompletedCall {
             turn, call, outcome, ..
@@ -179,7 +180,7 @@ impl<'i> TranscriptWalk<'i> {
     }
 }
 
-/// A command with the directory that it runs in, if that is known and another one than that of the work.
+/// A command, with its directory if that is known and differs from the work's directory.
 fn command_line(run: &ShellCommand<'_>, key: Option<&RunKey>) -> String {
     let line = match key.map_or("", |key| &*key.2) {
         "" => run.text.to_owned(),

@@ -6,7 +6,7 @@ use super::message::{IndexedItem, IndexedMessage};
 use super::turns::IndexedTurn;
 use crate::agents::todo::{TodoItem, TodoList};
 
-/// The newest list, with its turn's number.
+/// The newest list, with the number of its turn.
 pub(crate) fn newest<'i>(
     messages: &'i [IndexedMessage],
     turns: &[IndexedTurn<'_>],

@@ -1,4 +1,4 @@
-//! Turns: a user's request, and everything that follows until the user's next text.
+//! Turns: a user's request and everything up to the user's next text.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,24 +11,24 @@ use crate::wire::Role;
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnEnd {
-    /// With a text of the model's that asks nothing.
+    /// With output of the model that is not a question.
     Answered,
     /// With a question to the user.
     Question,
     /// The user stopped it.
     Interrupted,
-    /// It continues.
+    /// The turn still continues.
     Working,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedTurn<'i> {
-    /// From 1.
+    /// Number of the turn, from 1.
     pub(crate) n: usize,
     pub(crate) messages: Range<usize>,
-    /// What the user says at its start; a summary that is in that place.
+    /// The user's words at the start, or a summary in their place.
     pub(crate) opening: Vec<&'i IndexedText>,
-    /// What the model says, in order.
+    /// The model's output, in order.
     pub(crate) replies: Vec<&'i IndexedText>,
     pub(crate) ended: TurnEnd,
 }
@@ -39,7 +39,7 @@ impl IndexedTurn<'_> {
         self.opening.iter().any(|spoken| spoken.kind == UserText::User)
     }
 
-    /// What the user says at its start.
+    /// The user's words at the start.
     pub(crate) fn user_text(&self) -> String {
         let user = self.opening.iter().filter(|spoken| spoken.kind == UserText::User);
         let texts: Vec<_> = user.map(|spoken| spoken.text.trim()).collect();
@@ -47,7 +47,7 @@ impl IndexedTurn<'_> {
     }
 }
 
-/// Calls of some messages: message, item, call.
+/// Calls of some messages, as message, item and call.
 pub(crate) fn calls(
     messages: &[IndexedMessage],
     range: Range<usize>,
@@ -90,10 +90,10 @@ fn items(
     })
 }
 
-/// The turns of a conversation, in order. What is before the first text of the user's is in none.
+/// Divides a conversation into turns. Messages before the user's first text belong to none.
 pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
-    // What the user ran before the first request belongs to that one.
+    // Commands that the user ran before the first request belong to that request's turn.
     let mut ran_before = None;
     for (at, message) in messages.iter().enumerate() {
         let mut opens = false;
@@ -148,7 +148,7 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     turns
 }
 
-/// Whether this is a command that the user ran, or its result: the model's work is as it was.
+/// Whether this is a command that the user ran, or its result. Neither affects the state of the model's work.
 fn is_by_user(messages: &[IndexedMessage], item: &IndexedItem) -> bool {
     let call = match item {
         IndexedItem::Result(outcome) => outcome.call.and_then(|(at, i)| messages.get(at)?.items.get(i)),
@@ -167,7 +167,7 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
     }
 }
 
-/// Whether a user's words only let the model go on.
+/// Whether a user's words only tell the model to continue.
 pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
     let words = turn.user_text().to_lowercase();
     WORDS
@@ -175,9 +175,9 @@ pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
         .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()))
 }
 
-/// Whether a turn asks for something of its own: its words neither let the model go on nor answer its question.
+/// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.
 pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
-    /// Words of an answer at most.
+    /// Maximum number of words in an answer to a question.
     const ANSWER: usize = 4;
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
     let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
@@ -185,8 +185,10 @@ pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
     !(lets_go_on(turn) || is_asked && is_short)
 }
 
-/// Start of the current task: the last request, and the earlier requests that it continues. A request continues one
-/// that was stopped or ended with a question, or only lets the model continue.
+/// Start of the current task: the last request, and the earlier requests that it continues.
+///
+/// A request continues the previous one if that was stopped or ended with a question, or if it only tells the model to
+/// continue.
 pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;

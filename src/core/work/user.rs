@@ -1,4 +1,4 @@
-//! Commands that the user ran in the agent's own shell, as calls of the index with their results.
+//! Commands that the user ran in the agent's shell, as calls of the index with their results.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::agents::user_shell::{self, UserShell};
 use crate::agents::wordings::UserText;
 use crate::transcript::AgentKind;
 
-/// The name of such a call where the agent has none for it.
+/// Tool name of such a call, if the agent has none for it.
 const SHELL: &str = "shell";
 
 impl MessageReader<'_> {
@@ -19,7 +19,7 @@ impl MessageReader<'_> {
         ran.inspect(|(ran, _)| self.add_run(ran, items)).is_some()
     }
 
-    /// Whether the calls that follow the message before are the user's (OpenCode).
+    /// Whether the calls after the previous message are the user's (OpenCode).
     pub(crate) fn executed_by_user(&self) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
         matches!(last, Some(IndexedItem::Text(text)) if text.kind == UserText::UserShell)
@@ -51,7 +51,7 @@ impl MessageReader<'_> {
         items.push(IndexedItem::Result(outcome));
     }
 
-    /// The user's last command, if nothing is known of its end: in this message, or at the end of the one before.
+    /// The user's last command, if it has no result yet: in this message, or at the end of the previous one.
     fn last_run(&self, items: &[IndexedItem]) -> Option<ItemPosition> {
         let waits = |items: &[IndexedItem]| {
             let last = items.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Walks calls and their results, and records the facts that they prove.
+//! Walks the calls and their results, and records the facts that they prove.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,18 +18,18 @@ use crate::agents::tools::ToolKind;
 use crate::text::newest;
 use crate::wire::Role;
 
-/// Verdicts that are remembered, the newest ones.
+/// Maximum number of remembered verdicts; the newest are kept.
 const MAX_VERDICTS: usize = 50;
 
-/// Files with credentials that are remembered, the newest ones.
+/// Maximum number of remembered files with credentials; the newest are kept.
 const MAX_SECRETS: usize = 12;
 
-/// Bytes of a reason, and of a command that is named in a line.
+/// Maximum size of a reason, and of a command named in a line, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 140;
 
-/// State of the work at one place of the transcript.
+/// State of the work at one point of the transcript.
 ///
-/// Time is counted in groups: calls that the model made at once, of which it is unknown which ran first.
+/// The unit of time is a group: calls that the model made at once, so that nobody can tell which ran first.
 #[derive(Default)]
 pub(crate) struct TranscriptWalk<'i> {
     pub(super) whereabouts: Whereabouts,
@@ -37,45 +37,45 @@ pub(crate) struct TranscriptWalk<'i> {
     pub(super) group: usize,
     pub(super) call: usize,
     after_result: bool,
-    /// The last group in which a file was surely changed.
+    /// The last group in which a file certainly changed.
     changed: Option<usize>,
-    /// The last two calls that may have changed one, each with its group.
+    /// The last two calls that may have changed a file, each with its group.
     maybe: [Option<(usize, usize)>; 2],
     pub(super) runs: VerificationRuns,
     pub(super) effects: LastEffects,
     pub(super) shell_directory: ShellDirectory,
-    /// The facts that are kept as they are found.
+    /// Facts that are recorded as they are found.
     pub(super) seen: SeenFacts,
     pub(super) files: ChangedFiles,
-    /// For each file that was read, its place in `seen.read`.
+    /// For each file that was read, its index in `seen.read`.
     was_read: HashMap<String, usize>,
     pub(super) failures: Failures<'i>,
     pub(super) repository: RepositoryState,
     /// The last group with a commit.
     pub(super) committed: Option<usize>,
     secrets: Vec<SecretFact<'i>>,
-    /// The sentences with which the model leaves something open.
+    /// The sentences in which the model leaves something open.
     left_open: LeftOpen<'i>,
-    /// The last call of the turn that failed.
+    /// The last failed call of the turn.
     last_failed: Option<&'i IndexedCall>,
     reply: LastReply<'i>,
 }
 
-/// The model's text that stands directly before a call.
+/// The model's text directly before a call.
 #[derive(Default)]
 struct LastReply<'i> {
     text: Option<&'i str>,
-    /// A file was changed after it.
+    /// Whether a file was changed after it.
     is_used: bool,
 }
 
-/// A file with credentials, and what a call did with it.
+/// A file with credentials, and a call's use of it.
 struct SecretFact<'i> {
     path: &'i str,
     kind: &'static str,
     usage: SecretUse,
     turn: usize,
-    /// Whether the call went well; `None` if that is unknown.
+    /// Whether the call succeeded; `None` if unknown.
     worked: Option<bool>,
 }
 
@@ -92,7 +92,7 @@ impl<'i> TranscriptWalk<'i> {
     pub(crate) fn all(&mut self, messages: &'i [IndexedMessage], turns: &[IndexedTurn<'i>]) {
         let answers = answers(messages, 0..messages.len());
         for turn in turns {
-            // The user has written since: an earlier question may be answered.
+            // The user has written since, so earlier questions may be answered.
             self.seen.questions.clear();
             self.last_failed = None;
             self.reply = LastReply::default();
@@ -123,7 +123,7 @@ impl<'i> TranscriptWalk<'i> {
         }
     }
 
-    /// Calls are missing here: the known state may be out of date.
+    /// Handles missing calls: the known state may be out of date.
     fn gap(&mut self, turn: usize) {
         self.runs.clear();
         self.failures.forget_all(turn);
@@ -144,7 +144,7 @@ impl<'i> TranscriptWalk<'i> {
         let looks = matches!(call.kind, ToolKind::Todo | ToolKind::Search);
         let Some(outcome) = outcome else {
             self.add_questions(turn, call);
-            // It may have done something, or may be doing it.
+            // Without a result, the call may have done something, or may still be running.
             let asks = looks || matches!(call.kind, ToolKind::Read | ToolKind::Ask);
             return self.may_change(asks || call.is_read_only);
         };
@@ -172,7 +172,7 @@ impl<'i> TranscriptWalk<'i> {
         }
     }
 
-    /// Notes what a call settles, or that it failed. The lines of shells are compared with more: `shell`.
+    /// Records whether a call settles failures, or failed itself. Shell lines are handled in `shell`, which knows more.
     fn settle(&mut self, done: &CompletedCall<'i>) {
         let is_line = done.call.kind == ToolKind::Shell && done.call.command.is_some();
         match done.outcome.is_error() {
@@ -198,7 +198,7 @@ impl<'i> TranscriptWalk<'i> {
                 .retain(|known| (known.path, known.usage) != (path, usage));
             let worked = match done.outcome.is_error() {
                 true => Some(false),
-                // What a tool for files does without an error has worked.
+                // A file tool without an error has succeeded; a shell must report success.
                 false => {
                     let is_known = done.call.kind != ToolKind::Shell || done.outcome.failed == Some(false);
                     is_known.then_some(true)
@@ -217,6 +217,7 @@ impl<'i> TranscriptWalk<'i> {
 
     pub(super) fn may_change(&mut self, surely_not: bool) {
         if !surely_not {
+            // Two are enough: `VerificationRuns::all` needs one call that is not the run itself.
             self.maybe = [Some((self.group, self.call)), self.maybe[0]];
             self.repository.changed();
         }
@@ -321,7 +322,8 @@ impl<'i> TranscriptWalk<'i> {
 }
 
 impl LastReply<'_> {
-    /// The sentence that belongs to a change of a file: one that names the file, or the last one before the first change.
+    /// The sentence about a file's change: one that names the file, or the last one if this is the first change after
+    /// it.
     fn why(&mut self, path: &str) -> Option<String> {
         let text = self.text?;
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
@@ -335,7 +337,7 @@ impl LastReply<'_> {
 }
 
 impl SecretFact<'_> {
-    /// The fact in words.
+    /// Formats the fact as a line.
     fn words(&self, whereabouts: &Whereabouts) -> String {
         let worked = match self.worked {
             Some(true) => "it worked",
@@ -347,7 +349,7 @@ impl SecretFact<'_> {
     }
 }
 
-/// Each command with each of its ends once, the last time.
+/// Each command with each of its ends once, at its last occurrence.
 fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
     let key = |ran: &SeenCommand| (ran.command.clone(), ran.exit, ran.by_user, ran.output.clone());

@@ -1,4 +1,4 @@
-//! The working directory and branch, as the agent describes them to its model, and the directory that its shell is in.
+//! The working directory and branch as the agent describes them to its model, and the directory of its shell.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,21 +9,21 @@ use crate::agents::{commands, surroundings};
 use crate::transcript::{AgentKind, Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
-/// The directory and the branch.
+/// The working directory and the branch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Whereabouts {
     /// The directory that the agent works in.
     pub directory: Option<String>,
     /// The branch that was checked out when the session began.
     pub branch: Option<String>,
-    /// Whether an agent that is known stated the directory itself, in its own place and by its own wording, and nothing
-    /// contradicts it. Of any other one only the name may be used: a file may have named it.
+    /// Whether a recognized agent stated the directory in its own place and wording, and nothing contradicts it.
+    ///
+    /// Otherwise only the directory's name may be used, because a file may have named it.
     pub is_stated: bool,
 }
 
 impl Whereabouts {
-    /// What the system prompt and the texts of the harness say: it speaks in the first turns, and some in the last
-    /// ones.
+    /// Reads the system prompt and the harness texts, which occur in the first turns, and for some agents in the last.
     pub fn from_transcript(transcript: &Transcript<'_>) -> Self {
         const FIRST: usize = 6;
         const LAST: usize = 4;
@@ -52,6 +52,7 @@ impl Whereabouts {
                 found.read(&text.get());
             }
         }
+        // Statements that contradict each other prove nothing.
         if let Some(directory) = stated.first()
             && stated.iter().all(|other| other == directory)
         {
@@ -61,7 +62,7 @@ impl Whereabouts {
         found
     }
 
-    /// With the directory that most shell calls name, where the agent itself names none.
+    /// Falls back to the directory that most shell calls name, if the agent names none.
     #[must_use]
     pub(super) fn or_of_calls(mut self, messages: &[IndexedMessage]) -> Self {
         if self.directory.is_none() {
@@ -79,7 +80,7 @@ impl Whereabouts {
         }
     }
 
-    /// The path of a directory from the directory that the work is in; empty for that one itself.
+    /// The path of a directory relative to the working directory; empty for that directory itself.
     pub(crate) fn inside(&self, path: &str) -> String {
         let path = path.trim_end_matches('/');
         match self.directory.as_deref() == Some(path) || path == "." {
@@ -88,7 +89,7 @@ impl Whereabouts {
         }
     }
 
-    /// A path from the directory, where it lies in it.
+    /// A path relative to the working directory, if it lies inside.
     pub(crate) fn relative(&self, path: &str) -> String {
         let inside = self.directory.as_deref().and_then(|directory| {
             let rest = path.strip_prefix(directory)?;
@@ -99,7 +100,7 @@ impl Whereabouts {
     }
 }
 
-/// The directory that most shell calls name as theirs or change to; of two the earlier one.
+/// The directory that most shell calls run in or change to; on a tie the earlier one.
 fn directory_of_calls(messages: &[IndexedMessage]) -> Option<String> {
     let items = messages.iter().flat_map(|message| &message.items);
     let named = items.filter_map(|item| match item {
@@ -119,7 +120,7 @@ fn directory_of_calls(messages: &[IndexedMessage]) -> Option<String> {
     most.map(|(directory, _)| directory)
 }
 
-/// Where the agent's shell is, from the directory that the agent works in, as it is known at one place of the transcript.
+/// The directory of the agent's shell at one point of the transcript, relative to the working directory.
 #[derive(Debug)]
 pub(crate) struct ShellDirectory(Option<String>);
 
@@ -130,7 +131,7 @@ impl Default for ShellDirectory {
 }
 
 impl ShellDirectory {
-    /// The directory that a call begins in; `None` where it is unknown.
+    /// The directory that a call begins in; `None` if unknown.
     pub(crate) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
         match (&call.directory, call.stays) {
             (Some(directory), _) => Some(whereabouts.inside(directory)),
@@ -139,7 +140,7 @@ impl ShellDirectory {
         }
     }
 
-    /// A call was answered.
+    /// Updates the directory after a call was answered.
     pub(crate) fn advance(
         &mut self,
         call: &IndexedCall,
@@ -151,8 +152,9 @@ impl ShellDirectory {
         if let Some(path) = &outcome.moved_to {
             self.0 = Some(whereabouts.inside(path));
         } else if call.stays && !ends.is_empty() && exit.is_none_or(|code| code == 0) {
-            // A line that fails leaves the shell where it was. Another one may have moved it, and some agents do not
-            // report that; all of them stay in the directory of the work.
+            // A failed line leaves the shell where it was. Otherwise it may have moved, which some agents do not
+            // report.
+            // A move back to the work's directory is certain: all of them stay there.
             let ends = whereabouts.inside(&ends);
             self.0 = ends.is_empty().then_some(ends);
         }

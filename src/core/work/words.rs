@@ -1,5 +1,4 @@
-//! Words by which texts of a conversation, of results and of errors are judged: `words.toml`, which says what each
-//! list is.
+//! Words that classify speech, results and errors: `words.toml`, which explains each list.
 
 use std::sync::LazyLock;
 

@@ -73,7 +73,7 @@ impl Question {
 
     /// Words of the question in lower case, each once, with their weights.
     ///
-    /// They include identifiers, parts of identifiers, and neighboring words joined: `log in` may be written `login`.
+    /// This includes identifiers, parts of identifiers, and neighboring words joined: `log in` may be written `login`.
     pub(super) fn words(&self) -> Vec<(String, f32)> {
         let mut all: Vec<(String, f32)> = Vec::new();
         let mut before: Option<String> = None;

@@ -1,7 +1,7 @@
-//! Statements that a later one replaces: "use port 9001", then "actually use 9002". Pure. Drafts and carried rules ask here.
+//! Statements that a later one replaces: "use port 9001", then "actually use 9002". Pure.
 //!
-//! An earlier statement is left out only where the later one says all that it says, besides the value. Where two things may
-//! be meant, both stay, and the earlier one is marked.
+//! Drafts and carried rules use it. An earlier statement is only omitted if the later one repeats all of it except the
+//! value. If they may be about two things, both stay, and the earlier one is marked.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,25 +18,25 @@ use self::value::ValueKind;
 use crate::text::newest;
 use crate::text::prose::{TextPiece, one_line, pieces};
 
-/// Earlier statements of the same word or value that a statement is compared with, the newest ones.
+/// Maximum number of earlier statements with the same word or value to compare; the newest are kept.
 const ALIKE: usize = 16;
 
-/// A text of the conversation.
+/// Something that the user or the model said.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpokenText<'i> {
-    /// Its turn's number.
+    /// The turn's number.
     pub(crate) turn: usize,
     pub(crate) by_user: bool,
     pub(crate) text: &'i str,
 }
 
-/// Bytes of a sentence by which it is known.
+/// Bytes of a sentence that identify it.
 pub(crate) const SENTENCE: usize = 280;
 
-/// A sentence: its turn's number, whether it is the user's, and a hash of its words.
+/// A sentence: the number of its turn, whether the user said it, and a hash of its words.
 type SentenceKey = (usize, bool, u64);
 
-/// The statements of a conversation, in order, with those that replace others.
+/// The statements of a conversation in order, with their replacements.
 #[derive(Debug, Default)]
 pub(crate) struct Statements<'i> {
     said: Vec<ValueStatement<'i>>,
@@ -58,7 +58,7 @@ impl<'i> SpokenText<'i> {
 }
 
 impl<'i> Statements<'i> {
-    /// Reads texts, oldest first.
+    /// Reads the statements of a conversation, oldest first.
     pub(crate) fn from_texts(texts: &[SpokenText<'i>]) -> Self {
         let mut found = Self::default();
         let mut earlier = Earlier::default();
@@ -98,13 +98,15 @@ impl<'i> Statements<'i> {
         found
     }
 
-    /// What became of a sentence: how it was replaced, and by which statement; `None` where it holds.
+    /// How a sentence was replaced, and by which statement; `None` if it still holds.
     pub(crate) fn fate(&self, text: &SpokenText<'_>, sentence: &str) -> Option<(Relation, usize)> {
         let at = self.places.get(&text.key(sentence))?;
         self.said[*at].replaced
     }
 
-    /// What became of a text as a whole. Surely replaced is one whose every sentence is, or is said again by what replaced it.
+    /// How a whole text was replaced, and by which statement.
+    ///
+    /// The text is surely replaced if every sentence is, or if the replacing turn repeats it.
     pub(crate) fn of_whole(&self, text: &SpokenText<'_>) -> Option<(Relation, usize)> {
         let mut replaced: Option<(Relation, usize)> = None;
         let mut rest = Vec::new();
@@ -120,7 +122,7 @@ impl<'i> Statements<'i> {
         Some((if is_over { relation } else { Relation::Perhaps }, by))
     }
 
-    /// The newest statement that surely stands in another one's place.
+    /// The newest statement that surely stands in for another one.
     pub(crate) fn newest(&self, mut by: usize) -> &ValueStatement<'i> {
         while let Some((Relation::Surely, later)) = self.said[by].replaced {
             by = later;
@@ -128,7 +130,7 @@ impl<'i> Statements<'i> {
         &self.said[by]
     }
 
-    /// A text without what was replaced, and with marks where that is not certain.
+    /// The text without statements that were replaced, and with marks on those that may have been.
     pub(crate) fn current<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
         let gone = pieces(text.text).find_map(|piece| match self.fate(&text, piece.text)? {
             (Relation::Surely, by) => Some(self.said[by].turn),
@@ -137,7 +139,7 @@ impl<'i> Statements<'i> {
         let Some(by) = gone else {
             return self.marked(text);
         };
-        // What the replacing turn says again is there.
+        // Sentences that the replacing turn repeats are found there.
         let there = SpokenText { turn: by, ..text };
         let left_out = |sentence: &str, fate| {
             matches!(fate, Some((Relation::Surely, _))) || self.repeated.contains(&there.key(sentence))
@@ -150,7 +152,7 @@ impl<'i> Statements<'i> {
         Cow::Owned(lines.join("\n"))
     }
 
-    /// A text word for word, with a mark behind each statement that was replaced.
+    /// The text verbatim, with a mark after each statement that was replaced.
     pub(crate) fn marked<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
         self.rewritten(text, |_, _| false)
     }
@@ -192,7 +194,7 @@ impl<'i> Statements<'i> {
     }
 }
 
-/// Where statements are found again: by what they are about and by their values.
+/// Finds earlier statements by their subject and by their values.
 #[derive(Default)]
 struct Earlier {
     about: HashMap<u64, Vec<usize>>,
@@ -214,7 +216,7 @@ impl Earlier {
         }
     }
 
-    /// Notes which earlier statements this one replaces. Statements of its own text are not among them.
+    /// Records which earlier statements this one replaces. Statements of the same text are excluded.
     fn compare(&self, said: &mut [ValueStatement<'_>], at: usize) {
         let (before, rest) = said.split_at_mut(at);
         let Some(later) = rest.first() else { return };
@@ -236,7 +238,7 @@ impl Earlier {
                 *known = Some((relation, at));
             }
         }
-        // "Actually 9002": of the last value of that sort.
+        // "Actually 9002" refers to the last value of the same kind.
         if !replaces && later.statement.corrects && later.statement.about.len() <= 1 {
             let kinds = later.statement.values.iter().map(|value| value.kind);
             let mut kinds = kinds.filter(|kind| *kind != ValueKind::Words);

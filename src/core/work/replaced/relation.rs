@@ -1,4 +1,4 @@
-//! What a later statement does to an earlier one.
+//! The effect of a later statement on an earlier one.
 
 use super::statement::{Relation, ValueStatement};
 use super::statement::{StatedValue, Statement};
@@ -6,10 +6,10 @@ use super::value::ValueKind;
 
 use Relation::{Perhaps, Surely};
 
-/// How the words of two statements compare.
+/// Overlap of the words of two statements.
 struct Overlap {
     shared: usize,
-    /// Words that only the earlier one has, and only the later one.
+    /// Numbers of words that only the earlier statement has, and only the later one.
     lost: usize,
     added: usize,
 }
@@ -25,8 +25,9 @@ impl Overlap {
         self.lost + self.added == 0
     }
 
-    /// Whether the two have more than a word, and so many tenths of the shorter one's. `more`: things besides words that
-    /// both are about.
+    /// Whether the two share more than one word, and at least `tenths` of the shorter one's words.
+    ///
+    /// `more` is the number of shared subjects that are not words.
     fn is_most(&self, tenths: usize, more: usize) -> bool {
         let least = self.lost.min(self.added) + self.shared + more;
         let shared = self.shared + more;
@@ -34,7 +35,7 @@ impl Overlap {
     }
 }
 
-/// Whether one may replace the other at all: a model's words never replace the user's.
+/// Whether one may replace the other at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
     earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds
 }
@@ -52,7 +53,7 @@ pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>)
     with_values(earlier, later, &words).filter(|_| !is_other())
 }
 
-/// Of an earlier statement with values.
+/// The relation to an earlier statement with values.
 fn with_values(
     earlier: &ValueStatement<'_>,
     later: &ValueStatement<'_>,
@@ -63,7 +64,7 @@ fn with_values(
     let come: Vec<&StatedValue> = new.values.iter().filter(|value| !old.states(value)).collect();
     let replaced = |value: &&StatedValue| come.iter().any(|other| value.is_alike(other));
     if gone.is_empty() {
-        // "9002 instead of 9001".
+        // "9002 instead of 9001": the later statement repeats the old value next to the new one.
         let other = old.values.iter().any(|value| replaced(&value));
         return match new.corrects && !new.keyed {
             true if other && words.lost == 0 => Some(Surely),
@@ -81,7 +82,9 @@ fn with_values(
     of_values(old, new, words, &gone)
 }
 
-/// Of sentences that name no value: "no wool in the lab", then "no latex in the lab"; "always squash", then "never squash".
+/// The relation to an earlier statement without values.
+///
+/// Examples: "no wool in the lab", then "no latex in the lab"; or "always squash", then "never squash".
 fn without_values(old: &Statement, new: &Statement, words: &Overlap) -> Option<Relation> {
     let is_turned = old.forbids != new.forbids && new.corrects && words.lost == 0;
     let is_swapped = old.forbids && new.forbids && words.lost > 0 && words.added > 0 && words.is_most(4, 0);
@@ -93,11 +96,11 @@ fn without_values(old: &Statement, new: &Statement, words: &Overlap) -> Option<R
     (new.values.is_empty() && words.shared > 0 && (is_turned || is_swapped)).then_some(relation)
 }
 
-/// Of statements of which the later one has other values of the same sorts.
+/// The relation of statements if the later one has other values of the same kinds.
 fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedValue]) -> Option<Relation> {
     let all = |is: fn(ValueKind) -> bool| gone.iter().all(|value| is(value.kind));
     let topics = usize::from(all(ValueKind::is_topic));
-    // Of two that differ, one may say what the sentence is about: "part_3 must stay at 30 days".
+    // If two values differ, one of them may be the subject: "part_3 must stay at 30 days".
     if gone.len() > 1 && topics == 0 {
         return None;
     }
@@ -112,7 +115,7 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
             true => new.corrects && words.shared > 0 || one_only && words.shared > 1,
             false => new.corrects && words.shared > 1,
         };
-    // A place or a number may be one of many things that are forbidden or asked for.
+    // A place or a number may be one of many things that are forbidden or required.
     let is_one = all(|kind| !matches!(kind, ValueKind::Place | ValueKind::Number));
     let forbids = old.forbids && new.forbids && is_one;
     let alike = words.is_most(5, topics) && (old.exclusive || new.exclusive || forbids);

@@ -1,54 +1,54 @@
-//! A sentence as what it is about and the values that it states. Pure.
+//! A sentence as a subject and the values that it states. Pure.
 
 use super::value::{Token, ValueKind, shape, tokens};
 use super::words::{WORDS, is_known, meaning};
 use crate::text::prose::has_word;
 
-/// Words of a sentence that are read.
+/// Maximum number of words read from a sentence.
 const MOST_WORDS: usize = 64;
 
-/// Words of a key, and of the value of a line like `region: eu-west-1`.
+/// Maximum number of words in a key, and in the value of a line like `region: eu-west-1`.
 const KEY_WORDS: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StatedValue {
     pub(super) kind: ValueKind,
-    /// In lower case.
+    /// The value in lower case.
     pub(super) text: String,
-    /// What a number counts.
+    /// Hash of the unit that a number counts.
     unit: Option<u64>,
 }
 
 impl StatedValue {
-    /// Whether one can be in the other's place.
+    /// Whether one value can stand in for the other.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         self.kind == other.kind && (self.unit == other.unit || self.unit.is_none() || other.unit.is_none())
     }
 }
 
-/// A sentence as what it is about and what it says of that.
+/// A sentence as a subject and a statement about it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Statement {
-    /// Hashes of what the words mean that say what it is about, sorted.
+    /// Hashes of the meanings of the words that form the subject, sorted.
     pub(super) about: Vec<u64>,
     /// The hash of a word with that of the word before it, sorted.
     before: Vec<(u64, u64)>,
     pub(super) values: Vec<StatedValue>,
-    /// Values that say what it is about: the 3 of "the limit of queue 3 is 50".
+    /// Values that belong to the subject: the 3 of "the limit of queue 3 is 50".
     pub(super) of: Vec<StatedValue>,
-    /// Its values are what it is about: "the test parse_bom is red".
+    /// Whether the values are the subject: "the test parse_bom is red".
     pub(super) names: bool,
-    /// It is a key and its value: `REGION=eu-west-1`, `| region | eu-west-1 |`.
+    /// Whether this is a key with its value: `REGION=eu-west-1`, `| region | eu-west-1 |`.
     pub(super) keyed: bool,
-    /// It can hold for one value only: "the port is 9001", "use 9001".
+    /// Whether the statement can hold for one value only: "the port is 9001", "use 9001".
     pub(super) exclusive: bool,
-    /// It forbids something.
+    /// Whether the statement forbids something.
     pub(crate) forbids: bool,
-    /// It asks for something at all times.
+    /// Whether the statement requires something at all times.
     insists: bool,
-    /// It says that something changed.
+    /// Whether the statement reports a change.
     pub(super) corrects: bool,
-    /// It says that something is added to what was said.
+    /// Whether the statement adds to earlier ones.
     pub(super) adds: bool,
 }
 
@@ -76,7 +76,7 @@ impl Statement {
             .map(|pair| (pair[1], pair[0]))
             .rev()
             .collect();
-        // Of a word that is there twice the last one counts.
+        // If a word occurs twice, the last occurrence counts.
         statement.before.sort_by_key(|(noun, _)| *noun);
         statement.before.dedup_by_key(|(noun, _)| *noun);
         statement.about.sort_unstable();
@@ -84,31 +84,32 @@ impl Statement {
         statement
     }
 
-    /// Whether a later one may replace it: it states a value, forbids or insists.
+    /// Whether a later statement may replace it: it states a value, forbids or insists.
     pub(super) fn can_change(&self) -> bool {
         !self.values.is_empty() || (self.forbids || self.insists) && !self.about.is_empty()
     }
 
-    /// How many words and values it has, and how many of them another one has, too.
+    /// The number of its words and values, and how many of them another statement shares.
     pub(crate) fn overlap(&self, other: &Self) -> (usize, usize) {
         let values = self.values.iter().filter(|value| other.states(value)).count();
         let all = self.about.len() + self.values.len();
         (all, self.shared(other) + values)
     }
 
-    /// How many words the two have.
+    /// The number of words that both statements have.
     pub(super) fn shared(&self, other: &Self) -> usize {
         let has = |word: &&u64| other.about.binary_search(word).is_ok();
         self.about.iter().filter(has).count()
     }
 
-    /// Whether it states this very value.
+    /// Whether the statement has this very value.
     pub(super) fn states(&self, value: &StatedValue) -> bool {
         self.values.iter().any(|other| other.text == value.text)
     }
 
-    /// Whether the two are about different things of one kind: another word stands before a word that both have, as in
-    /// `project budget` and `travel budget`.
+    /// Whether the two are about different things of one kind.
+    ///
+    /// Then a shared word follows different words, as in `project budget` and `travel budget`.
     pub(super) fn is_other_kind(&self, other: &Self) -> bool {
         let lacks = |statement: &Self, word: &u64| statement.about.binary_search(word).is_err();
         self.before.iter().any(|(noun, kind)| {
@@ -126,7 +127,7 @@ impl Statement {
 
     fn prose(&mut self, sentence: &str) {
         let words = tokens(sentence, MOST_WORDS);
-        // A name at the sentence's start is known as one by the name behind it.
+        // A word at the start of a sentence is capitalized anyway: only a name after it shows that it is a name.
         let leads = |words: &[Token<'_>]| {
             matches!(words, [first, second, ..]
                 if first.kind.is_none() && first.word.starts_with(char::is_uppercase)
@@ -135,14 +136,14 @@ impl Statement {
         let mut subject: Vec<StatedValue> = Vec::new();
         let (mut after_name, mut qualifies, mut stated) = (false, false, false);
         for (at, token) in words.iter().enumerate() {
-            // "Without explicit approval" and "because it is smaller" are not what it is about.
+            // "Without explicit approval" and "because it is smaller" are not part of the subject.
             qualifies |= matches!(&*token.small, "without" | "because");
             if self.assignment(token) {
                 continue;
             }
             let states = WORDS.states.contains(&*token.small) || token.raw.ends_with(':');
             if states && !stated && subject.is_empty() {
-                // "The limit of queue 3 is": not the value, but what it is of.
+                // "The limit of queue 3 is": the values so far belong to the subject.
                 subject = std::mem::take(&mut self.values);
             }
             if self.values.is_empty() {
@@ -162,7 +163,7 @@ impl Statement {
         }
         self.exclusive &= !self.forbids;
         match self.values.is_empty() {
-            // "The test parse_bom is red" names what it is about: others may be so, too.
+            // "The test parse_bom is red" names its subject: the same may hold for others.
             true => {
                 (self.values, self.exclusive) = (subject, false);
                 self.names = true;
@@ -175,7 +176,7 @@ impl Statement {
         }
     }
 
-    /// Reads a word like `port=9001`; whether it is one.
+    /// Reads a word like `port=9001`. Returns whether it is one.
     fn assignment(&mut self, token: &Token<'_>) -> bool {
         let pair = token.word.split_once('=');
         let Some((key, value)) = pair.filter(|(key, value)| !key.is_empty() && !value.is_empty()) else {
@@ -187,7 +188,7 @@ impl Statement {
         true
     }
 
-    /// Of a sentence without a value: what it says that its subject is.
+    /// Reads the predicate of a sentence without a value.
     fn predicate(&mut self, sentence: &str) {
         let small = sentence.to_lowercase();
         let pair = small.split_once(" is ").or_else(|| small.split_once(": "));
@@ -214,7 +215,7 @@ impl Statement {
 
     fn word(&mut self, word: &str) {
         let small = word.to_lowercase();
-        // "On-call" is a word of its own.
+        // Some hyphenated words, like "on-call", are words of their own.
         if small.contains('-') && !is_known(&small) {
             small.split('-').for_each(|part| self.word(part));
         } else if small.len() > 1 && !WORDS.stop.contains(&*small) {
@@ -222,7 +223,7 @@ impl Statement {
         }
     }
 
-    /// `next`: the word behind it, of a number its unit.
+    /// Adds a value. `next` is the word after it, which is the unit of a number.
     fn value(&mut self, kind: ValueKind, text: &str, next: Option<&Token<'_>>) {
         let is_unit = |next: &&Token<'_>| {
             kind == ValueKind::Number && next.kind.is_none() && !WORDS.stop.contains(&*next.small)
@@ -234,7 +235,7 @@ impl Statement {
         });
     }
 
-    /// The last name has one more word.
+    /// Extends the last name by a word.
     fn longer(&mut self, word: &str) {
         if let Some(last) = self.values.last_mut() {
             last.text.push(' ');
@@ -243,7 +244,7 @@ impl Statement {
     }
 }
 
-/// Whether a sentence gives a value that can hold for one thing only, and asks nothing.
+/// Whether a sentence states a value that can hold for one thing only, and is not a question.
 pub(crate) fn gives_value(sentence: &str) -> bool {
     let is_one = |statement: Statement| {
         let of_fact = |value: &StatedValue| {
@@ -257,7 +258,7 @@ pub(crate) fn gives_value(sentence: &str) -> bool {
     !sentence.trim_end().ends_with('?') && is_one(Statement::from_sentence(sentence))
 }
 
-/// Whether the words before a value say that there is one of its kind: "our working branch", "we are in phase".
+/// Whether the words before a value show that it is the only one of its kind: "our working branch", "we are in phase".
 fn is_definite(before: &[Token<'_>]) -> bool {
     let is_noun = |token: &&Token<'_>| token.kind.is_none() && !WORDS.stop.contains(&*token.small);
     let nouns = before.iter().rev().take_while(is_noun).count();
@@ -271,7 +272,7 @@ fn is_definite(before: &[Token<'_>]) -> bool {
     nouns > 0 && (is_owning || is_ours)
 }
 
-/// A sentence without what leads to it: "After this, the next step is …".
+/// A sentence without a leading phrase: "After this, the next step is …".
 fn without_lead(sentence: &str) -> &str {
     let lead = sentence.split_once(", ");
     let is_short = |lead: &str| lead.split_whitespace().count() < KEY_WORDS;
@@ -321,12 +322,12 @@ fn keyed(line: &str) -> Option<(&str, &str)> {
     is_pair.then_some((key, value))
 }
 
-/// What a later statement does to an earlier one.
+/// The effect of a later statement on an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Relation {
-    /// It has another value for what may be something else.
+    /// The later one has another value, but may be about something else.
     Perhaps,
-    /// It says all of it, with another value.
+    /// The later one repeats all of the earlier one, with another value.
     Surely,
 }
 
@@ -337,7 +338,7 @@ pub(crate) struct ValueStatement<'i> {
     pub(crate) by_user: bool,
     pub(crate) text: &'i str,
     pub(crate) statement: Statement,
-    /// Its whole text is keys and values.
+    /// Whether the whole text consists of keys and values.
     pub(super) bare: bool,
     pub(crate) replaced: Option<(Relation, usize)>,
 }

@@ -1,8 +1,8 @@
-//! Values that sentences state, by the letters of their words.
+//! Values that sentences state, recognized by the form of their words.
 
 use super::words::{WORDS, is_known};
 
-/// The sort of a value. Only a value of the same sort replaces another.
+/// The kind of a value. A value is only replaced by one of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ValueKind {
     Money,
@@ -10,35 +10,34 @@ pub(crate) enum ValueKind {
     Number,
     /// A path, an address, a host, a file.
     Place,
-    /// Letters with digits, underscores, or between backticks.
+    /// Letters with digits or underscores, or text between backticks.
     Code,
     Name,
-    /// A time zone.
     Zone,
-    /// A language, of people or of programs.
+    /// A natural or a programming language.
     Language,
-    /// How something is worded.
+    /// A manner of wording.
     Manner,
     /// A system of units.
     Measures,
-    /// What a sentence without such a value says of its subject: "the next step is …".
+    /// The predicate of a sentence without any other value: "the next step is …".
     Words,
 }
 
 impl ValueKind {
-    /// Whether the sort by itself says what a sentence is about.
+    /// Whether the kind alone determines the subject of a sentence.
     pub(super) fn is_topic(self) -> bool {
         matches!(self, Self::Zone | Self::Language | Self::Manner | Self::Measures)
     }
 }
 
-/// A word of a sentence, or some that are one amount.
+/// A word of a sentence, or several words that form one amount.
 #[derive(Debug, Clone)]
 pub(super) struct Token<'s> {
-    /// With what is around it.
+    /// The word with the punctuation around it.
     pub(super) raw: &'s str,
     pub(super) word: &'s str,
-    /// In lower case; of an amount, what it is worth.
+    /// The word in lower case; for an amount of money, its value.
     pub(super) small: String,
     pub(super) kind: Option<ValueKind>,
 }
@@ -70,7 +69,7 @@ impl<'s> Token<'s> {
     }
 }
 
-/// The words of a sentence, at most so many. `3 of 5` and `three hundred dollars` are one.
+/// The words of a sentence, at most `most`. `3 of 5` and `three hundred dollars` are one token each.
 pub(super) fn tokens(sentence: &str, most: usize) -> Vec<Token<'_>> {
     let words = sentence.split_whitespace().take(most).enumerate();
     let mut all: Vec<Token<'_>> = Vec::new();
@@ -102,7 +101,7 @@ pub(super) fn tokens(sentence: &str, most: usize) -> Vec<Token<'_>> {
     all
 }
 
-/// The amount at the end of these words, and where it begins.
+/// The amount at the end of these words, and the index of its first word.
 fn amount(words: &[Token<'_>]) -> Option<(usize, u64)> {
     let last = words.last()?;
     if last.is(ValueKind::Number) {
@@ -125,7 +124,7 @@ fn amount(words: &[Token<'_>]) -> Option<(usize, u64)> {
     (from < words.len()).then_some((from, total.saturating_add(current)))
 }
 
-/// What a word of an amount is worth, and whether it multiplies.
+/// The value of a word in an amount, and whether it multiplies.
 fn part(word: &str) -> Option<(u64, bool)> {
     let place = |list: &[&str]| list.iter().position(|other| *other == word);
     let number = |at: usize| u64::try_from(at).ok();
@@ -140,7 +139,7 @@ fn part(word: &str) -> Option<(u64, bool)> {
     }
 }
 
-/// The sort of a word that is in one of the lists.
+/// The kind of a word that is in one of the lists.
 fn listed(small: &str, is_capital: bool) -> Option<ValueKind> {
     match () {
         () if is_capital && WORDS.zones.contains(small) => Some(ValueKind::Zone),
@@ -151,7 +150,7 @@ fn listed(small: &str, is_capital: bool) -> Option<ValueKind> {
     }
 }
 
-/// The sort of a word that is a value by its letters alone.
+/// The kind of a word that is a value by its form.
 pub(super) fn shape(word: &str) -> Option<ValueKind> {
     let word = word.trim_matches(['"', '\'', '`']);
     let inside = |c: char| word.trim_matches(c).contains(c);
@@ -174,7 +173,7 @@ pub(super) fn shape(word: &str) -> Option<ValueKind> {
     if inside('.') && word.len() > 4 && !word.contains("..") {
         return Some(ValueKind::Place);
     }
-    // A directory.
+    // A trailing slash marks a directory.
     if word.len() > 2 && word.ends_with('/') {
         return Some(ValueKind::Place);
     }
@@ -187,7 +186,7 @@ pub(super) fn shape(word: &str) -> Option<ValueKind> {
 }
 
 fn with_digits(word: &str, first: char) -> ValueKind {
-    /// Letters of the shortest hash of a commit.
+    /// Minimum length of a commit's hash.
     const HASH: usize = 7;
     let parts: Vec<&str> = word.split('-').collect();
     let date = parts.len() > 1 && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
@@ -201,7 +200,7 @@ fn with_digits(word: &str, first: char) -> ValueKind {
     }
 }
 
-/// Whether a word is like `Europe/Berlin`.
+/// Whether a word has the form of a time zone like `Europe/Berlin`.
 fn is_zone(word: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_uppercase())

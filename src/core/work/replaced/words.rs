@@ -1,4 +1,4 @@
-//! Words of statements: `words.toml`, which says what each list is.
+//! Words of statements: `words.toml`, which explains each list.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -35,7 +35,7 @@ pub(super) struct StatementWords {
 
 pub(super) static WORDS: LazyLock<StatementWords> = LazyLock::new(|| table::read(include_str!("words.toml")));
 
-/// A hash of what a word in lower case means: its stem's, or that of the first word that means the same.
+/// Hash of the meaning of a lower-case word: that of its stem, or of the first word in its row of synonyms.
 pub(super) fn meaning(word: &str) -> u64 {
     static ALIKE: LazyLock<HashMap<String, u64>> = LazyLock::new(|| {
         let mut meanings = HashMap::new();
@@ -50,7 +50,7 @@ pub(super) fn meaning(word: &str) -> u64 {
     ALIKE.get(&stem).copied().unwrap_or_else(|| words::hash(&stem))
 }
 
-/// Whether a word has others that mean the same: no name, whatever its first letter.
+/// Whether a word has synonyms or is an acronym, and so is not a name even if it is capitalized.
 pub(super) fn is_known(word: &str) -> bool {
     static KNOWN: LazyLock<Words> =
         LazyLock::new(|| WORDS.alike.iter().flat_map(|row| row.split(' ')).collect());
