@@ -1,4 +1,4 @@
-//! What is wrong with a member of a document or of a handoff file.
+//! An error in a member of a document or of a handoff file.
 
 use serde::Serialize;
 
@@ -7,16 +7,16 @@ use crate::text::cut::cut;
 /// An error in a member. The names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// The member, as in `files.created`, or the Markdown's heading; empty for the whole.
+    /// The member, as in `files.created`, or the Markdown's heading; empty for the whole document.
     pub field: String,
-    /// What is expected.
+    /// The expected value, in words.
     pub message: String,
-    /// What is there.
+    /// The value that was found.
     pub value: String,
 }
 
 impl FieldError {
-    /// An error that quotes this many bytes of what is there.
+    /// Creates an error that quotes at most this many bytes of the found value.
     pub(super) fn quoting(bytes: usize, field: &str, message: impl Into<String>, value: &str) -> Self {
         Self {
             field: field.to_owned(),

@@ -1,7 +1,10 @@
-//! Drafts and documents of handoffs, and recall of what they cut.
+//! Drafts and documents of handoffs, and recall of the history that they cut.
 //!
-//! `carry` puts behind a prompt what it lacks of the user's rules and of what was seen. `draft` makes the prompt of a handoff from a transcript. `document` is a handoff with the facts of its work, `yaml`
-//! the same as a file that other tools read, and `recall` searches the part that a handoff cut off.
+//! - `carry` appends missing user rules and observed facts to a carry-over prompt.
+//! - `draft` writes the prompt of a handoff from a transcript.
+//! - `document` joins a handoff with the facts of its work.
+//! - `yaml` writes the same as a file that other tools read.
+//! - `recall` searches the part that a handoff cut off.
 
 pub mod carry;
 pub mod document;

@@ -20,20 +20,20 @@ use crate::work::{self, SeenFacts};
 /// Number of last commands that are reported whatever their result.
 const LAST_COMMANDS: usize = 5;
 
-/// Number of commands beyond which those are left out that are reported only as the last ones.
+/// Number of reported commands above which the successful ones without changes are dropped.
 const MOST_COMMANDS: usize = 30;
 
-/// Files that are to be read first.
+/// Maximum number of files to read first.
 const MOST_FILES: usize = 20;
 
-/// Maximum sentences of the prompt that are reported as assumptions.
+/// Maximum number of the prompt's sentences that are reported as assumptions.
 const MOST_ASSUMED: usize = 40;
 
-/// Bytes of the summary.
+/// Maximum size of the summary in bytes.
 const SUMMARY: usize = 700;
 
 impl HandoffDocument {
-    /// The document of a handoff. It is active.
+    /// Builds the document of a handoff, with the status active.
     pub fn from_source(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let whole = (source.clean)(&handoff.prompt);
@@ -93,7 +93,7 @@ impl HandoffDocument {
     }
 }
 
-/// The first paragraph with content, those of goal, context or state before any other.
+/// The first non-empty paragraph. Sections on goal, context or state precede others.
 fn summary(sections: &[PromptSection<'_>]) -> String {
     const FIRST: [&str; 5] = ["summary", "goal", "context", "state", "task"];
     let named = FIRST
@@ -104,7 +104,7 @@ fn summary(sections: &[PromptSection<'_>]) -> String {
     one_line(&stated.unwrap_or_default(), SUMMARY)
 }
 
-/// Whether it passed is said only where its exit code does not say so.
+/// A run for the document; `passed` is only kept if there is no exit code.
 fn verification(run: &work::SeenVerification) -> work::SeenVerification {
     work::SeenVerification {
         passed: run.passed.filter(|_| run.exit.is_none()),
@@ -112,8 +112,9 @@ fn verification(run: &work::SeenVerification) -> work::SeenVerification {
     }
 }
 
-/// The last commands, those of the user and all that are known to have failed or changed something; and how many are
-/// left out.
+/// Commands to report, and the number of omitted ones.
+///
+/// Reports the last commands, the user's, and those that failed or changed something.
 fn commands(seen: &SeenFacts) -> (Vec<work::SeenCommand>, usize) {
     let all = &seen.commands;
     let stays =
@@ -154,11 +155,11 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
     }
 }
 
-/// Assumptions of the prompt: under a heading of their own, or in sentences that state one.
+/// Assumptions of the prompt: items below such a heading, and sentences that state one.
 fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let sentences = crate::work::assumptions(prompt, source.assumptions).into_iter();
-    // Headings are left out; an item below one is read as in a list, so that it is listed once.
+    // Headings are skipped. An item below one is read as in a list, so that it is not reported twice.
     let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
     let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
     all.extend(sentences.take(MOST_ASSUMED));
@@ -211,8 +212,9 @@ fn branch(source: &HandoffSource<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// The commit at the last verification that passed, with nothing changed: as git reported then, or as it says now where
-/// nothing changed since.
+/// The clean commit at the last verification that passed.
+///
+/// The checkout's head if nothing changed since that run; otherwise the commit that git reported in the transcript.
 fn good_commit(source: &HandoffSource<'_>) -> String {
     let now = source.checkout.filter(|checkout| {
         let last = source.seen.verification.last();

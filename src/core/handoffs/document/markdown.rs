@@ -1,4 +1,4 @@
-//! Renders a document as Markdown, from its fields alone.
+//! Renders a document as Markdown, using its fields only.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::text::prose::joined as line;
 use crate::work::lines::{code, exit, longest_fence, statement};
 use crate::work::{SeenClaim, SeenVerification};
 
-/// Everything above the carry-over prompt, which comes last since it may contain anything.
+/// Heading of the carry-over prompt, which comes last because it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
 
 pub(super) fn of(document: &HandoffDocument) -> String {
@@ -95,7 +95,7 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
         let who = if run.by_user { ", run by the user" } else { "" };
         let (command, how, turn) = (code(&run.command), exit(run.exit), run.turn);
         lines.push(format!("- {command}: {how} (turn {turn}{who})"));
-        // Indented, so that nothing in it is read as Markdown.
+        // Indented, so that none of it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
     }
     let more = document.commands_left_out;
@@ -166,7 +166,7 @@ fn prompt(document: &HandoffDocument, out: &mut String) {
     let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt);
 }
 
-/// A fence that nothing in the text ends.
+/// A fence that no line of the content can close.
 pub fn fence(text: &str) -> String {
     "`".repeat(longest_fence(text).max(2) + 1)
 }

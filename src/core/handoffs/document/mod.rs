@@ -1,12 +1,13 @@
-//! A handoff as a document for people and tools. Pure.
+//! A handoff as a document for users and tools. Pure.
 //!
 //! ```text
-//! handoff, what was seen of its transcript (`work`) ─► handoff.json ─► handoff.md, rendered from it
+//! handoff, facts of its transcript (`work`) ─► handoff.json ─► handoff.md, rendered from it
 //! ```
 //!
-//! Knows handoffs, and what drafts read off a transcript. Must not know: stores, files, clocks, git. The same handoff
-//! and the same transcript make the same bytes.
-//! `docs/handoff.schema.json` describes the JSON; a test validates every document against it.
+//! Knows handoffs and the facts that `work` reads from a transcript. Must not know: stores, files, clocks, git. The
+//! same
+//! handoff and transcript give the same bytes. `docs/handoff.schema.json` describes the JSON; a test validates every
+//! document against it.
 
 mod build;
 mod markdown;
@@ -30,27 +31,27 @@ pub use value::{
 use crate::record::HandoffStatus;
 
 impl HandoffDocument {
-    /// The JSON, with a line break at its end. The same document makes the same bytes.
+    /// The document as JSON, ending with a line break. The same document gives the same bytes.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// A document from its JSON.
+    /// Reads a document from its JSON.
     ///
     /// # Errors
-    /// It is not JSON, or not a document: names the member.
+    /// The text is not JSON, or not a document. The message names the member.
     pub fn read(json: &str) -> Result<Self, String> {
         serde_json::from_str(json).map_err(|error| error.to_string())
     }
 
-    /// The same as Markdown.
+    /// The document as Markdown.
     pub fn markdown(&self) -> String {
         markdown::of(self)
     }
 
-    /// The same with another status.
+    /// The document with another status.
     #[must_use]
     pub fn with_status(mut self, status: HandoffStatus) -> Self {
         self.status = status;

@@ -13,7 +13,7 @@ const HEADINGS: [&str; 7] = [
     "next",
 ];
 
-/// Words in front of the next step on its own line; lower case.
+/// Words before the next step on its own line, in lower case.
 const BEGINS: [&str; 8] = [
     "next:",
     "next step:",
@@ -37,7 +37,7 @@ fn under_heading(sections: &[PromptSection<'_>]) -> Option<String> {
     step.map(plain).filter(|step| !step.is_empty())
 }
 
-/// `Next: …`, at the start of a line or of a sentence.
+/// Finds `Next: …` at the start of a line or of a sentence.
 fn inline(prompt: &str) -> Option<String> {
     prompt.lines().find_map(|line| {
         let line = line.trim();

@@ -1,4 +1,4 @@
-//! Sections of a carry-over prompt by heading, and the lists in them.
+//! Sections of a carry-over prompt by heading, and their lists.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use crate::text::prose::one_line;
 use crate::text::prose::{list_item, without_any};
 use crate::work::SeenStatement;
 
-/// A heading with the lines below it; the first section has none.
+/// A heading with the lines below it. The first section has no heading.
 pub(super) struct PromptSection<'p> {
     heading: String,
     lines: Vec<&'p str>,
 }
 
-/// The sections of a prompt. A heading begins with `#`, is all bold, or is a line of its own that ends with `:`.
+/// Divides a prompt into sections. A heading begins with `#`, is all bold, or is a line that ends with `:`.
 pub(super) fn sections(prompt: &str) -> Vec<PromptSection<'_>> {
     let mut all = vec![PromptSection {
         heading: String::new(),
@@ -40,7 +40,7 @@ pub(super) fn sections(prompt: &str) -> Vec<PromptSection<'_>> {
     all
 }
 
-/// Words of a heading that is a line of its own. A longer line is a sentence that ends with a colon by chance.
+/// Maximum number of words of a heading that is a line. A longer line is a sentence that happens to end with a colon.
 const MAX_HEADING_WORDS: usize = 14;
 
 fn heading(line: &str) -> Option<&str> {
@@ -63,12 +63,12 @@ pub(super) fn item(line: &str) -> Option<&str> {
 }
 
 impl<'p> PromptSection<'p> {
-    /// Whether its heading has one of these words.
+    /// Whether the heading contains one of these words.
     pub(super) fn is_about(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.heading.contains(word))
     }
 
-    /// What it lists, or where it lists nothing, its lines.
+    /// The list items of the section, or its lines if it has none.
     pub(super) fn items(&self) -> Vec<&'p str> {
         let listed: Vec<_> = self.lines.iter().filter_map(|line| item(line)).collect();
         match listed.is_empty() {
@@ -82,7 +82,7 @@ impl<'p> PromptSection<'p> {
         }
     }
 
-    /// Its first paragraph of prose: lines that are neither items nor tags.
+    /// The first paragraph of prose: lines that are neither items nor tags.
     pub(super) fn paragraph(&self) -> String {
         let prose = |line: &&&str| !(line.is_empty() || line.starts_with('<') && line.ends_with('>'));
         let lines = self
@@ -95,7 +95,7 @@ impl<'p> PromptSection<'p> {
     }
 }
 
-/// Bytes of a sentence or an item.
+/// Maximum size of a sentence or an item in bytes.
 pub(super) const SENTENCE: usize = 400;
 
 /// Items below headings with one of these words.
@@ -109,7 +109,7 @@ pub(super) fn listed(sections: &[PromptSection<'_>], words: &[&str]) -> Vec<Stri
         .collect()
 }
 
-/// Spellings of an empty list.
+/// Whether an item only states that the list is empty.
 fn is_none(item: &str) -> bool {
     let word = item.trim_end_matches('.').to_lowercase();
     matches!(
@@ -127,7 +127,7 @@ pub(super) fn merged(statements: &[SeenStatement], prompt: Vec<String>) -> Vec<S
         .collect()
 }
 
-/// An item of a prompt. Drafts without a model name its turn at its end.
+/// An item of a prompt. Drafts without a model append the number of its turn.
 fn statement(item: String) -> SeenStatement {
     let turn = || {
         let (text, turn) = item.strip_suffix(')')?.rsplit_once(" (turn ")?;

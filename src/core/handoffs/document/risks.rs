@@ -6,13 +6,13 @@ use super::{Risk, Severity};
 use crate::text::prose::one_line;
 use crate::work::{self, SeenFacts};
 
-/// Files or runs that a risk names.
+/// Maximum number of files or runs that a risk names.
 const NAMED: usize = 8;
 
-/// A review with fewer tenths is a risk.
+/// Minimum score of a good review, in tenths. A review below it is a risk.
 const GOOD_REVIEW: u32 = 70;
 
-/// Each risk once.
+/// Risks without duplicates.
 #[derive(Default)]
 struct Risks(Vec<Risk>);
 
@@ -50,7 +50,7 @@ pub(super) fn of(
 
 fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
     for (at, run) in seen.verification.iter().enumerate() {
-        // A wider one that passes later covers it.
+        // A wider check that passes later covers this one.
         let covers = |later: &work::SeenVerification| {
             let rest = run.command.strip_prefix(&later.command);
             later.passed == Some(true) && rest.is_some_and(|rest| rest.starts_with(' '))
@@ -69,7 +69,7 @@ fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
     }
 }
 
-/// As git has it, else as the transcript shows.
+/// Adds uncommitted files as git reports them, or else as the transcript shows them.
 fn uncommitted(source: &HandoffSource<'_>, risks: &mut Risks) {
     if source.is_unread {
         let detail = "the state of the repository was not looked at";
@@ -117,7 +117,7 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
     }
 }
 
-/// Checks that passed before files changed: one risk, the newest first.
+/// Checks that passed before files changed: a single risk, the newest first.
 fn stale_checks(seen: &SeenFacts, risks: &mut Risks) {
     let runs = seen.verification.iter().rev();
     let stale = runs.filter(|run| run.passed == Some(true) && run.stale == Some(true));

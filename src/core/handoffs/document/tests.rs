@@ -173,7 +173,7 @@ fn a_document_says_what_was_seen_and_what_was_only_claimed() {
         (Severity::Block, "`cargo test` ended with 101 in turn 3")
     );
     let warned = risks.iter().filter(|risk| risk.0 == Severity::Warn).count();
-    // The blocker, what is not committed, the review, the contradicted claim.
+    // The blocker, the uncommitted files, the review, the contradicted claim.
     assert_eq!(warned, 4, "{risks:?}");
     assert_eq!(made.questions_for_human.len(), 2);
     assert_eq!(
@@ -354,7 +354,7 @@ fn assumptions_of_the_prompt_are_listed_once() {
     );
 }
 
-/// A draft without a model names the turn behind each sentence that was seen there.
+/// A draft without a model appends the turn to each sentence that was seen there.
 #[test]
 fn a_sentence_stands_once_after_a_draft_without_a_model() {
     let prompt = "<handoff-context>\nGoal: port the importer\n\n## Task\n\nSteps:\n1. port the importer\n\n## Context\n\nDecisions:\n\
@@ -395,7 +395,7 @@ fn a_sentence_stands_once_after_a_draft_without_a_model() {
     assert_eq!(made.next_action.as_deref(), Some("port the importer"));
 }
 
-/// Where a model wrote no step, the goal is the next action, and not the to-do list of the work before.
+/// If a model wrote no step, the goal is the next action, and not the to-do list of earlier work.
 #[test]
 fn a_goal_comes_before_the_to_do_list_of_the_work_before() {
     let prompt = "<handoff-context>\nGoal: port the importer\n\n## Progress\nx\n</handoff-context>\n";

@@ -1,13 +1,13 @@
-//! Whether a document's JSON and Markdown agree. The JSON takes precedence.
+//! Checks that a document's JSON and Markdown agree. The JSON takes precedence.
 
 use super::markdown::{self, PROMPT};
 use super::{HandoffDocument, HandoffKind, VERSION};
 use crate::handoffs::field_error::FieldError;
 
-/// Bytes of a value that are shown.
+/// Maximum size of a displayed value in bytes.
 const VALUE: usize = 120;
 
-/// All errors of a document: in the JSON itself, and where the Markdown differs from it.
+/// All errors of a document: in the JSON itself, and differences of the Markdown from it.
 pub fn validate(json: &str, markdown: Option<&str>) -> Vec<FieldError> {
     let document = match serde_json::from_str::<HandoffDocument>(json) {
         Ok(document) => document,
@@ -65,7 +65,7 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
     differences
 }
 
-/// The sections of a rendering: heading and text. The carry-over prompt comes last and is not looked into.
+/// The sections of a rendering, as heading and text. The content of the carry-over prompt is not examined.
 fn parts(markdown: &str) -> Vec<(String, String)> {
     let (before, prompt) = match markdown.find(PROMPT) {
         Some(at) => (&markdown[..at], Some(&markdown[at + PROMPT.len()..])),

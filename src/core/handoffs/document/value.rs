@@ -1,4 +1,4 @@
-//! The document as a value, and what it is made from.
+//! The document as a value, and its inputs.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -9,13 +9,13 @@ use crate::work::{
     SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile,
 };
 
-/// The version of the format, as `version` has it.
+/// Version of the format, as in the member `version`.
 pub const VERSION: u32 = 1;
 
 /// Placeholder for a next action that nobody recorded.
 pub const NO_NEXT_ACTION: &str = "no next_action recorded; needs a human";
 
-/// A handoff as a document. The names are API; members that are unknown are errors when it is read.
+/// A handoff as a document. The names are API; reading fails for unknown members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffDocument {
@@ -23,70 +23,69 @@ pub struct HandoffDocument {
     pub version: u32,
     /// The handoff's id.
     pub id: Uuid,
-    /// Whether it is sufficient to continue from.
+    /// Whether the document is sufficient to continue from.
     pub kind: HandoffKind,
-    /// Whether it is the newest of its repository, branch and topic.
+    /// Whether the handoff is the newest of its repository, branch and topic.
     pub status: HandoffStatus,
     /// When the handoff was made, RFC 3339.
     pub created_at: String,
-    /// A paragraph.
+    /// Summary in one paragraph.
     pub summary: String,
-    /// Files that were changed, in the order of their first change.
+    /// Changed files, in the order of their first change.
     pub changed_files: Vec<SeenChange>,
     /// The last commands, those of the user, and every one that failed or changed something; oldest first.
     pub commands_run: Vec<SeenCommand>,
-    /// How many more commands there were.
+    /// Number of omitted commands.
     pub commands_left_out: usize,
-    /// A failed attempt.
+    /// Failed attempts.
     pub failed_attempts: Vec<FailedAttempt>,
     /// Risks, the worst first.
     pub open_risks: Vec<Risk>,
-    /// What is to be done first; `None` makes it a status report.
+    /// The first step of the next session; without one this is a status report.
     pub next_action: Option<String>,
     /// Files with a verification and a review.
     pub verdict_pointer: VerdictPointer,
-    /// The last run of each command that tests, builds or lints, as it was seen.
+    /// The last observed run of each command that tests, builds or lints.
     pub verification: Vec<SeenVerification>,
     /// Unproven claims of the carry-over prompt.
     pub claims: Vec<SeenClaim>,
     /// The agent's to-do list.
     pub todo: Vec<TodoItem>,
-    /// Sentences about what was decided.
+    /// Sentences about decisions.
     pub decisions: Vec<SeenStatement>,
     /// Unconfirmed assumptions.
     pub assumptions_to_validate: Vec<SeenStatement>,
-    /// Questions that were put to the user and have no answer.
+    /// Unanswered questions to the user.
     pub questions_for_human: Vec<SeenStatement>,
-    /// What is to be loaded or started first.
+    /// Things to load or start first.
     pub prerequisites: Vec<Prerequisite>,
-    /// The directory that the agent worked in; empty where it is unknown.
+    /// The directory that the agent worked in; empty if unknown.
     pub repository: String,
-    /// The branch; empty where it is unknown.
+    /// The branch; empty if unknown.
     pub branch: String,
-    /// What it is about: the session, unless the config names another.
+    /// The topic: the session, unless another is configured.
     pub topic: String,
-    /// The commit that was checked out, with nothing changed, at the last verification that passed; empty where none is
-    /// known.
+    /// The clean commit at the last verification that passed; empty if unknown.
     pub last_known_good_commit: String,
-    /// The handoff before it.
+    /// The previous handoff.
     pub parent: Option<Uuid>,
-    /// Who began the handoff.
+    /// The origin of the handoff: who began it.
     pub origin: String,
-    /// The wire that it fired on.
+    /// The wire of the request that handed over.
     pub wire: String,
     /// The model, as the request named it.
     pub model: Option<String>,
     /// Key of the conversation.
     pub conversation: String,
-    /// The exchange in which it fired; the journal has all of it.
+    /// The exchange in which the handoff fired; the journal has all of it.
     pub exchange: Option<String>,
-    /// Turns since the last handoff.
+    /// Turns since the previous handoff.
     pub turns: usize,
-    /// Tokens of the last answer before it, as the provider counted them; `None` where none is known.
+    /// Tokens of the last response before the handoff, by the provider's count; `None` if unknown.
     pub context: Option<ContextTokens>,
     /// Estimated tokens of the model's view.
     pub tokens: HandoffSize,
-    /// Bytes of the same.
+    /// Bytes of the model's view.
     pub bytes: HandoffSize,
     /// The carry-over prompt, redacted.
     pub prompt: String,
@@ -96,9 +95,9 @@ pub struct HandoffDocument {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffKind {
-    /// It names a next action.
+    /// A document with a next action.
     Handoff,
-    /// It names no next action.
+    /// A document without a next action.
     StatusReport,
 }
 
@@ -115,29 +114,27 @@ impl HandoffKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedAttempt {
-    /// A command, or what the model wrote of it.
+    /// A command, or the model's description of the attempt.
     pub tried: String,
-    /// Lines of its error; empty where there are none.
+    /// Lines of the error; empty if there are none.
     pub why: String,
 }
 
-/// A risk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Risk {
-    /// How bad it is.
     pub severity: Severity,
     pub detail: String,
 }
 
 named! {
-    /// How bad a risk is.
+    /// Severity of a risk.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Severity {
-        /// It blocks all further work.
+        /// Blocks all further work.
         Block = "block",
-        /// It needs attention.
+        /// Needs attention.
         Warn = "warn",
         /// For information.
         Info = "info",
@@ -148,18 +145,18 @@ named! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictPointer {
-    /// The last one that was read or written.
+    /// The last verification that was read or written.
     pub verification: Option<VerdictFile>,
-    /// The same of a review.
+    /// The last review that was read or written.
     pub review: Option<VerdictFile>,
 }
 
-/// What is to be loaded or started first.
+/// Something to load or start first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prerequisite {
     pub kind: PrerequisiteKind,
-    /// A path, a handoff's id, a command, what was done with a file.
+    /// A path, a handoff's id, a command, or the use of a file.
     pub what: String,
 }
 
@@ -171,20 +168,20 @@ named! {
         File = "file",
         /// Another handoff.
         Handoff = "handoff",
-        /// Something that a command started.
+        /// A process that a command started.
         Service = "service",
         /// A file with credentials.
         Credentials = "credentials",
     }
 }
 
-/// What an answer took of its model's context.
+/// Use of a model's context by a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextTokens {
-    /// Tokens of its input, cached ones included, and of its output.
+    /// Tokens of the input, including cached ones, and of the output.
     pub used: u64,
-    /// The model's window, where it is known.
+    /// The model's window, if known.
     pub window: Option<u64>,
 }
 
@@ -193,42 +190,41 @@ pub struct ContextTokens {
 #[serde(deny_unknown_fields)]
 pub struct HandoffSize {
     pub before: u64,
-    /// Tokens after the handoff.
     pub after: u64,
 }
 
 /// The inputs of a document.
 pub struct HandoffSource<'s> {
     pub handoff: &'s Handoff,
-    /// What was seen since the handoff before it.
+    /// The facts since the previous handoff.
     pub seen: &'s SeenFacts,
     /// The directory that the agent worked in.
     pub directory: Option<&'s str>,
-    /// The repository of the work as git has it.
+    /// The work's repository, as git reports it.
     pub checkout: Option<&'s Checkout>,
-    /// Whether there is a repository that was not looked at.
+    /// Whether a repository exists that was not examined.
     pub is_unread: bool,
-    /// What it is about; without one it is the session.
+    /// The topic; by default the session.
     pub topic: Option<&'s str>,
-    /// The exchange in which it fired.
+    /// The exchange in which the handoff fired.
     pub exchange: Option<&'s str>,
-    /// Words by which a sentence of the prompt is an assumption, in lower case.
+    /// Words that make a sentence of the prompt an assumption, in lower case.
     pub assumptions: &'s [String],
-    /// What the last answer before it took of the model's context.
+    /// Context use of the last response before the handoff.
     pub context: Option<ContextTokens>,
     /// Bytes of the request before the handoff and of the first one after it.
     pub bytes: HandoffSize,
-    /// Takes credentials out of a text.
+    /// Redacts credentials from a string.
     pub clean: &'s dyn Fn(&str) -> String,
 }
 
-/// A repository as git has it.
+/// A repository, as git reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkout {
-    /// The branch; empty where none is checked out.
+    /// The branch; empty if none is checked out.
     pub branch: String,
-    /// The commit.
+    /// The checked-out commit.
     pub head: String,
-    /// Files that differ from it or are new.
+    /// Files that differ from the commit or are new.
     pub changed: Vec<String>,
 }

@@ -1,13 +1,15 @@
-//! Tasks of beads in a file's form.
+//! Converts tasks of beads to entries of a file.
 
 use serde_json::Value as Json;
 
 use super::text::cut;
 
-/// Bytes of a task's title.
+/// Maximum size of a task's title in bytes.
 const TITLE_BYTES: usize = 60;
 
-/// The tasks that `br list --format json` prints, as `id: title`: a list, or an object that holds one.
+/// The tasks in the output of `br list --format json`, as `id: title`.
+///
+/// The output is a list, or an object that holds one.
 pub fn beads(output: &str) -> Vec<String> {
     let Ok(output) = serde_json::from_str::<Json>(output) else {
         return Vec::new();

@@ -1,34 +1,35 @@
-//! Whether a file is up to date: compares the repository with the file.
+//! Compares a file with the repository, to tell whether it is up to date.
 
 use super::model::HandoffFile;
 use super::text::listed;
 use super::time::Time;
 use crate::text::words::plural;
 
-/// Files that the line names.
+/// Maximum number of files named in the line.
 const NAMED: usize = 3;
 
 /// The drift of the repository since a file was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drift {
-    /// Age in seconds; `None` where it is unknown.
+    /// Age in seconds; `None` if unknown.
     pub age_seconds: Option<i64>,
-    /// Commits since.
+    /// Number of commits since.
     pub commits: usize,
-    /// The named files that were changed since, in a commit or not.
+    /// The named files that changed since, committed or not.
     pub changed: Vec<String>,
-    /// Of the files that it names as there, those that are gone.
+    /// The files that no longer exist, although the handoff file lists them as existing.
     pub gone: Vec<String>,
-    /// The branch then and now, where it is another one.
+    /// The branch then and now, if they differ.
     pub branch: Option<(String, String)>,
-    /// Whether the file was compared with a repository; otherwise only its age is known.
+    /// Whether the file was compared with a repository; otherwise only its age is set.
     #[serde(skip)]
     pub compared: bool,
 }
 
 impl Drift {
-    /// The age of a file and its branch, compared with the one that is checked out: empty where none is, `None` without a
-    /// repository.
+    /// Compares a file's branch with the checked-out one, and computes its age.
+    ///
+    /// `branch` is empty if none is checked out, and `None` without a repository.
     pub fn new(file: &HandoffFile, branch: Option<&str>, now: Time) -> Self {
         let then = file.findings.get("git_branch").map_or("", String::as_str);
         let other = branch.filter(|now| !then.is_empty() && !now.is_empty() && then != *now);
@@ -40,12 +41,12 @@ impl Drift {
         }
     }
 
-    /// Whether something has moved. Age alone is none, and neither are commits that touch nothing the file names.
+    /// Whether something has moved. Neither age nor commits outside of the named files count.
     pub fn is_drift(&self) -> bool {
         !self.changed.is_empty() || !self.gone.is_empty() || self.branch.is_some()
     }
 
-    /// One line for the model, with the request to pass it on where something has moved.
+    /// A line for the model. If something has moved, it asks the model to tell the user.
     pub fn for_the_model(&self) -> String {
         let then = match self.is_drift() {
             true => {
@@ -66,7 +67,7 @@ impl Drift {
             .map(|age| format!("written {} ago", format_age(age)))
     }
 
-    /// One line for the user and the model.
+    /// A line for the user and the model.
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.age());
@@ -89,7 +90,7 @@ impl Drift {
     }
 }
 
-/// `12m`, `3h`, `5d`.
+/// Formats an age as `12m`, `3h` or `5d`.
 fn format_age(seconds: i64) -> String {
     match seconds {
         ..3600 => format!("{}m", seconds / 60),

@@ -1,16 +1,19 @@
-//! Writes YAML: block style, two blanks a level, every scalar on a line of its own.
+//! Writes YAML: block style, two spaces per level, each scalar on one line.
 //!
-//! Scalars are quoted wherever a parser of YAML 1.1 or 1.2 could read something other than that string. Texts of
-//! several lines are in double quotes with `\n`, so that readers which look for a line `goal: …` find all of it there.
+//! A scalar is quoted if a YAML 1.1 or 1.2 parser could read anything but that string. Multi-line strings are written
+//! in
+//! double quotes with `\n`, so that readers which look for a line `goal: …` find all of it there.
 
 use std::fmt::Write as _;
 
 use super::value::{YamlValue, is_plain, is_printable, is_special};
 
-/// A key that is longer is written in the explicit form: YAML looks no further for a key's colon than 1,024 characters.
+/// Length in bytes above which a key is written in the explicit form.
+///
+/// YAML looks for a key's colon within 1,024 characters only.
 const KEY_BYTES: usize = 512;
 
-/// The document of a mapping.
+/// Writes a mapping as a document.
 pub(super) fn document(value: &YamlValue) -> String {
     let mut out = String::new();
     match value {
@@ -24,7 +27,7 @@ pub(super) fn document(value: &YamlValue) -> String {
     out
 }
 
-/// The entries of a mapping; the first one continues in a line that has been begun where `begun` says so.
+/// Writes the entries of a mapping. If `begun` is set, the first one continues the current line.
 fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begun: bool) {
     for (key, value) in entries {
         if !begun {
@@ -33,7 +36,7 @@ fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begu
         begun = false;
         let from = out.len();
         scalar(out, key);
-        // The written key is measured, since an escape is longer than its character.
+        // Measures the written key, because an escape is longer than its character.
         if out.len() - from > KEY_BYTES {
             out.insert_str(from, "? ");
             out.push('\n');
@@ -52,7 +55,7 @@ fn list(out: &mut String, items: &[YamlValue], depth: usize) {
     }
 }
 
-/// A value after its key or its dash. A mapping begins after `before`: in a list on the line of the dash.
+/// Writes a value after its key or its dash. `before` separates it from a mapping: a space keeps it on the dash's line.
 fn nested(out: &mut String, value: &YamlValue, depth: usize, before: &str) {
     match value {
         YamlValue::Map(inner) if !inner.is_empty() => {
@@ -71,7 +74,7 @@ fn nested(out: &mut String, value: &YamlValue, depth: usize, before: &str) {
     }
 }
 
-/// What fits into a line: scalars, and lists and mappings that are empty.
+/// Writes a value that fits on the line: a scalar, or an empty list or mapping.
 fn inline(out: &mut String, value: &YamlValue) {
     match value {
         YamlValue::Null => out.push_str("null"),
@@ -86,7 +89,7 @@ fn indent(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// A string, in quotes where it needs them.
+/// Writes a string, in quotes if needed.
 fn scalar(out: &mut String, text: &str) {
     if is_plain(text) && !is_special(text) {
         out.push_str(text);

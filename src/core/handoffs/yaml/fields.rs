@@ -1,4 +1,4 @@
-//! Fields of a mapping: one list, by which it is read and written.
+//! Fields of a mapping: a single list that serves for both reading and writing.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::time::Time;
 use super::value::YamlValue;
 use crate::handoffs::field_error::FieldError;
 
-/// What a field holds, borrowed from its mapping. *Given* is left out where it is empty or zero.
+/// A field's value, borrowed from its mapping. The `Given…` variants are omitted if empty or zero.
 pub(super) enum Field<'f> {
     Text(&'f mut String),
     GivenText(&'f mut String),
@@ -20,7 +20,7 @@ pub(super) enum Field<'f> {
     Flag(&'f mut bool),
     Texts(&'f mut Vec<String>),
     Named(&'f mut BTreeMap<String, String>),
-    /// A mapping, or a list of them.
+    /// A mapping, or a list of mappings.
     Inner(&'f mut dyn InnerField),
 }
 
@@ -28,7 +28,7 @@ use Field::{
     Flag, GivenShare, GivenText, GivenTime, GivenWhole, Inner, Named, Text, Texts, Time as TimeField, Whole,
 };
 
-/// The fields of a mapping in the format's order, and its keys that the format does not know.
+/// The fields of a mapping in the format's order, and the keys that the format does not define.
 pub(super) struct MappingFields<'f> {
     pub(super) known: Vec<(&'static str, Field<'f>)>,
     pub(super) extra: &'f mut Vec<(String, YamlValue)>,
@@ -38,13 +38,13 @@ pub(super) struct MappingFields<'f> {
 pub(super) trait Mapping: Default {
     fn fields(&mut self) -> MappingFields<'_>;
 
-    /// The mapping for a text that is in its place.
+    /// The mapping for a string in its place; `None` if that is an error.
     fn of_text(_: &str) -> Option<Self> {
         None
     }
 }
 
-/// Reads a mapping; what has the wrong type is reported.
+/// Reads a mapping, and reports values of the wrong type.
 pub(super) fn read<T: Mapping>(
     errors: &mut Vec<FieldError>,
     path: &str,
@@ -61,14 +61,14 @@ pub(super) fn read<T: Mapping>(
     mapping
 }
 
-/// Reads a mapping inside of another one.
+/// Reads a mapping inside another one.
 fn inner<T: Mapping>(e: &mut FieldErrors<'_>, value: YamlValue) -> T {
     let entries = e.entries(value);
     let (errors, path) = e.inside();
     read(errors, path, entries)
 }
 
-/// A mapping as a tree.
+/// Converts a mapping to a tree.
 pub(super) fn write<T: Mapping>(mapping: &mut T) -> YamlValue {
     let fields = mapping.fields();
     let known = fields.known.into_iter();
@@ -122,7 +122,7 @@ impl Field<'_> {
 fn time(text: &str) -> YamlValue {
     match text {
         "" => YamlValue::Plain(NO_TIME.to_owned()),
-        // Only what YAML reads as a time too; another text keeps its quotes.
+        // Only a time that YAML also recognizes; other text keeps its quotes.
         text => match YamlValue::unquoted(text) {
             value @ YamlValue::Plain(_) if Time::parse(text).is_some() => value,
             _ => YamlValue::Text(text.to_owned()),
@@ -130,11 +130,11 @@ fn time(text: &str) -> YamlValue {
     }
 }
 
-/// A mapping inside of another one.
+/// A mapping inside another one.
 pub(super) trait InnerField {
     fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue);
 
-    /// `None` where it is left out.
+    /// Converts the field to a tree; `None` if it is omitted.
     fn write(&mut self) -> Option<YamlValue>;
 }
 
@@ -178,7 +178,7 @@ impl<T: Mapping> InnerField for Vec<T> {
     }
 }
 
-/// A mapping of the format: its fields in the format's order, each with what it holds. A key is the member's name.
+/// Declares a mapping of the format: its fields in order, each with its kind. The key is the member's name.
 macro_rules! mapping {
     ($(#[$about:meta])* $of:ident {
         $($(#[$of_field:meta])* $name:ident: $kind:ident($type:ty),)+
@@ -187,7 +187,7 @@ macro_rules! mapping {
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct $of {
             $($(#[$of_field])* pub $name: $type,)+
-            /// Keys that the format does not know, as they were read.
+            /// Keys that the format does not define, as they were read.
             pub extra: Vec<(String, YamlValue)>,
         }
 

@@ -7,7 +7,7 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// What was said last; empty where nothing was.
+/// The last words of the model and the user; empty if there are none.
 #[derive(Debug, Default)]
 pub struct LastWords {
     pub model: String,
@@ -17,7 +17,7 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// Those of a request's transcript, and of the answer to it where there is one.
+    /// Finds the last words in a request's transcript and, if given, in the response to it.
     pub fn from_transcript(transcript: &Transcript<'_>, answer: Option<&AnswerContent<'_>>) -> Self {
         let parts = answer.map_or(&[][..], |answer| &answer.parts).iter();
         let texts = parts.filter(|part| part.kind == AnswerPartKind::Text);
@@ -52,7 +52,7 @@ impl LastWords {
         found
     }
 
-    /// The agent, as the format has it.
+    /// The agent, in the format's spelling.
     pub(super) fn agent_type(&self) -> &'static str {
         match self.agent {
             Some(AgentKind::ClaudeCode) => AGENT_TYPE[0],

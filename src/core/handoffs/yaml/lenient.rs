@@ -1,5 +1,6 @@
-//! Reads values of a tree as their intended types. A value of the wrong type is reported, and left empty or converted
-//! to the probable intention.
+//! Reads values of a tree as their intended types.
+//!
+//! A value of the wrong type is reported. Then it is converted to the likely intention, or left empty.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use super::time::Time;
 use super::value::YamlValue;
 use crate::handoffs::field_error::FieldError;
 
-/// Bytes of a wrong value that an error quotes.
+/// Maximum size of a wrong value quoted in an error, in bytes.
 const QUOTED_BYTES: usize = 200;
 
 pub(super) fn violation(field: &str, message: impl Into<String>, value: &str) -> FieldError {
     FieldError::quoting(QUOTED_BYTES, field, message, value)
 }
 
-/// The position of a value, and the errors so far.
+/// The path of the current value, and the errors so far.
 pub(super) struct FieldErrors<'e> {
     list: &'e mut Vec<FieldError>,
     field: String,
@@ -35,13 +36,13 @@ impl<'e> FieldErrors<'e> {
         self.list.push(violation(&self.field, expected, &found));
     }
 
-    /// Reports a value of the wrong type; the field is as if it were absent.
+    /// Reports a value of the wrong type, and returns the default as if the field were absent.
     fn instead_of<T: Default>(&mut self, expected: &str, value: &YamlValue) -> T {
         self.wrong(expected, value);
         T::default()
     }
 
-    /// A number; nothing at all is zero.
+    /// Reads a number; an empty value is zero.
     fn number<T: Default>(
         &mut self,
         value: &YamlValue,
@@ -88,7 +89,7 @@ impl<'e> FieldErrors<'e> {
         }
     }
 
-    /// A list of texts. One text alone is a list of it.
+    /// Reads a list of strings. A single string counts as a list of one.
     pub(super) fn texts(&mut self, value: YamlValue) -> Vec<String> {
         match value {
             YamlValue::Text(text) | YamlValue::Plain(text) => {
@@ -133,7 +134,7 @@ impl<'e> FieldErrors<'e> {
         }
     }
 
-    /// The list of errors, and where this value is, for what is inside of it.
+    /// The list of errors and the path of this value, for reading nested values.
     pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, &str) {
         (self.list, &self.field)
     }

@@ -1,8 +1,8 @@
-//! What fits a line or a few of a file: its entry in the ledger, and the two values of a status line. They are read without
-//! the rest of the file.
+//! Short forms of a file: its entry in the ledger, and the two values of a status line.
 //!
-//! In a block document only keys of the outermost mapping begin in the first column. So the lines of one key are cut
-//! out, and the parser reads those alone: values in quotes, folded ones and blocks are read like in the whole document.
+//! Both values are read without the rest of the file. In a block document only keys of the outermost mapping begin in
+//! the first column. So the lines of one key are cut out, and the parser reads only those. Quoted, folded and block
+//! values are read as in the whole document.
 
 use memchr::memmem;
 
@@ -12,15 +12,15 @@ use super::text::{cut, listed, one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;
 
-/// Bytes of either value in a line: 60 tokens of four bytes.
+/// Maximum size of either value in a line, in bytes: 60 tokens of four bytes.
 const VALUE_BYTES: usize = 240;
 
 /// The values of a status line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoalAndNow {
-    /// What the session accomplished.
+    /// The result of the session.
     pub goal: String,
-    /// What the next one does first.
+    /// The first step of the next session.
     pub now: String,
 }
 
@@ -30,7 +30,7 @@ impl GoalAndNow {
         self.goal.is_empty() && self.now.is_empty()
     }
 
-    /// `Last: GOAL | Now: NOW`, each cut at 240 bytes and in one line; nothing where both are empty.
+    /// Formats `Last: GOAL | Now: NOW` on one line, each value cut at 240 bytes; empty if both are.
     pub fn line(&self) -> String {
         let member = |name: &str, text: &str| {
             let text = one_line(text);
@@ -52,11 +52,11 @@ pub fn goal_and_now(text: &str) -> GoalAndNow {
     }
 }
 
-/// The text of one key of the outermost mapping; empty where it is not there.
+/// The value of one key of the outermost mapping; empty if it is absent.
 pub fn value_of(text: &str, key: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let snippet = if text.trim_start().starts_with('{') {
-        // In one line or more, and no key at the beginning of a line.
+        // A flow mapping may have its keys anywhere, so all of it is parsed.
         Some(text)
     } else {
         lines_of(text, key)
@@ -74,7 +74,7 @@ pub fn value_of(text: &str, key: &str) -> String {
     }
 }
 
-/// The lines of a key: from the one that begins with it to the next that begins with something else than a blank.
+/// The lines of a key: from the line that begins with it up to the next unindented line.
 fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let start = memmem::find_iter(text.as_bytes(), key).find(|at| {
         let before = &text[..*at];
@@ -98,7 +98,7 @@ fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     Some(&text[start..end])
 }
 
-/// Bytes of a value, and items of a list, in the ledger.
+/// Limits of the ledger: bytes of a value, and items of a list.
 const ENTRY_BYTES: usize = 200;
 const ENTRY_ITEMS: usize = 5;
 

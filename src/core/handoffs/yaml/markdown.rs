@@ -1,4 +1,4 @@
-//! A file for people.
+//! Renders a file as Markdown for users.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::text::one_line;
 
 impl HandoffFile {
-    /// The file as Markdown: what comes first is first, and what is empty is left out.
+    /// Renders the file as Markdown, most important first, without empty members.
     pub fn to_markdown(&self) -> String {
         let title = match one_line(&self.goal).as_str() {
             "" => "Handoff".to_owned(),

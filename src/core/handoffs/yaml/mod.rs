@@ -1,10 +1,14 @@
-//! Handoffs as YAML files, version 1.0 of ntm's format: ntm's parser reads what is written here, and the files of its
-//! writer (Go's yaml.v3) are read. `docs/handoff-files.md` describes the format.
+//! Handoffs as YAML files, version 1.0 of ntm's format.
 //!
-//! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is
-//! always read, and whatever breaks a rule of the format is reported with it. `text_rules` fills a document from an
-//! agent's text, `of_document` from a handoff's document; `session_file` reads an agent's own session file. `quality` rates it, `recover` shortens it for the
-//! next session. `line` reads the two values of a status line, `names` has the names of files and directories.
+//! ntm's parser reads the files written here, and this module reads the files of ntm's writer (Go's yaml.v3).
+//! `docs/handoff-files.md` describes the format.
+//!
+//! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it. A file with valid YAML can always
+//! be read; violations of the format are reported with it.
+//!
+//! `text_rules` fills a document from an agent's text, and `of_document` from a handoff's document. `session_file`
+//! reads an agent's session file. `quality` rates a document, `recover` shortens it for the next session, `line` reads
+//! the two values of a status line, and `names` has the names of files and directories.
 
 mod beads;
 mod drift;

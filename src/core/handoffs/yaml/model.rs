@@ -9,84 +9,83 @@ use super::text::{one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;
 
-/// Bytes of a request that is in for a goal.
+/// Maximum size of a request that replaces a goal, in bytes.
 const REQUEST_BYTES: usize = 200;
 
 mapping! {
-    /// A handoff file. Its members are in the order in which they are written. Texts may be empty, and are then left out
-    /// except for those up to `test`; times are RFC 3339.
+    /// A handoff file.
+    ///
+    /// Members are declared in the order of the file. Empty strings are omitted after `test`. Times are RFC 3339.
     HandoffFile {
         /// Version of the format.
         version: Text(String),
-        /// The session that hands over: `[a-zA-Z0-9_-]+`, or empty for `general`.
+        /// Name of the session that hands over: `[a-zA-Z0-9_-]+`, or empty for `general`.
         session: Text(String),
-        /// `YYYY-MM-DD`.
+        /// Date of creation, `YYYY-MM-DD`.
         date: Text(String),
-        /// When it was first written.
+        /// When the file was first written.
         created_at: Time(String),
-        /// When it was last written.
+        /// When the file was last written.
         updated_at: Time(String),
         /// `complete`, `partial` or `blocked`.
         status: Text(String),
         /// `SUCCEEDED`, `PARTIAL_PLUS`, `PARTIAL_MINUS` or `FAILED`.
         outcome: Text(String),
-        /// What the session accomplished.
+        /// The result of the session.
         goal: Text(String),
-        /// What the next session does first.
+        /// The first step of the next session.
         now: Text(String),
         /// A command that verifies the work.
         test: Text(String),
-        /// What was done.
+        /// Finished tasks.
         done_this_session: Inner(Vec<CompletedTask>),
-        /// Blockers.
         blockers: Texts(Vec<String>),
         /// Open questions.
         questions: Texts(Vec<String>),
-        /// What was decided, with the reason.
+        /// Decisions, each with its reason.
         decisions: Named(BTreeMap<String, String>),
-        /// Findings.
         findings: Named(BTreeMap<String, String>),
         worked: Texts(Vec<String>),
-        /// What did not.
+        /// Attempts that did not work.
         failed: Texts(Vec<String>),
-        /// What comes next, in order.
+        /// Next steps, in order.
         next: Texts(Vec<String>),
-        /// Files that were touched.
+        /// Files that the session touched.
         files: Inner(FileChanges),
-        /// Tasks in progress, `id: title`.
+        /// Tasks in progress, as `id: title`.
         active_beads: Texts(Vec<String>),
         agent_mail_threads: Texts(Vec<String>),
-        /// Memories, carried along from file to file.
+        /// Memories that are passed on from file to file.
         cm_memories: Texts(Vec<String>),
         /// Name of the agent.
         agent_id: GivenText(String),
         /// `cc`, `cod` or `gmi`.
         agent_type: GivenText(String),
-        /// Its terminal pane.
+        /// The agent's terminal pane.
         pane_id: GivenText(String),
-        /// Tokens of its context in use.
+        /// Tokens of the agent's context in use.
         tokens_used: GivenWhole(i64),
-        /// Size of its context in tokens.
+        /// Size of the agent's context in tokens.
         tokens_max: GivenWhole(i64),
-        /// The share in use, 0 to 100.
+        /// Percentage in use, 0 to 100.
         tokens_pct: GivenShare(f64),
-        /// How good the file is.
+        /// Quality of the file.
         quality: Inner(Option<QualityReport>),
-        /// Reservations of files that another agent may take over.
+        /// File reservations that another agent may take over.
         reservation_transfer: Inner(Option<ReservationTransfer>),
     }
 }
 
 mapping! {
-    /// A task that was done.
+    /// A finished task.
     CompletedTask {
-        /// What it was.
+        /// Description of the task.
         task: Text(String),
-        /// The files it touched.
+        /// Files that the task touched.
         files: Texts(Vec<String>),
     }
 
-    /// A task that has no files is easily written as a text.
+    /// Accepts a plain string, which is how a task without files is often written.
     fn of_text(text: &str) -> Option<Self> {
         Some(Self::new(text))
     }
@@ -105,11 +104,11 @@ impl CompletedTask {
 mapping! {
     /// Files that a session touched.
     FileChanges {
-        /// New ones.
+        /// New files.
         created: Texts(Vec<String>),
-        /// Changed ones.
+        /// Changed files.
         modified: Texts(Vec<String>),
-        /// Those that are gone.
+        /// Deleted files.
         deleted: Texts(Vec<String>),
     }
 }
@@ -117,44 +116,44 @@ mapping! {
 mapping! {
     /// Quality of a file as a starting point.
     QualityReport {
-        /// 0 to 100: the mean of the dimensions.
+        /// Mean of the dimensions, 0 to 100.
         score: Whole(i64),
         /// `high`, `medium` or `low`.
         status: Text(String),
-        /// When it was judged.
+        /// When the file was rated.
         scored_at: GivenTime(String),
-        /// What it was judged by.
+        /// Dimensions of the rating.
         dimensions: Inner(Vec<Dimension>),
-        /// Codes of what is missing, as in `coverage.missing_goal`.
+        /// Codes of missing content, as in `coverage.missing_goal`.
         reasons: Texts(Vec<String>),
-        /// How to fix it.
+        /// How to fix each reason.
         hints: Texts(Vec<String>),
     }
 }
 
 mapping! {
-    /// One dimension of the quality.
+    /// A dimension of the quality.
     Dimension {
         /// `coverage`, `recency`, `actionability` or `traceability`.
         name: Text(String),
         score: Whole(i64),
-        /// Codes of what is missing.
+        /// Codes of missing content.
         reasons: Texts(Vec<String>),
-        /// How to fix it.
+        /// How to fix each reason.
         hints: Texts(Vec<String>),
     }
 }
 
 mapping! {
-    /// Reservations of files that go from one agent to another.
+    /// File reservations that pass from one agent to another.
     ReservationTransfer {
-        /// Who holds them.
+        /// The agent that holds them.
         from_agent: Text(String),
-        /// The project, as Agent Mail knows it.
+        /// Agent Mail's key of the project.
         project_key: Text(String),
-        /// For how long they are reserved again; 0 for the default.
+        /// Duration of the new reservations; 0 for the default.
         ttl_seconds: GivenWhole(i64),
-        /// Pause before the second try; 0 for the default.
+        /// Pause before the second attempt; 0 for the default.
         grace_period_seconds: GivenWhole(i64),
         /// When the list was made.
         created_at: GivenTime(String),
@@ -166,11 +165,10 @@ mapping! {
     ReservationSnapshot {
         /// A path or a glob.
         path_pattern: Text(String),
-        /// Whether it is exclusive.
         exclusive: Flag(bool),
-        /// What it was reserved for.
+        /// Purpose of the reservation.
         reason: GivenText(String),
-        /// When it ends.
+        /// When the reservation ends.
         expires_at: GivenTime(String),
     }
 }
@@ -186,7 +184,7 @@ impl HandoffFile {
         file
     }
 
-    /// Makes it ready to be written: defaults for what is empty, `updated_at` renewed, tokens within bounds.
+    /// Prepares the file for writing: fills empty members with defaults, renews `updated_at` and bounds the tokens.
     pub fn prepare(&mut self, now: Time) {
         if self.version.is_empty() {
             VERSION.clone_into(&mut self.version);
@@ -204,7 +202,7 @@ impl HandoffFile {
         }
     }
 
-    /// Sets the tokens in use, within 0 and the maximum, and their share. Without a maximum there is no share.
+    /// Sets the tokens in use, between 0 and the maximum, and their percentage. Without a maximum it is 0.
     pub fn set_tokens(&mut self, used: i64, max: i64) {
         self.tokens_max = max.max(0);
         self.tokens_used = match self.tokens_max {
@@ -213,19 +211,18 @@ impl HandoffFile {
         };
         self.tokens_pct = match self.tokens_max {
             0 => 0.0,
-            // Two decimals, as people read them.
+            // Two decimals are enough for a reader.
             max => (self.tokens_used as f64 / max as f64 * 10_000.0).round() / 100.0,
         };
     }
 
-    /// Sets the tokens of a model's context in use, and its window where that is known.
+    /// Sets the tokens of a model's context in use, and the window if known.
     pub fn set_context(&mut self, used: u64, window: Option<u64>) {
         let whole = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
         self.set_tokens(whole(used), whole(window.unwrap_or_default()));
     }
 
-    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that is set
-    /// stays.
+    /// Infers status and outcome from blockers or, if there are none, from a goal. An existing status is kept.
     pub fn infer_status(&mut self) {
         if !self.status.is_empty() {
             return;
@@ -241,7 +238,7 @@ impl HandoffFile {
         }
     }
 
-    /// Takes over the values of another file; values that it lacks stay.
+    /// Takes over the values of another file. Values that it lacks are kept.
     pub fn take(&mut self, given: Self) {
         fn take<T: Default + PartialEq>(place: &mut T, given: T) {
             if given != T::default() {
@@ -264,14 +261,14 @@ impl HandoffFile {
         self.decisions.extend(given.decisions);
     }
 
-    /// Without words of the agent's own, what the user requested says what it was about. It does not count as done.
+    /// Fills goal and next step from the user's request if the agent stated none. The request does not count as done.
     pub fn fall_back_to(&mut self, request: &str) {
         let request = shortened(&one_line(request), REQUEST_BYTES);
         if request.is_empty() {
             return;
         }
         if self.goal.is_empty() {
-            // Before the goal is there, or it would look complete.
+            // Infer the status before the goal is set: with a goal it would look complete.
             self.infer_status();
             self.goal = format!("Asked for: {request}");
         }
@@ -280,22 +277,22 @@ impl HandoffFile {
         }
     }
 
-    /// The directory it belongs into.
+    /// Name of the session's directory.
     pub fn session_name(&self) -> &str {
         names::session(&self.session)
     }
 
-    /// Whether it names a blocker.
+    /// Whether the status is `blocked`.
     pub fn is_blocked(&self) -> bool {
         self.status == STATUS[2]
     }
 
-    /// How many files were touched.
+    /// Number of touched files.
     pub fn file_count(&self) -> usize {
         self.files.created.len() + self.files.modified.len() + self.files.deleted.len()
     }
 
-    /// Every file that it names, each once, in order.
+    /// All files that the document names, each once, in order.
     pub fn paths(&self) -> Vec<&str> {
         let files = &self.files;
         let changed = files.created.iter().chain(&files.modified);

@@ -1,25 +1,25 @@
-//! Names of files and directories and their meaning, and the words of the format.
+//! Names of files and directories, their meaning, and the words of the format.
 
 use super::text::cut;
 use super::time::Time;
 
-/// What the name of a file that was written without a user begins with.
+/// Prefix of a file that was written without a user.
 const AUTO: &str = "auto-handoff-";
 
-/// How a file ends.
+/// Extension of a file.
 pub const SUFFIX: &str = ".yaml";
 
-/// Bytes of a description in a name.
+/// Maximum size of a description in a file name, in bytes.
 const DESCRIPTION_BYTES: usize = 50;
 
-/// Bytes and words of a description that is taken from a goal.
+/// Limits of a description that is derived from a goal, in bytes and in words.
 const GOAL_BYTES: usize = 30;
 const GOAL_WORDS: usize = 8;
 
-/// The description of a file that has none.
+/// The default description.
 const DESCRIPTION: &str = "handoff";
 
-/// The directory of a session: its name, or `general` where it has none.
+/// Name of a session's directory; `general` for an unnamed session.
 pub fn session(name: &str) -> &str {
     if name.is_empty() { GENERAL } else { name }
 }
@@ -30,8 +30,11 @@ pub fn is_session(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(may_be)
 }
 
-/// The name of a client's session, which no session of another client has: the client's name before two dashes, or its
-/// bytes if they do not fit there.
+/// Name of a client's session, which no other client can produce.
+///
+/// The client's name stands before two dashes. If it contains characters that do not fit there, its bytes are written
+/// in
+/// hexadecimal.
 pub fn of_client(client: &str, session_name: &str) -> String {
     let is_plain =
         is_session(client) && !client.contains("--") && !client.starts_with('_') && !client.ends_with('-');
@@ -44,19 +47,18 @@ pub fn of_client(client: &str, session_name: &str) -> String {
     format!("{client}--{}", session(session_name))
 }
 
-/// A name for a session out of any text: what it may not hold is a dash.
+/// Derives a session's name from any string; invalid characters become dashes.
 pub fn session_of(text: &str) -> String {
     let name = collapsed(&text.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_'), "-"));
     cut(&name, DESCRIPTION_BYTES).trim_end_matches('-').to_owned()
 }
 
-/// A description as it is in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is
-/// left.
+/// A description for a file name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` if nothing remains.
 pub fn description(text: &str) -> String {
     kebab(text, DESCRIPTION_BYTES)
 }
 
-/// The description that a goal makes: its first eight words, at most 30 bytes.
+/// The description of a goal: its first eight words, at most 30 bytes.
 pub fn description_of_goal(goal: &str) -> String {
     let words: Vec<_> = goal.split_whitespace().take(GOAL_WORDS).collect();
     kebab(&words.join(" "), GOAL_BYTES)
@@ -75,25 +77,25 @@ fn kebab(text: &str, most: usize) -> String {
     }
 }
 
-/// Runs of dashes become one, and none is at an end.
+/// Merges runs of dashes, and removes them from both ends.
 fn collapsed(text: &str) -> String {
     let parts: Vec<_> = text.split('-').filter(|part| !part.is_empty()).collect();
     parts.join("-")
 }
 
-/// `YYYY-MM-DD_HH-MM_DESCRIPTION`, in UTC, without the suffix.
+/// `YYYY-MM-DD_HH-MM_DESCRIPTION`, in UTC, without the extension.
 pub fn manual(now: Time, description: &str) -> String {
     let at = now.utc();
     format!("{}_{:02}-{:02}_{description}", now.date(), at.hour(), at.minute())
 }
 
-/// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the suffix.
+/// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the extension.
 pub fn automatic(now: Time) -> String {
     let time = now.rfc3339().replacen(':', "-", 2);
     format!("{AUTO}{}", time.trim_end_matches('Z'))
 }
 
-/// The name of the `n`-th file that wants the same one.
+/// Name of the `n`-th file with the same stem.
 pub fn numbered(stem: &str, n: usize) -> String {
     match n {
         0 | 1 => format!("{stem}{SUFFIX}"),
@@ -101,7 +103,7 @@ pub fn numbered(stem: &str, n: usize) -> String {
     }
 }
 
-/// Whether a file of this name is one of ours: it has the suffix and does not begin with a dot.
+/// Whether this is the name of a handoff file: it has the extension, and does not begin with a dot.
 pub fn is_file(name: &str) -> bool {
     name.ends_with(SUFFIX) && name.len() > SUFFIX.len() && !name.starts_with('.')
 }
@@ -111,17 +113,18 @@ pub fn is_automatic(name: &str) -> bool {
     name.starts_with(AUTO)
 }
 
-/// The time in a file's name. Greater is newer. A manual file's name has minutes alone, so files of one minute are
-/// distinguished by something else.
+/// The time in a file's name. Greater is newer.
+///
+/// The name of a manual file only has minutes, so files of the same minute need another criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileStamp {
-    /// The beginning of its minute, in seconds since the Unix epoch.
+    /// Start of the minute, in seconds since the Unix epoch.
     pub minute: i64,
-    /// The second of that minute; `None` where the name has none.
+    /// Second of the minute; `None` if the name has none.
     pub second: Option<u32>,
 }
 
-/// The time in a file's name, in both shapes.
+/// Parses the time from a file's name, in either form.
 pub fn time(name: &str) -> Option<FileStamp> {
     let (text, between, bytes, seconds) = match name.strip_prefix(AUTO) {
         Some(rest) => (rest, 'T', 19, ""),
@@ -136,10 +139,10 @@ pub fn time(name: &str) -> Option<FileStamp> {
     })
 }
 
-/// The version of the format.
+/// Version of the format.
 pub const VERSION: &str = "1.0";
 
-/// The session of files that name none.
+/// Directory of files without a session.
 pub const GENERAL: &str = "general";
 
 /// Values of `status`.
@@ -151,7 +154,7 @@ pub(super) const OUTCOME: [&str; 4] = ["SUCCEEDED", "PARTIAL_PLUS", "PARTIAL_MIN
 /// Values of `agent_type`: Claude Code, Codex, Gemini CLI.
 pub(super) const AGENT_TYPE: [&str; 3] = ["cc", "cod", "gmi"];
 
-/// How Go writes a time that was never set.
+/// Go's spelling of a time that was never set.
 pub(super) const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 #[cfg(test)]

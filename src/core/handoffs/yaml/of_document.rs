@@ -1,4 +1,4 @@
-//! The YAML file of a handoff, from its document. The same document makes the same file.
+//! The YAML file of a handoff, from its document. The same document gives the same file.
 
 use super::last_words::LastWords;
 use super::model::{CompletedTask, FileChanges, HandoffFile};
@@ -10,7 +10,9 @@ use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::handoffs::document::{HandoffDocument, NO_NEXT_ACTION, Severity};
 
-/// Maximum items of a list, newest ones of a list in the order of time, and files; bytes of an item. The document itself has all.
+/// Limits: items of a list, newest items of a chronological list, files, and bytes of an item and of the goal.
+///
+/// The document itself has everything.
 const ITEMS: usize = 5;
 const NEWEST: usize = 3;
 const FILES: usize = 8;
@@ -19,7 +21,7 @@ const ITEM_BYTES: usize = 160;
 const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {
-    /// The file of a document.
+    /// Converts a document to a file.
     pub fn of_document(document: &HandoffDocument) -> Self {
         let mut file = Self::headed(document);
         file.say(document);
@@ -43,8 +45,10 @@ impl HandoffFile {
         file
     }
 
-    /// Takes what a session says, where the file has nothing: the model's last words by the rules for texts, the facts of
-    /// its document, the user's last request.
+    /// Fills empty members from a session.
+    ///
+    /// Sources, in this order: the model's last words by the text rules, the facts of its document, the user's last
+    /// request.
     pub fn fill_from_session(&mut self, words: &LastWords, document: Option<&HandoffDocument>) {
         self.fill(analyze(&words.model));
         if let Some(document) = document {
@@ -72,7 +76,7 @@ impl HandoffFile {
         self.fall_back_to(&words.user);
     }
 
-    /// The same with every file that the document names: for comparison with the repository, not for readers.
+    /// Converts a document, and keeps every file that it names: for comparison with the repository, not for readers.
     pub fn of_whole_document(document: &HandoffDocument) -> Self {
         let mut file = Self::of_document(document);
         file.files = FileChanges::default();
@@ -82,7 +86,7 @@ impl HandoffFile {
         file
     }
 
-    /// Whose it is, its goal and what comes first.
+    /// The header: session, goal and next step.
     fn headed(document: &HandoffDocument) -> Self {
         let mut directories = document.repository.rsplit(['/', '\\']);
         let session = directories
@@ -99,7 +103,7 @@ impl HandoffFile {
         }
     }
 
-    /// What was done, decided and found, and what is left.
+    /// Adds the finished and open work, the decisions and the findings.
     fn say(&mut self, document: &HandoffDocument) {
         let state = |state: TodoState| document.todo.iter().filter(move |todo| todo.state == state);
         let done = newest(state(TodoState::Done).map(|todo| &todo.text));
@@ -114,7 +118,7 @@ impl HandoffFile {
             TodoState::Active => format!("{} (in progress)", todo.text),
             _ => todo.text.clone(),
         }));
-        // The summary is the next session's goal, and this field tells what was accomplished.
+        // The summary is the goal of the next session, while this field is the result of this one.
         if !self.done_this_session.is_empty() {
             let done: Vec<_> = self
                 .done_this_session
@@ -150,7 +154,7 @@ impl HandoffFile {
 }
 
 impl FileChanges {
-    /// The list that a changed file belongs into.
+    /// The list for this kind of change.
     pub(super) fn of(&mut self, change: FileChange) -> &mut Vec<String> {
         match change {
             FileChange::Created => &mut self.created,
@@ -160,7 +164,7 @@ impl FileChanges {
     }
 }
 
-/// Whether the transcript shows that the work is finished: a to-do list without an open item, and no run that failed last.
+/// Whether the transcript shows that the work is finished: no open to-do item, and no failure in the last run.
 fn is_finished(document: &HandoffDocument) -> bool {
     let has = |state| document.todo.iter().any(|todo| todo.state == state);
     let is_done = !has(TodoState::Active) && !has(TodoState::Pending) && has(TodoState::Done);
@@ -168,7 +172,7 @@ fn is_finished(document: &HandoffDocument) -> bool {
     is_done && last.is_none_or(|run| run.has_passed() == Some(true))
 }
 
-/// The command that verifies the work: the last one that passed, else the last one.
+/// The command that verifies the work: the last one that passed, or else the last one.
 fn test(document: &HandoffDocument) -> String {
     let runs = || document.verification.iter().rev();
     let last = runs()
@@ -179,12 +183,12 @@ fn test(document: &HandoffDocument) -> String {
     })
 }
 
-/// The first of a list.
+/// The first items of a list.
 fn items<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Vec<String> {
     lines(texts).take(ITEMS).collect()
 }
 
-/// The last of a list that is in the order of time.
+/// The last items of a chronological list.
 fn newest<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Vec<String> {
     let mut all: Vec<_> = lines(texts).collect();
     all.split_off(all.len().saturating_sub(NEWEST))

@@ -1,4 +1,6 @@
-//! Reads YAML into a tree. The parser is `saphyr-parser`'s, which gives events; this file bounds what they may build.
+//! Reads YAML into a tree.
+//!
+//! `saphyr-parser` supplies the events. This module limits the size of the tree that they build.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,26 +13,27 @@ use super::value::YamlValue;
 use super::{emit, fields};
 use crate::handoffs::field_error::FieldError;
 
-/// Bytes of a file that is read. The largest real ones have a hundredth of it.
+/// Maximum size of a file in bytes. The largest real ones have a hundredth of it.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Values of a document, and every [`TEXT_BYTES`] of text as one more. Those that an alias repeats count again: aliases
-/// of aliases would grow without end.
+/// Maximum number of values in a document. Every [`TEXT_BYTES`] of text count as another value.
+///
+/// Values that an alias repeats count again, because aliases of aliases grow exponentially.
 const MAX_VALUES: usize = 100_000;
 const TEXT_BYTES: usize = 64;
 
-/// Line breaks of YAML 1.1 that 1.2 has as text.
+/// Line breaks of YAML 1.1 that are ordinary text in 1.2.
 const BREAKS_OF_1_1: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
-/// Lists and mappings inside of each other.
+/// Maximum depth of nested lists and mappings.
 const MAX_DEPTH: usize = 32;
 
-/// Why a text is no document.
+/// The reason why a string is not a valid document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidYaml {
-    /// What is wrong, in the parser's words where it is the syntax.
+    /// The error, for syntax errors in the parser's words.
     pub message: String,
-    /// The line, from 1; 0 where it is not one line's fault.
+    /// The line, from 1; 0 if the error is not on a single line.
     pub line: usize,
 }
 
@@ -52,10 +55,10 @@ fn malformed(message: impl Into<String>, line: usize) -> InvalidYaml {
     }
 }
 
-/// A document; `None` where there is none.
+/// A document; `None` if there is none.
 type ParseResult = Result<Option<YamlValue>, InvalidYaml>;
 
-/// The first document of a text.
+/// Parses the first document of a string.
 pub(super) fn document(text: &str) -> ParseResult {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_BYTES {
@@ -63,14 +66,13 @@ pub(super) fn document(text: &str) -> ParseResult {
     }
     let read = events(text);
     match read {
-        // YAML 1.1 knows three more line breaks, and its writers put them into blocks as they are, where they break
-        // 1.2.
+        // YAML 1.1 has three more line breaks. Its writers put them into blocks unescaped, which is invalid in 1.2.
         Err(_) if text.contains(BREAKS_OF_1_1) => events(&text.replace(BREAKS_OF_1_1, "\n")).or(read),
         read => read,
     }
 }
 
-/// The first document that the parser's events make.
+/// Builds the first document from the parser's events.
 fn events(text: &str) -> ParseResult {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
@@ -82,7 +84,7 @@ fn events(text: &str) -> ParseResult {
     Ok(None)
 }
 
-/// A list or a mapping that is not complete; of a mapping its keys, and the one that has no value yet.
+/// An incomplete list or mapping. A mapping has its keys, and the one that still lacks a value.
 enum OpenNode {
     List(Vec<YamlValue>),
     Map(Vec<(String, YamlValue)>, HashSet<String>, Option<String>),
@@ -90,19 +92,19 @@ enum OpenNode {
 
 #[derive(Default)]
 struct Builder {
-    /// What is open, outermost first, each with its anchor (0 for none).
+    /// Open nodes, outermost first, each with its anchor (0 for none).
     open: Vec<(OpenNode, usize)>,
     anchors: HashMap<usize, YamlValue>,
     values: usize,
 }
 
 impl Builder {
-    /// Takes an event; returns the document's root when it is complete.
+    /// Takes an event. Returns the root once it is complete.
     fn event(&mut self, event: Event<'_>, line: usize) -> ParseResult {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = match (tag.as_ref().map(|tag| tag.suffix.as_str()), style) {
-                    // The tag of other writers for a scalar in quotes or a block.
+                    // Other writers tag quoted and block scalars with their type.
                     (Some("null"), _) => YamlValue::Null,
                     (Some("int" | "float" | "bool" | "timestamp"), _) | (None, ScalarStyle::Plain) => {
                         YamlValue::unquoted(text.trim())
@@ -166,7 +168,7 @@ impl Builder {
     }
 }
 
-/// What a value counts for in [`MAX_VALUES`].
+/// The number of values that this counts for in [`MAX_VALUES`].
 fn count(value: &YamlValue) -> usize {
     match value {
         YamlValue::List(items) => 1 + items.iter().map(count).sum::<usize>(),
@@ -178,29 +180,29 @@ fn count(value: &YamlValue) -> usize {
     }
 }
 
-/// A file as it was read.
+/// A file that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedFile {
-    /// What it says.
+    /// The document.
     pub file: HandoffFile,
-    /// What has the wrong type.
+    /// Values of the wrong type.
     pub mistyped: Vec<FieldError>,
 }
 
 impl ParsedFile {
-    /// Everything that is wrong with the file.
+    /// All errors of the file.
     pub fn errors(&self) -> Vec<FieldError> {
-        // A member that could not be read is not reported a second time as missing.
+        // A mistyped member is not also reported as missing.
         let is_new = |error: &FieldError| self.mistyped.iter().all(|mistyped| mistyped.field != error.field);
         let rules = self.file.errors().into_iter().filter(is_new);
         self.mistyped.iter().cloned().chain(rules).collect()
     }
 }
 
-/// Reads a file; what breaks a rule of the format is listed by [`ParsedFile::errors`].
+/// Reads a file. [`ParsedFile::errors`] lists violations of the format.
 ///
 /// # Errors
-/// It is no YAML mapping.
+/// The text is not a YAML mapping.
 pub fn read(text: &str) -> Result<ParsedFile, InvalidYaml> {
     let entries = match document(text)? {
         Some(YamlValue::Map(entries)) => entries,
@@ -216,9 +218,9 @@ pub fn read(text: &str) -> Result<ParsedFile, InvalidYaml> {
 }
 
 impl HandoffFile {
-    /// The file as a tree, its members in the format's order.
+    /// The file as a tree, with the members in the format's order.
     pub fn to_value(&self) -> YamlValue {
-        // Fields are borrowed to be read into as well.
+        // A copy, because fields are borrowed mutably: the same list serves for reading.
         fields::write(&mut self.clone())
     }
 

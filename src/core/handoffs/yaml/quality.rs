@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::model::{Dimension, HandoffFile, QualityReport};
 use super::time::Time;
 
-/// From here on a score is high, or medium.
+/// Minimum scores for `high` and `medium`.
 const HIGH: i64 = 80;
 const MEDIUM: i64 = 60;
 
@@ -13,10 +13,10 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
-/// What a dimension asks for: its points, the code of what is missing, and whether it is there.
+/// A criterion of a dimension: its points, the code reported if it is not met, and whether it is met.
 type QualityCriterion = (i64, &'static str, bool);
 
-/// How to add what is missing.
+/// How to fix a reason.
 fn hint(reason: &str) -> &'static str {
     match reason {
         "missing_goal" => "state what the session accomplished",
@@ -35,7 +35,7 @@ fn hint(reason: &str) -> &'static str {
     }
 }
 
-/// Judges a file at a time.
+/// Rates a file at a point in time.
 pub fn score(file: &HandoffFile, now: Time) -> QualityReport {
     let dimensions = vec![
         sum("coverage", &coverage(file)),
@@ -63,7 +63,7 @@ pub fn score(file: &HandoffFile, now: Time) -> QualityReport {
 }
 
 impl QualityReport {
-    /// What of a report is written into a file: the score and what is missing. Hints follow from that.
+    /// The part of a report that is written into a file: the score and the reasons. The hints follow from those.
     pub fn brief(&self) -> Self {
         Self {
             score: self.score,
@@ -157,7 +157,7 @@ fn recency(file: &HandoffFile, now: Time) -> Dimension {
 }
 
 impl HandoffFile {
-    /// When it was last written, else first written, else the beginning of its date.
+    /// When the file was last written, else first written, else the beginning of its date.
     pub fn written_at(&self) -> Option<Time> {
         let midnight = format!("{}T00:00:00Z", self.date);
         let mut times = [&self.updated_at, &self.created_at, &midnight].into_iter();

@@ -11,17 +11,17 @@ named! {
     /// Purpose of the briefing.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum RecoveryPurpose {
-        /// It begins.
+        /// The session begins.
         #[default]
         Fresh = "fresh",
-        /// Its context was cleared.
+        /// The session's context was cleared.
         Clear = "clear",
-        /// Its context was compacted.
+        /// The session's context was compacted.
         Compact = "compact",
     }
 }
 
-/// Tokens of all of it, and of each item; a token is four bytes here.
+/// Token limits of the whole briefing and of each item. A token counts as four bytes here.
 const TOKENS: usize = 500;
 const SINGLE: usize = 80;
 const NEXT: (usize, usize) = (3, 60);
@@ -79,7 +79,7 @@ fn list(out: &mut String, name: &str, items: &[String], (most, size): (usize, us
     }
 }
 
-/// The beginning of a text that has at most 500 tokens by either count.
+/// The beginning of a string with at most 500 tokens by either estimate.
 fn bounded(text: &str) -> &str {
     let mut kept = cut(text, TOKENS * BYTES_PER_TOKEN);
     while tokens(kept) > TOKENS {

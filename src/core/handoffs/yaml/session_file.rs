@@ -1,7 +1,8 @@
-//! An agent's own session file as the request that the agent would send next: what reads a transcript reads it.
+//! Converts an agent's session file to the request that the agent would send next, so that any transcript reader works.
 //!
-//! It has one JSON object a line, as Claude Code, Codex, pi, Gemini CLI and Qwen Code write them, or in the plain form
-//! `{"role": …, "content": …}`. The objects come one at a time.
+//! The file has one JSON object per line, as Claude Code, Codex, pi, Gemini CLI and Qwen Code write them, or in the
+//! plain
+//! form `{"role": …, "content": …}`. The objects arrive one at a time.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -15,20 +16,20 @@ pub(crate) use super::session_usage::of_line as usage;
 /// Reads the objects of a session file.
 #[derive(Default)]
 pub struct SessionReader {
-    /// The directory that the session works in, where the file says so.
+    /// The directory that the session works in, if the file states it.
     pub directory: Option<String>,
-    /// The use of the model's context at its end.
+    /// Usage of the model's context at the end.
     pub usage: SessionUsage,
     /// The error that the session itself ended with.
     pub error: Option<String>,
     agent: Option<AgentKind>,
     shape: Option<SessionShape>,
     messages: Vec<String>,
-    /// Gemini CLI writes a message again when its calls have ended.
+    /// Id of the last message. Gemini CLI writes a message again when its calls have ended.
     last_id: Option<String>,
 }
 
-/// The wire whose messages a file has, and the member of a request that lists them.
+/// The wire of a file's messages, and the request member that lists them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionShape(WireId, &'static str);
 
@@ -51,7 +52,7 @@ impl SessionReader {
 
     /// Takes the object of a line.
     pub fn entry(&mut self, entry: &Json) {
-        // A subagent's turns are not the session's.
+        // A subagent's turns do not belong to the session.
         if entry["isSidechain"] == true {
             return;
         }
@@ -80,7 +81,7 @@ impl SessionReader {
         }
     }
 
-    /// A file has messages of one shape.
+    /// Adds a message. Messages of a second shape are ignored, because a file has only one.
     fn push(&mut self, shape: SessionShape, message: &Json) {
         if *self.shape.get_or_insert(shape) == shape {
             self.error = None;
@@ -95,7 +96,7 @@ pub(crate) struct SessionMessage {
     shape: SessionShape,
     /// An element of the request's turns.
     pub(crate) message: Json,
-    /// Of an agent that writes a message again when its calls have ended.
+    /// Id of the message, for an agent that writes it again when its calls have ended.
     id: Option<String>,
     pub(crate) replaces: bool,
 }
@@ -112,13 +113,13 @@ impl SessionMessage {
     }
 }
 
-/// The messages that a line has.
+/// The messages of a line.
 pub(crate) fn messages(entry: &Json) -> Vec<SessionMessage> {
     let one = SessionMessage::new;
     let (message, payload) = (&entry["message"], &entry["payload"]);
     let kind = entry["type"].as_str().unwrap_or_default();
     let found = match kind {
-        // Codex writes each message a second time as an event.
+        // Codex also writes each message as an event, which is ignored here.
         "response_item" => one(Some(AgentKind::Codex), RESPONSES, payload.clone()),
         "gemini" => of_gemini_cli(entry),
         "user" if entry["content"].is_array() => of_gemini_cli(entry),
@@ -133,7 +134,7 @@ pub(crate) fn messages(entry: &Json) -> Vec<SessionMessage> {
             json!({"role": entry["role"], "content": of_goose(&entry["content"])}),
         ),
         _ if message["parts"].is_array() => one(Some(AgentKind::QwenCode), GEMINI, said(message, "parts")),
-        // It also keeps whole requests.
+        // Claude Code also stores whole requests; those have no `message.content`.
         "user" | "assistant" if message["content"] != Json::Null => {
             one(Some(AgentKind::ClaudeCode), ANTHROPIC, said(message, "content"))
         }
@@ -163,7 +164,7 @@ fn of_gemini_cli(entry: &Json) -> SessionMessage {
     }
 }
 
-/// Its blocks are Anthropic's under other names.
+/// Converts a message of pi, whose blocks are Anthropic's under other names.
 fn of_pi(message: &Json) -> Option<Json> {
     let content = &message["content"];
     let (role, content) = match message["role"].as_str() {
@@ -177,7 +178,7 @@ fn of_pi(message: &Json) -> Option<Json> {
     Some(json!({"role": role, "content": content}))
 }
 
-/// A message with its parts: calls have their results in them.
+/// Converts a message of OpenCode, whose calls contain their results.
 fn of_opencode(entry: &Json) -> Vec<SessionMessage> {
     let (mut said, mut results) = (Vec::new(), Vec::new());
     for part in entry["parts"].as_array().into_iter().flatten() {
@@ -204,7 +205,7 @@ fn of_opencode(entry: &Json) -> Vec<SessionMessage> {
     .collect()
 }
 
-/// Its blocks: calls and results are wrapped in how they went.
+/// Converts blocks of goose, whose calls and results are wrapped in their status.
 fn of_goose(content: &Json) -> Vec<Json> {
     let blocks = content.as_array().into_iter().flatten();
     let renamed = blocks.map(|block| match block["type"].as_str() {
@@ -234,7 +235,7 @@ fn tool_result(id: &Json, failed: impl serde::Serialize, content: &Json) -> Json
     json!({"type": "tool_result", "tool_use_id": id, "is_error": failed, "content": content})
 }
 
-/// A message without what the agent's record adds to it.
+/// A message without the members that the agent's record adds.
 fn said(message: &Json, content: &str) -> Json {
     json!({"role": message["role"], content: message[content]})
 }

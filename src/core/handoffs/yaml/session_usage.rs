@@ -1,4 +1,4 @@
-//! The usage of a session's answers, as each agent's own records have it.
+//! The usage of a session's responses, from each agent's own records.
 
 use std::sync::LazyLock;
 
@@ -8,21 +8,21 @@ use serde_json::Value as Json;
 use crate::bill::TokenCounts;
 use crate::text::table;
 
-/// What an answer took of the model's context.
+/// Usage of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionUsage {
-    /// Tokens of its input, cached ones included, and of its output.
+    /// Tokens of the input, including cached ones, and of the output.
     pub tokens: u64,
-    /// The model's window, where the agent records it.
+    /// The model's window, if the agent records it.
     pub window: Option<u64>,
     pub model: Option<String>,
-    /// What was billed for it.
+    /// Counts that the provider billed for the response.
     pub counts: TokenCounts,
-    /// What was billed besides: rounds of the provider's own before the answer.
+    /// Counts billed in addition: the provider's own rounds before the response.
     pub rounds: TokenCounts,
-    /// By which it is known in every copy of the record.
+    /// Identifier of the response in every copy of the record.
     pub id: Option<String>,
-    /// The speed or the tier that it was served with, where the price depends on it.
+    /// The speed or tier of the service, if the price depends on it.
     pub service: Option<String>,
 }
 
@@ -45,12 +45,14 @@ struct UsageRow {
 
 static USAGES: LazyLock<Vec<UsageRow>> = LazyLock::new(|| table::rows(include_str!("session_usage.toml")));
 
-/// The usage that a line of a session file has. Zeros are no usage: agents write them for messages of their own.
+/// The usage in a line of a session file.
+///
+/// All-zero usage is ignored: agents write it for messages of their own.
 pub(crate) fn of_line(line: &Json) -> Option<SessionUsage> {
     USAGES.iter().find_map(|row| row.of(line))
 }
 
-/// The value at a path; a path that is empty leads nowhere.
+/// The value at a path; `None` for an empty path.
 fn at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
     value.pointer(path).filter(|_| !path.is_empty())
 }
@@ -76,7 +78,7 @@ impl UsageRow {
         })
     }
 
-    /// The counts of a usage.
+    /// The counts of a usage object.
     fn counts(&self, usage: &Json) -> Option<TokenCounts> {
         let number = |path: &str| at(usage, path).and_then(Json::as_u64);
         let given = number(self.input)?;

@@ -1,12 +1,12 @@
-//! Cutting texts.
+//! Cuts strings to size.
 
-/// What marks a text that was cut.
+/// Mark at the end of a string that was cut.
 const MORE: &str = "...";
 
 pub use crate::text::cut::cut;
 pub(super) use crate::text::prose::joined as one_line;
 
-/// At most this many characters of a text.
+/// At most this many characters of a string.
 pub(super) fn cut_chars(text: &str, most: usize) -> &str {
     match text.char_indices().nth(most) {
         Some((end, _)) => text[..end].trim_end(),
@@ -14,7 +14,7 @@ pub(super) fn cut_chars(text: &str, most: usize) -> &str {
     }
 }
 
-/// At most this many bytes, with dots where the text was cut.
+/// At most this many bytes, with dots if the string was cut.
 pub(super) fn shortened(text: &str, bytes: usize) -> String {
     match text.len() <= bytes {
         true => text.to_owned(),
@@ -22,7 +22,7 @@ pub(super) fn shortened(text: &str, bytes: usize) -> String {
     }
 }
 
-/// The first items of a list in one line, and how many more there are.
+/// The first items of a list on one line, and the number of the others.
 pub(super) fn listed(items: &[String], most: usize, bytes: usize) -> String {
     let first: Vec<_> = items
         .iter()

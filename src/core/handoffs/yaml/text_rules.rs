@@ -1,7 +1,7 @@
-//! Extracts an agent's own account of its work by fixed rules: what was done, next steps, blockers, decisions.
+//! Extracts an agent's account of its work by fixed rules: finished work, next steps, blockers, decisions.
 //!
 //! Each kind has its expressions in order of precedence. The first that matches gives the goal or the next step; all
-//! matches of all of them fill the lists. A heading such as `Next:` with nothing after it means the list under it.
+//! matches of all of them fill the lists. A heading such as `Next:` without text refers to the list below it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
@@ -12,36 +12,36 @@ use super::model::{CompletedTask, HandoffFile};
 use super::text::{cut_chars, one_line, shortened};
 use crate::text::prose::{list_item, without_any};
 
-/// Blockers of a text.
+/// Maximum number of blockers.
 const BLOCKERS: usize = 5;
 
-/// Matches of one expression for decisions.
+/// Maximum number of matches per decision expression.
 const DECISIONS: usize = 5;
 
-/// Characters of a decision, and of its reason.
+/// Maximum lengths of a decision and of its reason, in characters.
 const DECIDED_CHARS: usize = 30;
 const REASON_CHARS: usize = 50;
 
-/// Items of a list that a text may fill. A real answer has a dozen; a log with a thousand such lines is no answer.
+/// Maximum number of items in a list. Real output has about a dozen; a log may have a thousand such lines.
 const ITEMS: usize = 50;
 
-/// Bytes of an item: a status line's worth.
+/// Maximum size of an item in bytes, which fits a status line.
 const ITEM_BYTES: usize = 240;
 
-/// What may be in front of an item: whether it is done.
+/// Checkboxes before an item.
 const BOXES: [&str; 3] = ["[ ] ", "[x] ", "[X] "];
 
-/// Lines of a list under a heading.
+/// Maximum number of lines of a list below a heading.
 const UNDER_HEADING: usize = 20;
 
-/// What may be in front of a word at the beginning of a line: list marks, headings, quotes, bold.
+/// Markup that may precede a word at the beginning of a line: list marks, headings, quotes, bold.
 const FRONT: &str = r"^[ \t>]*(?:[-*+#]+[ \t]+|\d+[.)][ \t]+)?(?:\*\*|__)?";
 
-/// What is between a word and what it introduces.
+/// Separator between a word and the text that it introduces.
 const COLON: &str = r"(?:\*\*|__)?[ \t]*:(?:\*\*|__)?[ \t]*(.*)$";
 
 fn expressions(sources: &[String]) -> Vec<Regex> {
-    // They are constants: a test compiles each.
+    // The expressions are constants, and a test compiles each: none is dropped here.
     sources
         .iter()
         .filter_map(|source| Regex::new(&format!("(?im){source}")).ok())
@@ -98,10 +98,10 @@ static DECIDED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     ])
 });
 
-/// Words in front of a match that turn it into its opposite.
+/// Words before a match that negate it.
 const NOT: [&str; 6] = ["not", "never", "be", "isn't", "wasn't", "cannot"];
 
-/// A file with what a text says. Its credentials must have been redacted.
+/// Extracts a file from `text`. Its credentials must have been redacted.
 pub fn analyze(text: &str) -> HandoffFile {
     let done = found(text, &DONE);
     let next = found(text, &NEXT);
@@ -116,11 +116,11 @@ pub fn analyze(text: &str) -> HandoffFile {
     }
 }
 
-/// What expressions found.
+/// Matches of a list of expressions.
 struct RuleMatches {
-    /// By the order of the expressions.
+    /// First match in the order of the expressions.
     first: Option<String>,
-    /// By the order of the text.
+    /// All matches in the order of the text.
     all: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
     RuleMatches { first, all: list }
 }
 
-/// The span of a match, and its value: the rest of its line, or the list under it.
+/// The range of a match, and its value: the rest of its line, or the list below it.
 fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<String>)> {
     let whole = captures.get(0)?;
     let matched_text = captures.get(1)?;
@@ -166,7 +166,7 @@ fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<Str
     (!items.is_empty()).then(|| (whole.start(), whole.end() + bytes, items))
 }
 
-/// The list that follows a heading, and how many bytes it takes.
+/// The list that follows a heading, and its length in bytes.
 fn under_heading(text: &str) -> (Vec<String>, usize) {
     let mut items = Vec::new();
     let mut bytes = 0;
@@ -176,7 +176,7 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
             Some(listed) if items.len() < UNDER_HEADING => {
                 items.extend(Some(item(without_any(listed, &BOXES))).filter(|i| !i.is_empty()))
             }
-            // Blank lines are between heading and list.
+            // Blank lines may separate the heading from the list.
             None if trimmed.is_empty() && items.is_empty() => {}
             _ => break,
         }
@@ -185,7 +185,7 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
     (items, bytes)
 }
 
-/// A captured text as it is kept: in one line, without Markdown around it.
+/// Formats captured text: on one line, without surrounding Markdown.
 fn item(text: &str) -> String {
     let text = one_line(text);
     let text = text.trim_matches(|c| matches!(c, '*' | '_' | ' '));
@@ -223,7 +223,7 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
 }
 
 impl HandoffFile {
-    /// Fills what is empty from a text's file. What the file says already stays.
+    /// Fills empty members from the file of a text. Existing values are kept.
     pub fn fill(&mut self, text: Self) {
         fn fill<T: Default + PartialEq>(place: &mut T, found: T) {
             if *place == T::default() {

@@ -1,4 +1,4 @@
-//! Times as the format has them (RFC 3339), without a clock.
+//! Times in the form of the format (RFC 3339), without a clock.
 
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcDateTime};
@@ -10,24 +10,24 @@ use crate::text::date;
 pub struct Time {
     /// Whole seconds since the Unix epoch.
     pub seconds: i64,
-    /// And this many nanoseconds.
+    /// Additional nanoseconds.
     pub nanos: u32,
 }
 
 impl Time {
-    /// A time of whole seconds since the Unix epoch.
+    /// A time in whole seconds since the Unix epoch.
     pub fn of_seconds(seconds: i64) -> Self {
         Self { seconds, nanos: 0 }
     }
 
-    /// Reads RFC 3339, also with a blank in place of the `T`, and with a zone without a colon; without a zone it is UTC.
+    /// Parses RFC 3339. Also accepts a space instead of the `T`, and a zone without a colon; without a zone it is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let (date, rest) = text.trim().split_once(['T', 't', ' '])?;
         let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.');
         let clock = &rest[..rest.len() - zone.len()];
         let zone = match zone.trim_start() {
             "" => "Z".to_owned(),
-            // As `date +%z` and Git write it, or with hours alone.
+            // As `date +%z` and Git write it, or with hours only.
             zone => match zone.split_at_checked(3) {
                 Some((hours, "")) => format!("{hours}:00"),
                 Some((hours, minutes)) => format!("{hours}:{}", minutes.trim_start_matches(':')),
@@ -41,12 +41,12 @@ impl Time {
         })
     }
 
-    /// As RFC 3339 in UTC, without a fraction.
+    /// Formats as RFC 3339 in UTC, without a fraction.
     pub fn rfc3339(self) -> String {
         date::rfc3339_of(self.utc(), format_args!(""))
     }
 
-    /// The date alone, in UTC.
+    /// The date in UTC.
     pub fn date(self) -> String {
         date::date(self.utc())
     }
@@ -56,13 +56,13 @@ impl Time {
         date::utc(self.seconds)
     }
 
-    /// Seconds from an earlier time to this one; negative where the other is later.
+    /// Seconds since `earlier`; negative if that is later.
     pub fn since(self, earlier: Self) -> i64 {
         self.seconds.saturating_sub(earlier.seconds)
     }
 }
 
-/// Whether a text is a date of the calendar, `YYYY-MM-DD`.
+/// Whether a string is a valid calendar date, `YYYY-MM-DD`.
 pub fn is_date(text: &str) -> bool {
     date::day(text).is_some()
 }

@@ -8,7 +8,7 @@ use super::time::{Time, is_date};
 use crate::handoffs::field_error::FieldError;
 
 impl HandoffFile {
-    /// All violations; none for a valid file.
+    /// All violations; empty for a valid file.
     pub fn errors(&self) -> Vec<FieldError> {
         let mut broken = Vec::new();
         let mut rule = |field, value: &str, holds: bool, rule: &str| {
@@ -45,7 +45,7 @@ impl HandoffFile {
         broken
     }
 
-    /// Notes that are no errors: a version that this program does not know.
+    /// Remarks that are not errors: a version that this program does not support.
     pub fn notes(&self) -> Vec<FieldError> {
         let is_known = self.version.is_empty() || self.version == VERSION;
         let another = format!("another version than {VERSION}");

@@ -7,10 +7,10 @@ use crate::text::visible::acts;
 /// A value of a YAML document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum YamlValue {
-    /// Nothing.
+    /// An empty value.
     Null,
     Text(String),
-    /// A scalar without quotes that some reader takes for something other than a string: a number, a time, `true`.
+    /// An unquoted scalar that some reader does not take for a string: a number, a time, `true`.
     Plain(String),
     List(Vec<YamlValue>),
     /// A mapping in the order of the document.
@@ -24,7 +24,7 @@ const WORDS: [&str; 17] = [
 ];
 
 impl YamlValue {
-    /// The value of a scalar that is in the document without quotes.
+    /// The value of an unquoted scalar.
     pub(super) fn unquoted(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
@@ -33,7 +33,7 @@ impl YamlValue {
         }
     }
 
-    /// The text of a scalar; `None` for lists and mappings.
+    /// The string of a scalar; `None` for lists and mappings.
     pub fn scalar(&self) -> Option<&str> {
         match self {
             Self::Null => Some(""),
@@ -42,7 +42,7 @@ impl YamlValue {
         }
     }
 
-    /// The same as JSON. Times and other scalars that JSON does not know are strings.
+    /// Converts to JSON. Times and other scalars without a JSON type become strings.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
@@ -70,7 +70,7 @@ fn json_number(text: &str) -> Option<Number> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether some reader takes this text, without quotes, for something other than a string. Has a few false positives.
+/// Whether some reader does not take this string for one if it is unquoted. Has a few false positives.
 pub(super) fn is_special(text: &str) -> bool {
     let is_word = text.len() <= 5 && WORDS.contains(&text.to_ascii_lowercase().as_str());
     let is_numeric = |c: char| {
@@ -85,7 +85,7 @@ pub(super) fn is_special(text: &str) -> bool {
             && text.chars().all(is_numeric)
 }
 
-/// Whether a text may be in block context without quotes, as a key too.
+/// Whether a string can stand unquoted in block context, including as a key.
 pub(super) fn is_plain(text: &str) -> bool {
     let begins = |c: char| c.is_alphanumeric() || matches!(c, '/' | '_' | '(' | '.' | '+');
     // A negative number.
@@ -93,7 +93,7 @@ pub(super) fn is_plain(text: &str) -> bool {
         .strip_prefix('-')
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     (text.starts_with(begins) || is_negative)
-        // The end of a document, where nothing is in front of it.
+        // At the start of a line, dots end a document.
         && !text.starts_with("...")
         && !text.ends_with(char::is_whitespace)
         && !text.ends_with(':')
@@ -104,10 +104,10 @@ pub(super) fn is_plain(text: &str) -> bool {
             .all(|c| c == ' ' || !c.is_whitespace() && is_printable(c))
 }
 
-/// Whether a character may be in a document as it is, in one line.
+/// Whether a character can stand unescaped on a line of a document.
 pub(super) fn is_printable(c: char) -> bool {
     !acts(c)
         && !matches!(c, '\u{fffe}' | '\u{ffff}')
-        // The last two of each plane are no characters.
+        // The last two code points of each plane are not characters.
         && u32::from(c) & 0xfffe != 0xfffe
 }

@@ -1,10 +1,10 @@
-//! Hostile texts cost time in proportion to their size.
+//! Checks that hostile input costs time in proportion to its size.
 
 use std::time::{Duration, Instant};
 
 use super::super::{analyze, goal_and_now, read};
 
-/// These in a debug build take a few seconds; what is not linear takes minutes.
+/// In a debug build these take a few seconds; anything that is not linear takes minutes.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const BYTES: usize = 150_000;

@@ -3,8 +3,10 @@ use pretty_assertions::assert_eq;
 use super::super::value::YamlValue;
 use super::super::{CompletedTask, read, value_of};
 
-/// Laid out as Go's yaml.v3 does it: four blanks, times with a fraction and a zone, quotes where they are needed,
-/// blocks for texts of several lines.
+/// A file in the layout of Go's yaml.v3.
+///
+/// It has indents of four spaces, times with a fraction and a zone, quotes only if needed, and blocks for multi-line
+/// strings.
 const NTM: &str = r#"version: "1.0"
 session: api
 date: "2026-01-06"
@@ -164,8 +166,9 @@ fn nothing_grows_out_of_bounds() {
     );
 }
 
-/// What PyYAML writes with `default_style='|'`: a block for every text, quotes where a block cannot hold it, tags on
-/// numbers.
+/// A file of PyYAML with `default_style='|'`.
+///
+/// It has a block for every string, quotes if a block cannot hold it, and tags on numbers.
 const BLOCKS: &str = r#""version": |-
   1.0
 "goal": |-
@@ -272,8 +275,7 @@ fn a_file_of_blocks_is_read() {
     );
 }
 
-/// YAML 1.1 breaks lines at three more characters, and its writers put those into blocks: no YAML 1.2, and read all the
-/// same.
+/// YAML 1.1 has three more line breaks, and its writers put them into blocks. YAML 1.2 forbids that, but it is read.
 #[test]
 fn line_breaks_of_yaml_1_1_stop_nothing() {
     for c in ['\u{85}', '\u{2028}', '\u{2029}'] {

@@ -5,7 +5,7 @@ use super::super::value::YamlValue;
 use super::super::{CompletedTask, HandoffFile, goal_and_now, read};
 use super::full;
 
-/// Texts that are hard to write: what looks like something else, quotes, line ends, marks, every plane of Unicode.
+/// Strings that are hard to write: other types in disguise, quotes, line ends, marks, every plane of Unicode.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => "[a-zA-Z ,./-]{0,30}",
@@ -58,7 +58,7 @@ fn value() -> impl Strategy<Value = YamlValue> {
     })
 }
 
-/// Keys that the format does not know.
+/// Keys that the format does not define.
 fn extra() -> impl Strategy<Value = Vec<(String, YamlValue)>> {
     prop::collection::btree_map("x_[a-z ]{0,8}", value(), 0..3).prop_map(|map| map.into_iter().collect())
 }
@@ -223,7 +223,7 @@ proptest! {
         let read = read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(&read.mistyped, &vec![], "{}", text);
         prop_assert_eq!(&read.file, &file, "{}", text);
-        // Every character of a document is one that YAML allows.
+        // YAML allows every character of the document.
         prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     }
 
@@ -242,7 +242,7 @@ proptest! {
         let _ = goal_and_now(&text);
         match read(&text) {
             Ok(found) => {
-                // Every wrong field is reported, and what was read is written as a file that is read again.
+                // Every wrong field is reported, and the result is written as a file that can be read again.
                 prop_assert!(found.errors().iter().all(|error| !error.message.is_empty()));
                 let again = read(&found.file.to_yaml());
                 prop_assert!(again.is_ok(), "{:?}: {}", again, found.file.to_yaml());

@@ -36,7 +36,7 @@ fn read(lines: &[Json]) -> HandoffFile {
     file
 }
 
-/// A line of Claude Code's.
+/// A line of Claude Code.
 fn claude(role: &str, content: Json) -> Json {
     json!({
         "type": role, "sessionId": "s", "cwd": "/src/app", "isSidechain": false, "timestamp": "2026-01-01T00:00:00Z",
@@ -251,7 +251,7 @@ fn credentials_stay_out() {
     assert!(!file.blockers.is_empty() && file.goal.starts_with("set "));
 }
 
-/// A message that is written again replaces itself; a list of messages replaces all.
+/// A repeated message replaces itself; a list of messages replaces all.
 #[test]
 fn sessions_of_gemini_cli_and_qwen_code_are_read() {
     let call = json!({"id": "c", "name": "run_shell_command", "args": {"command": "cargo test"}});
