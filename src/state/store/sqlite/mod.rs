@@ -14,7 +14,6 @@ mod job;
 mod places;
 mod rows;
 mod schema;
-mod wal;
 mod worker;
 mod writer;
 
@@ -32,7 +31,7 @@ use uuid::Uuid;
 use self::places::PlaceSet;
 use self::rows::{RowKeys, TouchedRecord};
 use self::worker::DbWorker;
-use self::writer::{Flush, SqliteWriter, to_disk};
+use self::writer::{Disk, SqliteWriter};
 use super::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord, TOUCH_AFTER_MS,
 };
@@ -62,14 +61,14 @@ impl SqliteStore {
     /// Returns an error if the directory or the file cannot be created or opened, the file is damaged, or it
     /// has another schema version.
     pub fn open(dir: &Path) -> StoreResult<Self> {
-        Self::open_flushed_by(dir, to_disk())
+        Self::open_on(Disk::new(), dir)
     }
 
-    fn open_flushed_by(dir: &Path, flush: Flush) -> StoreResult<Self> {
+    fn open_on(disk: Disk, dir: &Path) -> StoreResult<Self> {
         make_dir(dir)?;
         let file = dir.join(FILE);
         let writer = schema::open_or_create(&file)?;
-        Self::start(writer, file, flush)
+        Self::start(writer, file, disk)
     }
 
     /// Opens an existing store without creating anything. Returns `None` if nothing was ever stored.
@@ -79,7 +78,7 @@ impl SqliteStore {
     pub fn open_existing(dir: &Path) -> StoreResult<Option<Self>> {
         let file = dir.join(FILE);
         match schema::open_existing(&file)? {
-            Some(writer) => Self::start(writer, file, to_disk()).map(Some),
+            Some(writer) => Self::start(writer, file, Disk::new()).map(Some),
             None => Ok(None),
         }
     }
@@ -105,14 +104,14 @@ impl SqliteStore {
         })
     }
 
-    fn start(writer: Connection, file: PathBuf, flush: Flush) -> StoreResult<Self> {
+    fn start(writer: Connection, file: PathBuf, disk: Disk) -> StoreResult<Self> {
         // A separate connection, so that reads do not wait for the writer's flushes.
         let reader = schema::open_reader(&file)?;
         let explained = |err| schema::explain(&file, &err);
         let siblings = PlaceSet::new(PlacedKind::Pair, &reader).map_err(explained)?;
         let places = PlaceSet::new(PlacedKind::Insertion, &reader).map_err(explained)?;
         let commits = Arc::new(AtomicU64::new(0));
-        let writer = SqliteWriter::new(writer, &file, Arc::clone(&commits), flush);
+        let writer = SqliteWriter::new(writer, &file, Arc::clone(&commits), disk);
         Ok(Self {
             kind: "sqlite",
             writer: Arc::new(DbWorker::writer(writer, &file)?),

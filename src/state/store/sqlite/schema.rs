@@ -89,6 +89,7 @@ pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
     create_tables(&mut conn, SCHEMA).map_err(|error| unopened(file, error))?;
     let settled = || {
         write_ahead(&conn)?;
+        empty_log(&conn)?;
         begin_log(&conn, file)?;
         settle(&conn)
     };
@@ -109,19 +110,6 @@ pub(super) fn open_in_memory() -> StoreResult<Connection> {
     Ok(conn)
 }
 
-/// Reopens the file for writing.
-///
-/// # Errors
-/// Returns an error if the database cannot be opened, is damaged, or has another schema version.
-pub(super) fn reopen(file: &Path) -> StoreResult<Connection> {
-    let conn = connect(file)?;
-    settle(&conn).map_err(|err| explain(file, &err))?;
-    match has_tables(&conn).map_err(|error| unopened(file, error))? {
-        true => Ok(conn),
-        false => Err(open_error(file, &"it is empty")),
-    }
-}
-
 fn settle(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(&format!(
         "{SOUND} PRAGMA journal_size_limit = {WAL_KEEP}; PRAGMA wal_autocheckpoint = {WAL_PAGES};"
@@ -136,6 +124,14 @@ fn fill(temp: &Path) -> StoreResult<()> {
     create_tables(&mut conn, SCHEMA).map_err(|error| unopened(temp, error))?;
     write_ahead(&conn).map_err(|err| explain(temp, &err))?;
     conn.close().map_err(|(_, err)| explain(temp, &err))
+}
+
+/// Moves the log that a killed process left to the file, and truncates it.
+///
+/// After a failed flush the kernel may hold pages of the log that the disk does not. The checkpoint writes
+/// their content again, and to the file. It does nothing while another process uses the store.
+fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
 /// Writes the first frame of an empty log without a flush.

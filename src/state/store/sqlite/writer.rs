@@ -1,8 +1,9 @@
 //! The writing connection: commits jobs in groups and flushes the write-ahead log.
 //!
-//! Rejects writes while it is unknown which of them have reached the disk.
+//! After a failed flush the process ends: the kernel reports such a failure once and then takes the lost pages
+//! for written, so no later flush proves that earlier writes reached the disk. PostgreSQL does the same. The
+//! next start reads the log, checks it, and moves it to the file with a checkpoint.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +16,6 @@ use rusqlite::{Connection, ffi};
 
 use super::job::SqlJob;
 use super::schema::{self, LOG_PAGES};
-use super::wal;
 use crate::disk::sync_dir;
 use crate::store::Durable;
 
@@ -24,17 +24,28 @@ use crate::store::Durable;
 /// A burst of them (at start, or with the first requests of many conversations) shares one flush.
 const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
-/// Interval between attempts to verify the file after a failed flush. Each attempt reads the whole file.
-const VERIFY_EVERY: Duration = Duration::from_millis(500);
+/// Exit code of a process that ends because its store cannot be flushed: `EX_IOERR` of `sysexits.h`.
+const EXIT_IO: i32 = 74;
 
-/// Flushes a file to the disk. Tests inject one that fails.
-pub(super) type Flush = Arc<dyn Fn(&fs::File) -> io::Result<()> + Send + Sync>;
+/// The disk of a store. Tests inject one that fails.
+#[derive(Clone)]
+pub(super) struct Disk {
+    /// Flushes a file.
+    pub(super) flush: Arc<dyn Fn(&fs::File) -> io::Result<()> + Send + Sync>,
+    /// Called after a failed flush, once its callers have their error.
+    pub(super) lost: Arc<dyn Fn() + Send + Sync>,
+}
 
-/// Returns `fdatasync`, which flushes the data and the metadata needed to read it.
-///
-/// SQLite's own `fsync` also flushes the timestamps, which is twice the work.
-pub(super) fn to_disk() -> Flush {
-    Arc::new(fs::File::sync_data)
+impl Disk {
+    /// Flushes with `fdatasync`, and ends the process if that fails.
+    ///
+    /// SQLite's own `fsync` also flushes the timestamps, which is twice the work.
+    pub(super) fn new() -> Self {
+        Self {
+            flush: Arc::new(fs::File::sync_data),
+            lost: Arc::new(|| std::process::exit(EXIT_IO)),
+        }
+    }
 }
 
 /// State of the writing worker.
@@ -45,49 +56,26 @@ pub(super) struct SqliteWriter {
     /// The write-ahead log, opened for flushing. `Some` once the directory entries of the store's files are
     /// flushed.
     log: Option<fs::File>,
-    flush: Flush,
+    disk: Disk,
     commits: Arc<AtomicU64>,
     /// When `maintain` runs next: soon after each commit.
     due: Option<Instant>,
-    unverified: Option<FailedFlush>,
-}
-
-/// A failed flush. It is unknown which part of the log has reached the disk.
-struct FailedFlush {
-    why: String,
-    /// Time and error of the last attempt to verify the file.
-    tried: Option<(Instant, String)>,
-}
-
-impl FailedFlush {
-    /// Whether the last attempt is too recent for another one.
-    fn was_retried_recently(&self) -> bool {
-        let tried = self.tried.as_ref();
-        tried.is_some_and(|(tried, _)| tried.elapsed() < VERIFY_EVERY)
-    }
-}
-
-impl fmt::Display for FailedFlush {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.tried {
-            Some((_, error)) => write!(f, "{}; the file could not be verified: {error}", self.why),
-            None => f.write_str(&self.why),
-        }
-    }
+    /// Error of a failed flush. Every later write fails with it.
+    failed: Option<String>,
 }
 
 impl SqliteWriter {
     /// Takes over the connection. `commits` counts the transactions.
-    pub(super) fn new(conn: Connection, file: &Path, commits: Arc<AtomicU64>, flush: Flush) -> Self {
+    pub(super) fn new(conn: Connection, file: &Path, commits: Arc<AtomicU64>, disk: Disk) -> Self {
         Self {
             conn,
             opened: OpenedFiles::new(file),
             file: file.to_owned(),
             log: None,
-            flush,
+            disk,
             commits,
             due: None,
-            unverified: None,
+            failed: None,
         }
     }
 
@@ -102,7 +90,6 @@ impl SqliteWriter {
     /// commit, failed flush, deleted file), all jobs fail.
     pub(super) fn commit(&mut self, batch: Vec<Box<dyn SqlJob>>) {
         if let Err(why) = self.may_write() {
-            self.due.get_or_insert_with(|| Instant::now() + VERIFY_EVERY);
             let failed = as_sql_error(why);
             for job in batch {
                 job.finish(Some(&failed));
@@ -147,19 +134,15 @@ impl SqliteWriter {
         for (job, own) in executed {
             job.finish(own.as_ref().or(lost.as_ref()));
         }
+        self.end_if_failed();
     }
 
-    /// Runs background work between commits: the delayed flush, the checkpoint, and further attempts to
-    /// verify the file.
+    /// Runs background work between commits: the delayed flush and the checkpoint.
     pub(super) fn maintain(&mut self) {
         self.due = None;
-        if self.unverified.is_some() {
-            if self.may_write().is_err() {
-                self.due = Some(Instant::now() + VERIFY_EVERY);
-            }
+        if self.failed.is_some() {
             return;
         }
-        // A failure is not reported here: from now on every write fails with it.
         if self.flush_checked().is_ok() && self.log_pages().is_ok_and(|pages| pages >= LOG_PAGES) {
             let moved = self
                 .conn
@@ -169,68 +152,22 @@ impl SqliteWriter {
                 self.flush_failed(err.to_string());
             }
         }
+        self.end_if_failed();
     }
 
-    /// Checks whether a write would be durable now. Verifies the file first if a flush has failed.
+    /// Checks whether a write would be durable now.
     fn may_write(&mut self) -> Result<(), String> {
         self.opened.check(&self.file)?;
-        let Some(failed) = self.unverified.take() else {
-            return Ok(());
-        };
-        let failed = match failed.was_retried_recently() {
-            true => failed,
-            false => match self.verify() {
-                Ok(frames) => {
-                    tracing::warn!(frames, "the store is writable again: its log was verified");
-                    return Ok(());
-                }
-                Err(error) => FailedFlush {
-                    tried: Some((Instant::now(), error)),
-                    ..failed
-                },
-            },
-        };
-        Err(self.unverified.insert(failed).to_string())
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Reopens the file and verifies that all of it is on the disk. Returns the number of frames.
-    ///
-    /// Every frame that SQLite counts in the log is read, checked against the log's chain of checksums,
-    /// rewritten and flushed. The database must pass SQLite's `quick_check`. Every acknowledged write is in
-    /// these frames, or a successful checkpoint has moved it to the file.
-    fn verify(&mut self) -> Result<u64, String> {
-        let message = |err: rusqlite::Error| err.to_string();
-        let conn = schema::reopen(&self.file).map_err(|err| err.message)?;
-        let counted = log_state(&conn).map_err(message)?.0;
-        exec(&conn, "BEGIN IMMEDIATE").map_err(message)?;
-        let log = self.rewritten(u64::from(counted));
-        exec(&conn, "ROLLBACK").map_err(message)?;
-        let (log, frames) = log?;
-        let sound: String = conn
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(message)?;
-        if sound != "ok" {
-            return Err(sound);
+    fn end_if_failed(&self) {
+        if self.failed.is_some() {
+            (self.disk.lost)();
         }
-        self.conn = conn;
-        self.log = Some(log);
-        Ok(frames)
     }
 
-    /// Rewrites and flushes the log. Returns it with the number of its frames.
-    fn rewritten(&self, counted: u64) -> Result<(fs::File, u64), String> {
-        let path = schema::log_of(&self.file);
-        let open = fs::OpenOptions::new().read(true).write(true).open(path);
-        let mut log = open.map_err(|err| err.to_string())?;
-        let frames = wal::rewrite(&mut log).map_err(|err| err.to_string())?;
-        if frames < counted {
-            return Err(format!("its log has {frames} whole frames of {counted}"));
-        }
-        (self.flush)(&log).map_err(|err| err.to_string())?;
-        Ok((log, frames))
-    }
-
-    /// Flushes the log. A failure makes every write fail until the file is verified.
+    /// Flushes the log. After a failure every write fails.
     fn flush_checked(&mut self) -> Result<(), String> {
         let flushed = self.flush();
         flushed.map_err(|err| self.flush_failed(err.to_string()))
@@ -240,27 +177,23 @@ impl SqliteWriter {
         let why = format!("{} cannot be flushed to the disk: {err}", self.file.display());
         tracing::error!(
             error = why,
-            "nothing is written until the store's file has been verified"
+            "stopping: nothing more can be stored; check the disk, and start again"
         );
-        self.unverified = Some(FailedFlush {
-            why: why.clone(),
-            tried: None,
-        });
-        self.due = Some(Instant::now() + VERIFY_EVERY);
+        self.failed = Some(why.clone());
         why
     }
 
     /// Flushes the log, and with it every committed write.
     fn flush(&mut self) -> io::Result<()> {
         if let Some(log) = &self.log {
-            return (self.flush)(log);
+            return (self.disk.flush)(log);
         }
         // Opens only the log: closing another handle of the database file would release SQLite's POSIX locks
         // on it.
         let log = fs::OpenOptions::new()
             .write(true)
             .open(schema::log_of(&self.file))?;
-        (self.flush)(&log)?;
+        (self.disk.flush)(&log)?;
         // Like SQLite, ignores a directory that cannot be flushed.
         let _ = self.file.parent().map(sync_dir);
         self.log = Some(log);
