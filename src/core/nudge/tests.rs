@@ -11,7 +11,7 @@ const WINDOW: u64 = 200_000;
 
 /// An event of a branch.
 #[derive(Debug, Clone)]
-enum ThreadEvent {
+enum BranchEvent {
     Exchange {
         cut: Option<u8>,
         notified: bool,
@@ -34,20 +34,20 @@ fn id(cut: u8) -> Uuid {
     Uuid::from_u128(u128::from(cut) + 1)
 }
 
-fn happens() -> impl Strategy<Value = ThreadEvent> {
+fn happens() -> impl Strategy<Value = BranchEvent> {
     let cut = || prop::option::weighted(0.7, 0u8..3);
     prop_oneof![
-        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, notified)| ThreadEvent::Exchange { cut, notified }),
+        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, notified)| BranchEvent::Exchange { cut, notified }),
         6 => (cut(), 0u64..400_000, 0u64..9_000)
-            .prop_map(|(cut, tokens, output)| ThreadEvent::Measured { cut, tokens, output }),
-        1 => (0u8..3).prop_map(ThreadEvent::HandedOver),
-        6 => prop::bool::weighted(0.3).prop_map(|step_done| ThreadEvent::Decide { step_done }),
-        1 => Just(ThreadEvent::Failed),
+            .prop_map(|(cut, tokens, output)| BranchEvent::Measured { cut, tokens, output }),
+        1 => (0u8..3).prop_map(BranchEvent::HandedOver),
+        6 => prop::bool::weighted(0.3).prop_map(|step_done| BranchEvent::Decide { step_done }),
+        1 => Just(BranchEvent::Failed),
     ]
 }
 
 /// A typical session: growing requests of one cut, with an occasional handoff.
-fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
+fn session() -> impl Strategy<Value = Vec<BranchEvent>> {
     let turn = (
         1_000u64..30_000,
         prop::bool::weighted(0.3),
@@ -57,10 +57,10 @@ fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     prop::collection::vec(turn, 1..60).prop_map(|turns| {
         let (mut all, mut cut, mut tokens) = (Vec::new(), None, 5_000);
         for (grows, step_done, hands_over, left) in turns {
-            all.push(ThreadEvent::Exchange { cut, notified: false });
-            all.push(ThreadEvent::Decide { step_done });
+            all.push(BranchEvent::Exchange { cut, notified: false });
+            all.push(BranchEvent::Decide { step_done });
             tokens += grows;
-            all.push(ThreadEvent::Measured {
+            all.push(BranchEvent::Measured {
                 cut,
                 tokens,
                 output: 500,
@@ -68,8 +68,8 @@ fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
             if hands_over {
                 let next = cut.map_or(0, |cut: u8| cut.wrapping_add(1));
                 (cut, tokens) = (Some(next), left);
-                all.push(ThreadEvent::HandedOver(next));
-                all.push(ThreadEvent::Measured {
+                all.push(BranchEvent::HandedOver(next));
+                all.push(BranchEvent::Measured {
                     cut,
                     tokens,
                     output: 500,
@@ -94,11 +94,11 @@ struct HistoryPoint {
 }
 
 /// The rules, one per line, over all events.
-fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> HistoryPoint {
+fn known(history: &[(BranchEvent, NudgeDecision)], room: Option<u64>) -> HistoryPoint {
     let mut known = HistoryPoint::default();
     for (what, decision) in history {
         match what {
-            ThreadEvent::Exchange { cut, notified } => {
+            BranchEvent::Exchange { cut, notified } => {
                 let cut = cut.map(id);
                 if cut != known.cut {
                     known = HistoryPoint {
@@ -110,7 +110,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
                 known.exchanges = known.exchanges.map(|n| n + 1);
                 known.notified |= *notified;
             }
-            ThreadEvent::Measured { cut, tokens, output } => {
+            BranchEvent::Measured { cut, tokens, output } => {
                 let input = tokens.saturating_sub(*output);
                 if cut.map(id) == known.cut && input > 0 {
                     known.measured = Some(*tokens);
@@ -118,7 +118,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
                     known.awaited = false;
                 }
             }
-            ThreadEvent::HandedOver(cut) => {
+            BranchEvent::HandedOver(cut) => {
                 let close = known.exchanges.is_some_and(|n| n <= 10);
                 known = HistoryPoint {
                     cut: Some(id(*cut)),
@@ -128,12 +128,12 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
                     ..HistoryPoint::default()
                 };
             }
-            ThreadEvent::Decide { .. } => {
+            BranchEvent::Decide { .. } => {
                 if matches!(decision, NudgeDecision::Nudge(_)) {
                     known.nudged_at = known.measured;
                 }
             }
-            ThreadEvent::Failed => known.tried_at = known.measured,
+            BranchEvent::Failed => known.tried_at = known.measured,
         }
         if known.notified && known.nudged_at.is_none() {
             known.nudged_at = known.measured;
@@ -192,28 +192,28 @@ fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     [nudge_of(thresholds, window), auto].into_iter().flatten().min()
 }
 
-fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
+fn holds(all: Vec<BranchEvent>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
     let limits = thresholds.of(window);
     let mut machine = ContextUse::default();
-    let mut history: Vec<(ThreadEvent, NudgeDecision)> = Vec::new();
+    let mut history: Vec<(BranchEvent, NudgeDecision)> = Vec::new();
     let mut nudges = 0;
     for what in all {
         let mut decision = NudgeDecision::Nothing;
         match &what {
-            ThreadEvent::Exchange {
+            BranchEvent::Exchange {
                 cut,
                 notified: decided,
             } => machine.exchange(cut.map(id), *decided),
-            ThreadEvent::Measured { cut, tokens, output } => {
+            BranchEvent::Measured { cut, tokens, output } => {
                 let before = machine.treadmill;
                 let input = tokens.saturating_sub(*output);
                 let decided = machine.measured(cut.map(id), usage(input, tokens - input), &limits);
                 prop_assert_eq!(decided.is_some(), before.is_none() && machine.treadmill.is_some());
             }
-            ThreadEvent::HandedOver(cut) => {
+            BranchEvent::HandedOver(cut) => {
                 prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill)
             }
-            ThreadEvent::Decide { step_done } => {
+            BranchEvent::Decide { step_done } => {
                 decision = machine.decide(&limits, || *step_done);
                 let known = known(&history, room(&thresholds, window));
                 prop_assert_eq!(
@@ -227,7 +227,7 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
                     nudges += 1;
                 }
             }
-            ThreadEvent::Failed => machine.tried(),
+            BranchEvent::Failed => machine.tried(),
         }
         history.push((what, decision));
     }

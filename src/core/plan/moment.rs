@@ -11,7 +11,7 @@ use crate::wire::{Role, Turn};
 
 /// State of a request's branch when the request arrives.
 #[derive(Debug, Clone, Default)]
-pub struct ThreadState<'a> {
+pub struct BranchState<'a> {
     pub context: ContextUse,
     pub limits: ModelThresholds,
     /// Context window of the model.
@@ -21,14 +21,14 @@ pub struct ThreadState<'a> {
     pub nudge_pays: bool,
     /// Billing of the request; `None` if no cut depends on it.
     pub bill: Option<&'a RequestCosts>,
-    pub costs: ThreadCosts,
+    pub costs: BranchCosts,
     /// Draft that was written ahead of a cut.
     pub ready: Option<Box<ReadyDraft>>,
 }
 
 /// Cost of a branch so far.
 #[derive(Debug, Clone, Default)]
-pub struct ThreadCosts {
+pub struct BranchCosts {
     /// Billed cost of its responses.
     pub ledger: CutLedger,
     /// Elements of the previous request; `None` if this is the first.
@@ -68,7 +68,7 @@ pub struct ShadowDecision {
     pub saved: Option<f64>,
 }
 
-impl ThreadState<'_> {
+impl BranchState<'_> {
     /// The near usage limit, reported once until it resets.
     fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
         let limit = self.costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
@@ -113,16 +113,16 @@ impl PlannedRequest<'_> {
     }
 
     /// Action that shadow mode would take on a new request of a branch.
-    pub fn watched_moment(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<ShadowDecision> {
-        let expected = |bill: &RequestCosts| thread.costs.ledger.expected(&bill.rates);
-        let saved = thread.bill.and_then(expected);
-        let (outcome, notice, saved) = match self.due(thread, now_ms) {
+    pub fn watched_moment(&self, branch: &BranchState<'_>, now_ms: u64) -> Option<ShadowDecision> {
+        let expected = |bill: &RequestCosts| branch.costs.ledger.expected(&bill.rates);
+        let saved = branch.bill.and_then(expected);
+        let (outcome, notice, saved) = match self.due(branch, now_ms) {
             Some(DueStep::Nudge(text)) => (NudgeOutcome::WouldNotify, Some(text), saved),
             _ if !self.is_safe_point() => return None,
             Some(DueStep::HandOff { .. }) => (NudgeOutcome::WouldHandOver, None, saved),
             None if nudge::plan_accepted(&self.reading.view) => (NudgeOutcome::WouldFollowPlan, None, saved),
             None => {
-                let cut = self.free_moment(thread)?.cut;
+                let cut = self.free_moment(branch)?.cut;
                 (NudgeOutcome::WouldCutFree, None, Some(cut.saved))
             }
         };
@@ -134,11 +134,11 @@ impl PlannedRequest<'_> {
     }
 
     /// Action due with a new request of this branch.
-    pub fn due(&self, thread: &ThreadState<'_>, now_ms: u64) -> Option<DueStep> {
+    pub fn due(&self, branch: &BranchState<'_>, now_ms: u64) -> Option<DueStep> {
         let step_done = || nudge::step_done(&self.reading.view, self.pin.kept_from());
-        match thread.context.decide(&thread.limits, step_done) {
+        match branch.context.decide(&branch.limits, step_done) {
             NudgeDecision::Nudge(tokens) => {
-                let text = nudge::text(tokens, thread.window, thread.wording);
+                let text = nudge::text(tokens, branch.window, branch.wording);
                 Some(DueStep::Nudge(text))
             }
             NudgeDecision::HandOff(tokens) => Some(DueStep::HandOff {
@@ -146,32 +146,32 @@ impl PlannedRequest<'_> {
             }),
             NudgeDecision::Nothing => {
                 // Other reasons for a notice, the most urgent one first.
-                let tokens = thread.context.may_notify()?;
-                let limit = thread.near_limit(now_ms);
+                let tokens = branch.context.may_notify()?;
+                let limit = branch.near_limit(now_ms);
                 let limit = limit.filter(|limit| limit.is_urgent() || step_done());
                 let notice = limit.map(|limit| nudge::limit_text(&limit, now_ms));
-                let notice = notice.or_else(|| self.paying_notice(thread, tokens));
+                let notice = notice.or_else(|| self.paying_notice(branch, tokens));
                 notice.map(DueStep::Nudge)
             }
         }
     }
 
     /// Composes the notice that a handoff pays within the remaining steps of the to-do list.
-    fn paying_notice(&self, thread: &ThreadState<'_>, tokens: u64) -> Option<String> {
-        let bill = thread.bill.filter(|_| thread.nudge_pays)?;
+    fn paying_notice(&self, branch: &BranchState<'_>, tokens: u64) -> Option<String> {
+        let bill = branch.bill.filter(|_| branch.nudge_pays)?;
         let (view, from) = (&self.reading.view, self.pin.kept_from());
         if !nudge::step_done(view, from) {
             return None;
         }
         let left = nudge::steps_left(view, from)?.calls_left();
-        let calls = thread.costs.ledger.pays(&bill.rates, left)?;
-        Some(nudge::paying_text(tokens, calls, left, thread.wording))
+        let calls = branch.costs.ledger.pays(&bill.rates, left)?;
+        Some(nudge::paying_text(tokens, calls, left, branch.wording))
     }
 
     /// Returns the cut that costs nothing with a new request of this branch, if there is one.
-    pub fn free_moment(&self, thread: &ThreadState<'_>) -> Option<ColdCacheCut> {
-        let bill = thread.bill?;
-        let ready = thread.ready.as_deref();
+    pub fn free_moment(&self, branch: &BranchState<'_>) -> Option<ColdCacheCut> {
+        let bill = branch.bill?;
+        let ready = branch.ready.as_deref();
         // A draft for another cut covers another history.
         let ready = ready.filter(|ready| ready.cut == self.pin.active_id());
         let decide = |is_ready| {
@@ -180,11 +180,11 @@ impl PlannedRequest<'_> {
             } else {
                 self.policy.draft_cost
             };
-            thread.costs.ledger.moment(bill, cost)
+            branch.costs.ledger.moment(bill, cost)
         };
         // Decided first as if the prepared draft fitted, because the checks below read the transcript.
         decide(ready.is_some())?;
-        if !self.is_safe_point() || !self.goes_straight_on(thread, ready) {
+        if !self.is_safe_point() || !self.goes_straight_on(branch, ready) {
             return None;
         }
         let ready = ready.and_then(|ready| self.ready_document(ready));
@@ -196,10 +196,10 @@ impl PlannedRequest<'_> {
     ///
     /// Then no other replica had a request of the branch since. If this process has seen none, the request
     /// that the ready draft covers counts.
-    fn goes_straight_on(&self, thread: &ThreadState<'_>, draft: Option<&ReadyDraft>) -> bool {
+    fn goes_straight_on(&self, branch: &BranchState<'_>, draft: Option<&ReadyDraft>) -> bool {
         let view = &self.reading.view;
         let covered = || draft.map(|draft| view.leading() + draft.covers.turns);
-        let Some(from) = thread.costs.before.or_else(covered) else {
+        let Some(from) = branch.costs.before.or_else(covered) else {
             return false;
         };
         let turns = view.turns.get(from..).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Chooses the responder to a request: the model, or baton in its place.
 
-use super::moment::{ColdCacheCut, DueStep, ThreadState};
+use super::moment::{BranchState, ColdCacheCut, DueStep};
 use super::{CutTarget, PlannedRequest, Unresolved};
 use crate::bill::{DraftCost, FreeCut};
 use crate::handoffs::draft::{DraftMethod, open_message};
@@ -75,7 +75,7 @@ pub struct RespondInput<'a> {
     /// Handoff in the response to an identical request, which was interrupted afterwards.
     pub repeated: Option<HandoffId>,
     /// Branch of the request, if the request is new in it.
-    pub thread: Option<&'a ThreadState<'a>>,
+    pub branch: Option<&'a BranchState<'a>>,
     pub draft: Option<OpenDraft>,
     pub free: FreeCutPolicy,
     pub now_ms: u64,
@@ -96,9 +96,9 @@ impl PlannedRequest<'_> {
     pub fn answered_by(&self, now: &RespondInput<'_>) -> Decision {
         // A repeated request is sent as before, and a handoff that the model called comes first.
         let may_be_due = now.repeated.is_none() && !self.waits_for_turn_end();
-        let thread = now.thread.filter(|_| may_be_due);
-        let due = thread.and_then(|thread| self.due(thread, now.now_ms));
-        let (nudge, instead) = match (due, thread) {
+        let branch = now.branch.filter(|_| may_be_due);
+        let due = branch.and_then(|branch| self.due(branch, now.now_ms));
+        let (nudge, instead) = match (due, branch) {
             (Some(DueStep::Nudge(text)), _) => (Some(text), None),
             (Some(DueStep::HandOff { reason }), _) => {
                 let due = DueHandoff {
@@ -107,7 +107,7 @@ impl PlannedRequest<'_> {
                 };
                 (None, self.begins(now).then_some(Responder::HandOff(due)))
             }
-            (None, Some(thread)) => (None, self.free_cut(thread, now)),
+            (None, Some(branch)) => (None, self.free_cut(branch, now)),
             (None, None) => (None, None),
         };
         let instead = instead.or(now.repeated.map(Responder::AfterHandoff));
@@ -129,14 +129,14 @@ impl PlannedRequest<'_> {
     }
 
     /// Returns the handoff of a cut that costs nothing, or the question whether to make it.
-    fn free_cut(&self, thread: &ThreadState<'_>, now: &RespondInput<'_>) -> Option<Responder> {
+    fn free_cut(&self, branch: &BranchState<'_>, now: &RespondInput<'_>) -> Option<Responder> {
         if now.free == FreeCutPolicy::Off {
             return None;
         }
-        let ColdCacheCut { cut, ready } = self.free_moment(thread)?;
+        let ColdCacheCut { cut, ready } = self.free_moment(branch)?;
         if now.free == FreeCutPolicy::Ask {
             // Offered once until the model speaks again.
-            let offer = self.offer_of(&cut).filter(|_| !thread.costs.offered);
+            let offer = self.offer_of(&cut).filter(|_| !branch.costs.offered);
             return offer.map(Responder::Offer);
         }
         self.begins(now).then(|| {

@@ -107,7 +107,7 @@ fn make_list(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
 /// Removes members that describe the agent's own history, if the provider gets another one.
 fn members_of_own_history(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let facts = &view.facts;
-    if !(facts.server_side || facts.begins_thread || facts.context_hint) {
+    if !(facts.server_side || facts.begins_branch || facts.context_hint) {
         return Vec::new();
     }
     let mut gone = Vec::new();

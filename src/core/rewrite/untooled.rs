@@ -87,7 +87,7 @@ pub fn unfit(view: &View) -> Option<ToolOmission> {
         .or(f.structured.then_some(ToolOmission::StructuredOutput))
         .or(f.cramped.then_some(ToolOmission::SmallOutput))
         .or(f.summary.then_some(ToolOmission::Summary))
-        .or(f.begins_thread.then_some(ToolOmission::ServerSideHistory))
+        .or(f.begins_branch.then_some(ToolOmission::ServerSideHistory))
 }
 
 /// Whether there is room for all of baton's tools.

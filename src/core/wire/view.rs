@@ -327,7 +327,7 @@ pub struct RequestFacts {
     pub server_side: bool,
     /// Anthropic only: the request contains the whole conversation and asks the provider to store it from
     /// here on.
-    pub begins_thread: bool,
+    pub begins_branch: bool,
     /// Whether the agent states how much of its history it could clear.
     pub context_hint: bool,
     /// Whether the request asks for a compaction or a summary.

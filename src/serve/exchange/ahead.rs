@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::value::Exchange;
 use super::{drafts, recording};
 use crate::proxy::exchange_recorder::DormantRecorder;
-use crate::state::session::{ContextThread, LiveAnswer};
+use crate::state::session::{ContextBranch, LiveAnswer};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;
 use baton_core::handoffs::draft::DraftMethod;
@@ -19,9 +19,9 @@ use baton_core::rewrite::positions;
 impl Exchange {
     /// Watches for a pause after this response, if there is room for another watcher.
     ///
-    /// The thread's next request ends the watch. Replicas do not know each other's requests, so none of them watches.
+    /// The branch's next request ends the watch. Replicas do not know each other's requests, so none of them watches.
     pub(super) fn watch_pause(&self) {
-        let (Some(due), Some(thread)) = (self.draft_due(), self.thread.clone()) else {
+        let (Some(due), Some(branch)) = (self.draft_due(), self.branch.clone()) else {
             return;
         };
         let Ok(room) = Arc::clone(&self.app.pauses).try_acquire_owned() else {
@@ -35,7 +35,7 @@ impl Exchange {
             // The watcher must not add to the record of an exchange that has ended.
             ctx: self.ctx.silent(),
             answer: LiveAnswer::default(),
-            thread: None,
+            branch: None,
             shown: None,
             ..self.clone()
         };
@@ -45,7 +45,7 @@ impl Exchange {
         // Recorder of the draft's own exchange, if there will be one.
         let dormant = self.ctx.recorder.dormant();
         let (until_next, next_request) = oneshot::channel();
-        thread.set_pause(until_next);
+        branch.set_pause(until_next);
         tracing::debug!(
             exchange = self.ctx.id,
             due,
@@ -54,8 +54,8 @@ impl Exchange {
         tokio::spawn(async move {
             let _room = room;
             tokio::select! {
-                () = exchange.app.clock.until(due) => exchange.write_ahead(&thread, &dormant).await,
-                // The sender is also dropped if the thread is forgotten.
+                () = exchange.app.clock.until(due) => exchange.write_ahead(&branch, &dormant).await,
+                // The sender is also dropped if the branch is forgotten.
                 _ = next_request => {}
             }
         });
@@ -63,8 +63,8 @@ impl Exchange {
 
     /// Time at which a draft is due in a pause, in milliseconds since the Unix epoch. `None` if no draft is wanted.
     fn draft_due(&self) -> Option<u64> {
-        let thread = self.thread.as_ref()?;
-        let costs = thread.costs()?;
+        let branch = self.branch.as_ref()?;
+        let costs = branch.costs()?;
         let policy = &self.app.config;
         let is_wanted = policy.handoff.when_cache_cold != FreeCutPolicy::Off
             && policy.draft.method == DraftMethod::Oneshot
@@ -73,11 +73,11 @@ impl Exchange {
         if !is_wanted || !self.answer.fired().is_empty() {
             return None;
         }
-        thread.ledger(|ledger| ledger.draft_due(costs))?
+        branch.ledger(|ledger| ledger.draft_due(costs))?
     }
 
     /// Writes the draft and stores it with the conversation. A failed draft is logged and changes nothing.
-    async fn write_ahead(mut self, thread: &ContextThread, dormant: &DormantRecorder) {
+    async fn write_ahead(mut self, branch: &ContextBranch, dormant: &DormantRecorder) {
         self.ctx = self.ctx.recorded(dormant, "draft ahead", &self.app.journal);
         let recorder = self.ctx.recorder.clone();
         if let Err(error) = self.reclaim().await {
@@ -96,10 +96,10 @@ impl Exchange {
         let made = drafts::ahead(&self).await;
         let tokens = recorder.read(|e| e.tokens.clone());
         let paid = tokens.into_iter().flatten().map(TokenCounts::from);
-        let rates = thread.costs().map(|costs| &costs.rates);
+        let rates = branch.costs().map(|costs| &costs.rates);
         let cost = paid.filter_map(|counts| Some(counts.cost(rates?).total())).sum();
-        // The thread's later cuts have to earn the cost of the draft.
-        let last = thread.ledger(|ledger| {
+        // The branch's later cuts have to earn the cost of the draft.
+        let last = branch.ledger(|ledger| {
             ledger.draft_paid(cost, at_ms);
             ledger.history()
         });

@@ -1,11 +1,11 @@
-//! Context use in one thread of a conversation, and its consequences: a notice to the model, or an automatic handoff.
+//! Context use in one branch of a conversation, and its consequences: a notice to the model, or an automatic handoff.
 
 use std::sync::Arc;
 
 use super::value::Exchange;
 use crate::app::App;
 use crate::proxy::{RequestContext, headers};
-use crate::state::session::ContextThread;
+use crate::state::session::ContextBranch;
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;
 use baton_core::bill::RequestCosts;
@@ -17,17 +17,17 @@ use baton_core::rewrite::insertions;
 /// Models whose window is unknown, to log each once.
 static UNKNOWN: OnceLog = OnceLog::new();
 
-/// Enters the request's thread, unless its model gets no notices.
+/// Enters the request's branch, unless its model gets no notices.
 ///
-/// Returns the thread if the request was not sent in it before.
-pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
+/// Returns the branch if the request was not sent in it before.
+pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextBranch> {
     let Exchange {
         app, ctx, offered, ..
     } = &*exchange;
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let plan = exchange.plan();
-    // Even without notices, cuts may depend on the thread.
+    // Even without notices, cuts may depend on the branch.
     let may_cut = app.is_shadow(ctx) || policy.when_cache_cold != FreeCutPolicy::Off || policy.nudge_limit;
     if !plan.is_in_the_loop(app.is_shadow(ctx)) || (thresholds.are_off() && !may_cut) {
         return None;
@@ -43,27 +43,27 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
         );
     }
     let (named, cut) = (offered.call.named, offered.active_id());
-    let (thread, is_new) = live.context_exchange(offered.view(), named, cut, plan.is_notified());
-    let thread = ContextThread {
+    let (branch, is_new) = live.context_exchange(offered.view(), named, cut, plan.is_notified());
+    let branch = ContextBranch {
         live: Arc::clone(live),
-        thread,
+        branch,
         limits: thresholds.of(window),
         window,
         nudge_pays: thresholds.nudge_pays,
         wording: policy.nudge_wording,
         costs: costs(exchange, window).map(Arc::new),
     };
-    exchange.thread = Some(thread.clone());
-    is_new.then_some(thread)
+    exchange.branch = Some(branch.clone());
+    is_new.then_some(branch)
 }
 
 /// Inserts a notice after the request before anything is sent.
-pub(super) async fn nudge(thread: &ContextThread, exchange: &mut Exchange, text: &str) {
+pub(super) async fn nudge(branch: &ContextBranch, exchange: &mut Exchange, text: &str) {
     let appended = append(exchange, text).await;
     let ctx = &exchange.ctx;
     match appended {
         Ok(true) => {
-            thread.notified();
+            branch.notified();
             ctx.note_nudge(NudgeOutcome::Notified);
             tracing::debug!(exchange = ctx.id, "telling the model how full its context is");
         }

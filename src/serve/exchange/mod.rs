@@ -58,14 +58,14 @@ impl Exchange {
         live.take_repeat(self.offered.hash(), &self.answer, self.app.clock.now_ms())
     }
 
-    /// Decides who answers a request for the model, and enters the request's thread.
+    /// Decides who answers a request for the model, and enters the request's branch.
     fn decide(&mut self) -> Decision {
         let repeated = self.repeated();
-        let thread = context::enter(self);
-        let state = thread.as_ref().and_then(|t| t.state(self.offered.active_id()));
+        let branch = context::enter(self);
+        let state = branch.as_ref().and_then(|t| t.state(self.offered.active_id()));
         self.plan().answered_by(&RespondInput {
             repeated,
-            thread: state.as_ref(),
+            branch: state.as_ref(),
             draft: self
                 .offered
                 .live
@@ -111,8 +111,8 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
                 Box::pin(resumed::notify(&mut exchange)).await;
             }
             let Decision { by, nudge } = exchange.decide();
-            if let (Some(text), Some(thread)) = (nudge, exchange.thread.clone()) {
-                Box::pin(context::nudge(&thread, &mut exchange, &text)).await;
+            if let (Some(text), Some(branch)) = (nudge, exchange.branch.clone()) {
+                Box::pin(context::nudge(&branch, &mut exchange, &text)).await;
             }
             by
         }
@@ -134,9 +134,9 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBo
         Responder::Command(text) => return Box::pin(commands::answer(exchange, text)).await,
         Responder::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
         Responder::Offer(text) => {
-            if let Some(thread) = &exchange.thread {
+            if let Some(branch) = &exchange.branch {
                 // The user gets one offer between two responses of the model.
-                thread.offered_cut();
+                branch.offered_cut();
             }
             return Box::pin(exchange.reply(&CommandReply::new(text))).await;
         }

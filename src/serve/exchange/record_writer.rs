@@ -84,8 +84,8 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
         body_hash: exchange.offered.hash(),
     };
     let pairs = exchange.app.sessions.hand_over(live, fired, now).await?;
-    if let Some(thread) = &exchange.thread {
-        for outcome in thread.handed_over(handoff.id) {
+    if let Some(branch) = &exchange.branch {
+        for outcome in branch.handed_over(handoff.id) {
             exchange.ctx.note_nudge(outcome);
         }
     }

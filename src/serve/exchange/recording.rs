@@ -50,11 +50,11 @@ pub(super) fn bytes_sent(exchange: &Exchange) -> u64 {
 
 /// Counts an ended leg, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
-    if let Some(thread) = &exchange.thread {
+    if let Some(branch) = &exchange.branch {
         // After a handoff in this response, the context is measured from that one.
         let shown = exchange.answer.fired().last().copied();
         let cut = shown.or(exchange.offered.active_id());
-        if let Some(why) = thread.measure(bytes_sent(exchange), cut, report) {
+        if let Some(why) = branch.measure(bytes_sent(exchange), cut, report) {
             exchange.ctx.note_nudge(why);
         }
     }

@@ -43,11 +43,11 @@ pub(super) async fn relayed(
 
 /// Records the decision that baton would have made about this request, and the text that it would have sent.
 fn note_moment(exchange: &mut Exchange) {
-    let Some(thread) = context::enter(exchange) else {
+    let Some(branch) = context::enter(exchange) else {
         return;
     };
     let now_ms = exchange.app.clock.now_ms();
-    let state = thread.state(exchange.offered.active_id());
+    let state = branch.state(exchange.offered.active_id());
     let moment = state.and_then(|state| exchange.plan().watched_moment(&state, now_ms));
     let Some(ShadowDecision {
         outcome,
@@ -58,9 +58,9 @@ fn note_moment(exchange: &mut Exchange) {
         return;
     };
     match outcome {
-        NudgeOutcome::WouldNotify => thread.notified(),
+        NudgeOutcome::WouldNotify => branch.notified(),
         // The next one is due when the context has grown as much again.
-        NudgeOutcome::WouldHandOver => thread.draft_failed(),
+        NudgeOutcome::WouldHandOver => branch.draft_failed(),
         _ => {}
     }
     let text = notice.or_else(|| drafts::local_prompt(exchange));

@@ -10,7 +10,7 @@ use crate::proxy::answer_form::AnswerForm;
 use crate::proxy::waiting::ShownDraft;
 use crate::state::config::HandoffMode;
 use crate::state::journal::PackedHeaders;
-use crate::state::session::{ContextThread, LiveAnswer};
+use crate::state::session::{ContextBranch, LiveAnswer};
 use baton_core::plan::PlannedRequest;
 use baton_core::record::Handoff;
 use baton_core::response::AnswerOpening;
@@ -33,7 +33,7 @@ pub(super) struct Exchange {
     /// Progress of a draft as the agent sees it. All clones share it.
     pub(super) shown: Option<Arc<ShownDraft>>,
     /// Thread of the conversation, if its model may get notices of a full context.
-    pub(super) thread: Option<ContextThread>,
+    pub(super) branch: Option<ContextBranch>,
 }
 
 impl Exchange {
@@ -48,7 +48,7 @@ impl Exchange {
             answer: LiveAnswer::default(),
             opening: AnswerOpening::None,
             shown: None,
-            thread: None,
+            branch: None,
         }
     }
 

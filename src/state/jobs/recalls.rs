@@ -36,7 +36,7 @@ baton_core::named! {
     }
 }
 
-/// Answers tool calls. A long history takes time, so calls run on a blocking thread.
+/// Answers tool calls. A long history takes time, so calls run on a blocking branch.
 pub trait CallAnswerer: Send + Sync {
     /// Returns the result of one call, and its outcome. The result is stored and sent to the model in every
     /// later request.

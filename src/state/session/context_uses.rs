@@ -3,7 +3,7 @@
 
 use crate::keyed_hash;
 use baton_core::nudge::ContextUse;
-use baton_core::plan::ThreadCosts;
+use baton_core::plan::BranchCosts;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::View;
@@ -19,10 +19,10 @@ const KEPT: usize = 16;
 
 /// Id of a branch. Valid only under its own key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadId(u64);
+pub struct BranchId(u64);
 
 /// The part of a request's transcript that identifies its branch.
-pub(super) struct ThreadTurns<'a> {
+pub(super) struct BranchTurns<'a> {
     /// Number of elements.
     pub(super) turns: usize,
     /// Returns the digest of the last few elements up to this one.
@@ -36,17 +36,17 @@ pub(super) struct ThreadTurns<'a> {
 /// The branches of one key, least recently used first.
 #[derive(Default)]
 pub(super) struct ContextUses {
-    all: Vec<KnownThread>,
+    all: Vec<KnownBranch>,
     ids: u64,
 }
 
-struct KnownThread {
-    id: ThreadId,
+struct KnownBranch {
+    id: BranchId,
     /// Number of elements in the newest request, and the digest of the last ones.
     turns: usize,
     last: u128,
     context: ContextUse,
-    costs: ThreadCosts,
+    costs: BranchCosts,
     /// Dropped by the branch's next request, which ends the wait for a pause.
     pause: Option<oneshot::Sender<()>>,
 }
@@ -69,17 +69,17 @@ impl ContextUses {
     /// `notified` tells whether the transcript has a nudge after the cut.
     pub(super) fn exchange(
         &mut self,
-        request: &ThreadTurns<'_>,
+        request: &BranchTurns<'_>,
         cut: Option<HandoffId>,
         notified: bool,
-    ) -> (ThreadId, bool) {
+    ) -> (BranchId, bool) {
         let Some(last) = request.turns.checked_sub(1) else {
-            return (ThreadId(u64::MAX), false);
+            return (BranchId(u64::MAX), false);
         };
         let digest = (request.digest)(last);
         let goes_on =
-            |known: &&KnownThread| known.turns <= last && known.last == (request.digest)(known.turns - 1);
-        let repeats = |known: &KnownThread| known.turns == request.turns && known.last == digest;
+            |known: &&KnownBranch| known.turns <= last && known.last == (request.digest)(known.turns - 1);
+        let repeats = |known: &KnownBranch| known.turns == request.turns && known.last == digest;
         // The most recently used branch is the likely one.
         if let Some(known) = self.all.iter().rev().find(|known| repeats(known)) {
             return (known.id, false);
@@ -100,12 +100,12 @@ impl ContextUses {
             Some(at) => self.all.remove(at),
             None => {
                 self.ids += 1;
-                KnownThread {
-                    id: ThreadId(self.ids),
+                KnownBranch {
+                    id: BranchId(self.ids),
                     turns: 0,
                     last: 0,
                     context: ContextUse::default(),
-                    costs: ThreadCosts::default(),
+                    costs: BranchCosts::default(),
                     pause: None,
                 }
             }
@@ -127,14 +127,14 @@ impl ContextUses {
     }
 
     /// Returns the context and the costs of a branch that is still in memory.
-    pub(super) fn of(&mut self, thread: ThreadId) -> Option<(&mut ContextUse, &mut ThreadCosts)> {
-        let known = self.all.iter_mut().find(|known| known.id == thread)?;
+    pub(super) fn of(&mut self, branch: BranchId) -> Option<(&mut ContextUse, &mut BranchCosts)> {
+        let known = self.all.iter_mut().find(|known| known.id == branch)?;
         Some((&mut known.context, &mut known.costs))
     }
 
     /// Registers a sender that is dropped on the branch's next request.
-    pub(super) fn set_pause(&mut self, thread: ThreadId, until_next: oneshot::Sender<()>) {
-        if let Some(known) = self.all.iter_mut().find(|known| known.id == thread) {
+    pub(super) fn set_pause(&mut self, branch: BranchId, until_next: oneshot::Sender<()>) {
+        if let Some(known) = self.all.iter_mut().find(|known| known.id == branch) {
             known.pause = Some(until_next);
         }
     }
@@ -147,8 +147,8 @@ mod tests {
     use baton_core::wire::Usage;
 
     /// Requests as lists of words. The digest covers the last two.
-    fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
-        let request = ThreadTurns {
+    fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (BranchId, bool) {
+        let request = BranchTurns {
             turns: words.len(),
             digest: &|at| words[at] + 100 * at.checked_sub(1).map_or(0, |at| words[at]),
             named,
@@ -156,12 +156,12 @@ mod tests {
         all.exchange(&request, None, false)
     }
 
-    fn measured(all: &mut ContextUses, thread: ThreadId, tokens: u64) {
+    fn measured(all: &mut ContextUses, branch: BranchId, tokens: u64) {
         let usage = Usage {
             input: tokens,
             ..Usage::default()
         };
-        let (context, _) = all.of(thread).unwrap();
+        let (context, _) = all.of(branch).unwrap();
         context.measured(None, usage, &ModelThresholds::default());
     }
 

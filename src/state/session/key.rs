@@ -123,11 +123,11 @@ mod tests {
         let two = claude(&[("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "2")]);
         assert_ne!(parent, one);
         assert_ne!(one, two);
-        let codex = |thread| {
+        let codex = |branch| {
             key(
                 "local",
                 WireId::OpenaiResponses,
-                &[("session-id", "s"), ("thread-id", thread)],
+                &[("session-id", "s"), ("thread-id", branch)],
                 None,
             )
         };

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
-use super::context_uses::{ContextUses, ThreadId, ThreadTurns, tail_digest};
+use super::context_uses::{BranchId, BranchTurns, ContextUses, tail_digest};
 use super::record_list::RecordList;
 use super::repeats::{LiveAnswer, Repeats, in_time};
 use super::view_length::ViewLength;
 use crate::sync::locked;
 use baton_core::nudge::ContextUse;
-use baton_core::plan::{KnownConversation, ThreadCosts};
+use baton_core::plan::{BranchCosts, KnownConversation};
 use baton_core::record::{
     Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPoint, ReadyDraft, RecordChange,
     Update, UpdateOutcome,
@@ -240,8 +240,8 @@ impl LiveConversation {
         named: bool,
         cut: Option<HandoffId>,
         notified: bool,
-    ) -> (ThreadId, bool) {
-        let request = ThreadTurns {
+    ) -> (BranchId, bool) {
+        let request = BranchTurns {
             turns: view.turns.len(),
             digest: &|last| tail_digest(view, last),
             named,
@@ -250,20 +250,20 @@ impl LiveConversation {
     }
 
     /// Accesses the context use of a branch. Returns `None` if the branch was evicted.
-    pub fn context<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+    pub fn context<T>(&self, branch: BranchId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
         locked(&self.contexts)
-            .of(thread)
+            .of(branch)
             .map(|(context, _)| with(context))
     }
 
     /// Accesses the costs of a branch. Returns `None` if the branch was evicted.
-    pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
-        locked(&self.contexts).of(thread).map(|(_, costs)| with(costs))
+    pub fn costs<T>(&self, branch: BranchId, with: impl FnOnce(&mut BranchCosts) -> T) -> Option<T> {
+        locked(&self.contexts).of(branch).map(|(_, costs)| with(costs))
     }
 
     /// Registers a sender that is dropped on the branch's next request.
-    pub fn set_pause(&self, thread: ThreadId, until_next: oneshot::Sender<()>) {
-        locked(&self.contexts).set_pause(thread, until_next);
+    pub fn set_pause(&self, branch: BranchId, until_next: oneshot::Sender<()>) {
+        locked(&self.contexts).set_pause(branch, until_next);
     }
 
     /// Returns the draft written ahead of a handoff, for requests cut at `cut`.

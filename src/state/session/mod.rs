@@ -4,6 +4,7 @@
 //! writes. State that must survive a crash is in the store before a call here returns. State that the
 //! transcript implies is written in the background.
 
+mod branch;
 mod checkpoints;
 mod context_uses;
 pub mod key;
@@ -12,7 +13,6 @@ mod reader;
 mod record_list;
 mod repeats;
 mod stored_insertions;
-mod thread;
 mod view_length;
 
 #[cfg(test)]
@@ -28,14 +28,14 @@ use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+pub use self::branch::ContextBranch;
 pub use self::checkpoints::{CallsAfterCut, NewCalls};
-pub use self::context_uses::ThreadId;
+pub use self::context_uses::BranchId;
 pub use self::key::{ConversationKey, conversation_key};
 pub use self::live::LiveConversation;
 use self::live::{LiveState, NewRecords};
 pub use self::reader::Reader;
 pub use self::repeats::{LiveAnswer, REPEAT_WITHIN_MS};
-pub use self::thread::ContextThread;
 use crate::store::records::{PlacedRecord, StoredRecord, TOUCH_AFTER_MS};
 use crate::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{

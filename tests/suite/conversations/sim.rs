@@ -213,7 +213,7 @@ impl Answering<'_> {
         };
         let situation = RespondInput {
             repeated,
-            thread: None,
+            branch: None,
             draft: None,
             free: FreeCutPolicy::Off,
             now_ms: 0,

@@ -1,4 +1,4 @@
-//! Decides when a cut costs nothing: from what a thread was billed, the provider's cache rules, and its prices.
+//! Decides when a cut costs nothing: from what a branch was billed, the provider's cache rules, and its prices.
 
 mod worlds;
 
@@ -32,7 +32,7 @@ const STEP: u64 = 1_500;
 const MARGIN_MS: u64 = 45_000;
 const MARGIN_SHARE: u64 = 5;
 
-/// What one thread of a conversation has cost, and how it continues: fed by each answered request, examined before each new one.
+/// What one branch of a conversation has cost, and how it continues: fed by each answered request, examined before each new one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CutLedger {
     last: Option<CachedHistory>,

@@ -12,7 +12,7 @@ const HOUR: u64 = 3_600_000;
 /// A request without any known state.
 const PLAIN: RespondInput<'static> = RespondInput {
     repeated: None,
-    thread: None,
+    branch: None,
     draft: None,
     free: FreeCutPolicy::Off,
     now_ms: HOUR,
@@ -25,7 +25,7 @@ impl PlannedRequest<'_> {
 }
 
 /// A branch with notices from 1,000 tokens and handoffs from 2,000, whose context has this many.
-fn thread(tokens: u64) -> ThreadState<'static> {
+fn branch(tokens: u64) -> BranchState<'static> {
     let thresholds = Thresholds {
         nudge_tokens: 1_000,
         auto_at: 0.002,
@@ -38,10 +38,10 @@ fn thread(tokens: u64) -> ThreadState<'static> {
         ..Usage::default()
     };
     context.measured(None, usage, &limits);
-    ThreadState {
+    BranchState {
         context,
         limits,
-        ..ThreadState::default()
+        ..BranchState::default()
     }
 }
 
@@ -70,22 +70,22 @@ fn bill() -> RequestCosts {
 }
 
 /// A branch whose long history has gone cold.
-fn cold(bill: &RequestCosts) -> ThreadState<'_> {
+fn cold(bill: &RequestCosts) -> BranchState<'_> {
     let last = CachedHistory {
         model: "m".to_owned(),
         tokens: 180_000,
         fixed: 20_000,
         ..CachedHistory::default()
     };
-    ThreadState {
+    BranchState {
         bill: Some(bill),
         nudge_pays: true,
-        costs: ThreadCosts {
+        costs: BranchCosts {
             ledger: crate::bill::CutLedger::resumed(&last),
             before: Some(1),
-            ..ThreadCosts::default()
+            ..BranchCosts::default()
         },
-        ..ThreadState::default()
+        ..BranchState::default()
     }
 }
 
@@ -113,9 +113,9 @@ fn a_full_context_is_told_or_handed_over_where_the_conversation_may_be_cut() {
     let planned = script.plan(&next());
     planned.with(|plan| {
         let at = |tokens, draft| {
-            let thread = thread(tokens);
+            let branch = branch(tokens);
             plan.answered_by(&RespondInput {
-                thread: Some(&thread),
+                branch: Some(&branch),
                 draft,
                 ..PLAIN
             })
@@ -138,9 +138,9 @@ fn a_full_context_is_told_or_handed_over_where_the_conversation_may_be_cut() {
     let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}]});
     let open = [&next()[..], &[call, user("Stop.")]].concat();
     script.plan(&open).with(|plan| {
-        let thread = thread(2_500);
+        let branch = branch(2_500);
         let situation = RespondInput {
-            thread: Some(&thread),
+            branch: Some(&branch),
             draft: Some(OpenDraft::Waits),
             ..PLAIN
         };
@@ -155,11 +155,11 @@ fn a_full_context_is_told_or_handed_over_where_the_conversation_may_be_cut() {
 #[test]
 fn what_is_sent_again_goes_on_after_its_handoff_and_is_told_nothing_new() {
     let id = Uuid::now_v7();
-    let (script, thread) = (Script::new(), thread(2_500));
+    let (script, branch) = (Script::new(), branch(2_500));
     script.plan(&next()).with(|plan| {
         let decision = plan.answered_by(&RespondInput {
             repeated: Some(id),
-            thread: Some(&thread),
+            branch: Some(&branch),
             draft: Some(OpenDraft::Waits),
             ..PLAIN
         });
@@ -171,31 +171,31 @@ fn what_is_sent_again_goes_on_after_its_handoff_and_is_told_nothing_new() {
 fn a_cut_that_costs_nothing_is_made_or_offered_once_and_never_where_it_is_off() {
     let (script, bill) = (Script::new(), bill());
     script.plan(&next()).with(|plan| {
-        let by = |free, thread: &ThreadState<'_>| {
+        let by = |free, branch: &BranchState<'_>| {
             plan.by(RespondInput {
-                thread: Some(thread),
+                branch: Some(branch),
                 free,
                 ..PLAIN
             })
         };
-        let mut thread = cold(&bill);
-        assert_eq!(by(FreeCutPolicy::Off, &thread), Responder::Model);
-        let Responder::HandOff(due) = by(FreeCutPolicy::On, &thread) else {
+        let mut branch = cold(&bill);
+        assert_eq!(by(FreeCutPolicy::Off, &branch), Responder::Model);
+        let Responder::HandOff(due) = by(FreeCutPolicy::On, &branch) else {
             panic!("no handoff");
         };
         assert_eq!((due.method, due.ready), (Some(DraftMethod::Bundle), None));
         assert!(due.cut.is_some_and(|cut| cut.saved > 0.0), "{:?}", due.cut);
-        let Responder::Offer(text) = by(FreeCutPolicy::Ask, &thread) else {
+        let Responder::Offer(text) = by(FreeCutPolicy::Ask, &branch) else {
             panic!("no question");
         };
         assert!(text.contains("`::handoff`"), "{text}");
-        thread.costs.offered = true;
-        assert_eq!(by(FreeCutPolicy::Ask, &thread), Responder::Model, "offered once");
-        thread.costs.before = Some(0);
-        assert_ne!(by(FreeCutPolicy::On, &thread), Responder::Model);
+        branch.costs.offered = true;
+        assert_eq!(by(FreeCutPolicy::Ask, &branch), Responder::Model, "offered once");
+        branch.costs.before = Some(0);
+        assert_ne!(by(FreeCutPolicy::On, &branch), Responder::Model);
         // Another replica had requests of the conversation since.
-        thread.costs.before = Some(3);
-        assert_eq!(by(FreeCutPolicy::On, &thread), Responder::Model);
+        branch.costs.before = Some(3);
+        assert_eq!(by(FreeCutPolicy::On, &branch), Responder::Model);
     });
 }
 
@@ -213,11 +213,11 @@ fn a_draft_written_ahead_is_taken_where_it_is_of_this_transcript_and_cut() {
     };
     script.plan(&next()).with(|plan| {
         for (cut, taken) in [(None, true), (Some(Uuid::now_v7()), false)] {
-            let thread = ThreadState {
+            let branch = BranchState {
                 ready: Some(Box::new(draft(cut))),
                 ..cold(&bill)
             };
-            let moment = plan.free_moment(&thread).unwrap();
+            let moment = plan.free_moment(&branch).unwrap();
             assert_eq!(moment.ready.is_some(), taken);
             assert_eq!(moment.cut.draft == DraftCost::Nothing, taken);
         }

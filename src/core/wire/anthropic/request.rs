@@ -83,9 +83,9 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
             facts.structured |= json::get(text, value, "format").is_some_and(|v| v.of(text) != b"null")
         }
         b"context_hint" => facts.context_hint = true,
-        // A new thread comes with the whole conversation. Any other one is stored at the provider.
+        // A new branch comes with the whole conversation. Any other one is stored at the provider.
         b"thread" => match json::get_string(text, value, "type").as_deref() {
-            Some("create") => facts.begins_thread = true,
+            Some("create") => facts.begins_branch = true,
             _ => facts.server_side |= value.of(text) != b"null",
         },
         b"compaction" => facts.summary |= value.of(text) != b"null",

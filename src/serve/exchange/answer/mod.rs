@@ -101,13 +101,13 @@ async fn show(
     after: Option<&Handoff>,
 ) -> Response<ResponseBody> {
     let (parts, body) = response.into_parts();
-    if let Some(thread) = exchange
-        .thread
+    if let Some(branch) = exchange
+        .branch
         .as_ref()
         .filter(|_| exchange.app.config.handoff.nudge_limit)
     {
         let header = |name: &str| headers::text(&parts.headers, name);
-        thread.note_limit(header, exchange.app.clock.now_ms());
+        branch.note_limit(header, exchange.app.clock.now_ms());
     }
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);
     // To read a body that is compressed unasked, it would have to be changed, which shadow mode must not do.

@@ -27,7 +27,7 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
     let begun = drafting
         .begin(live.key(), live.principal(), request.into(), ready)
         .ok()?;
-    if let (Some(cut), Some(thread)) = (due.cut, &exchange.thread) {
+    if let (Some(cut), Some(branch)) = (due.cut, &exchange.branch) {
         tracing::info!(
             exchange = exchange.ctx.id,
             why = cut.reason.name(),
@@ -36,7 +36,7 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
             ready = begun.accepted.is_some(),
             "handing off at no cost"
         );
-        thread.ledger(|ledger| ledger.cut(&cut));
+        branch.ledger(|ledger| ledger.cut(&cut));
     }
     Some(begun)
 }

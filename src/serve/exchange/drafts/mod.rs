@@ -51,8 +51,8 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                     end => {
                         tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "failed to make a handoff; continuing without it");
                         // No other automatic draft begins until the context has grown further.
-                        if let Some(thread) = &exchange.thread {
-                            thread.draft_failed();
+                        if let Some(branch) = &exchange.branch {
+                            branch.draft_failed();
                         }
                         if origin == HandoffOrigin::Auto {
                             exchange.ctx.note_nudge(NudgeOutcome::AutoFailed);

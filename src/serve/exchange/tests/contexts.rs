@@ -1,4 +1,4 @@
-//! Context use of a thread, and its consequences.
+//! Context use of a branch, and its consequences.
 
 use super::{Stage, calls, claude, result, user};
 use crate::exchange::context;
@@ -45,29 +45,29 @@ async fn exchange(stage: &Stage, steps_done: usize) -> Exchange {
 }
 
 #[tokio::test]
-async fn without_thresholds_or_beside_the_loop_no_thread_is_followed() {
+async fn without_thresholds_or_beside_the_loop_no_branch_is_followed() {
     let off = Stage::new();
     let mut plain = exchange(&off, 0).await;
-    assert!(context::enter(&mut plain).is_none() && plain.thread.is_none());
+    assert!(context::enter(&mut plain).is_none() && plain.branch.is_none());
     let stage = Stage::with(thresholds);
     let mut followed = exchange(&stage, 0).await;
     assert!(context::enter(&mut followed).is_some());
     let untooled = stage.request(claude(&steps(0))).header("x-baton-handoff", "off");
     let mut untooled = untooled.exchange().await;
-    assert!(context::enter(&mut untooled).is_none() && untooled.thread.is_none());
+    assert!(context::enter(&mut untooled).is_none() && untooled.branch.is_none());
     let summary = stage.request(claude(&steps(0)));
     let summary = summary.header("x-claude-code-request-class", "compaction");
     let mut summary = summary.exchange().await;
-    assert!(context::enter(&mut summary).is_none() && summary.thread.is_none());
+    assert!(context::enter(&mut summary).is_none() && summary.branch.is_none());
 }
 
 #[tokio::test]
-async fn the_same_request_again_is_not_new_in_its_thread() {
+async fn the_same_request_again_is_not_new_in_its_branch() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
     assert!(context::enter(&mut first).is_some());
     let mut again = exchange(&stage, 0).await;
-    assert!(context::enter(&mut again).is_none() && again.thread.is_some());
+    assert!(context::enter(&mut again).is_none() && again.branch.is_some());
     let mut next = exchange(&stage, 1).await;
     assert!(context::enter(&mut next).is_some());
 }
@@ -77,11 +77,11 @@ async fn a_measured_context_is_due_at_its_thresholds() {
     for (tokens, due) in [(900, "nothing"), (1_500, "a notice"), (2_500, "a handoff")] {
         let stage = Stage::with(thresholds);
         let mut first = exchange(&stage, 0).await;
-        let thread = context::enter(&mut first).unwrap();
-        thread.measure(0, None, &used(tokens));
+        let branch = context::enter(&mut first).unwrap();
+        branch.measure(0, None, &used(tokens));
         let mut next = exchange(&stage, 1).await;
-        let thread = context::enter(&mut next).unwrap();
-        let step = match next.plan().due(&thread.state(None).unwrap(), 0) {
+        let branch = context::enter(&mut next).unwrap();
+        let step = match next.plan().due(&branch.state(None).unwrap(), 0) {
             None => "nothing",
             Some(DueStep::Nudge(_)) => "a notice",
             Some(DueStep::HandOff { .. }) => "a handoff",
@@ -94,7 +94,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
 async fn cached_input_fills_a_context_as_well() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
-    let thread = context::enter(&mut first).unwrap();
+    let branch = context::enter(&mut first).unwrap();
     let usage = Usage {
         input: 10,
         cache_read: 1_000,
@@ -102,10 +102,10 @@ async fn cached_input_fills_a_context_as_well() {
         output: 90,
         ..Usage::default()
     };
-    thread.measure(0, None, &answered(usage));
+    branch.measure(0, None, &answered(usage));
     let mut next = exchange(&stage, 1).await;
-    let thread = context::enter(&mut next).unwrap();
-    let Some(DueStep::Nudge(text)) = next.plan().due(&thread.state(None).unwrap(), 0) else {
+    let branch = context::enter(&mut next).unwrap();
+    let Some(DueStep::Nudge(text)) = next.plan().due(&branch.state(None).unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(text.contains("1,400") || text.contains("1400"), "{text}");
@@ -118,11 +118,11 @@ async fn a_notice_in_plain_words_names_no_number() {
         config.handoff.nudge_wording = NudgeWording::Plain;
     });
     let mut first = exchange(&stage, 0).await;
-    let thread = context::enter(&mut first).unwrap();
-    thread.measure(0, None, &used(1_500));
+    let branch = context::enter(&mut first).unwrap();
+    branch.measure(0, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
-    let thread = context::enter(&mut next).unwrap();
-    let Some(DueStep::Nudge(text)) = next.plan().due(&thread.state(None).unwrap(), 0) else {
+    let branch = context::enter(&mut next).unwrap();
+    let Some(DueStep::Nudge(text)) = next.plan().due(&branch.state(None).unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");
@@ -132,8 +132,8 @@ async fn a_notice_in_plain_words_names_no_number() {
 async fn follow(exchange: &mut Exchange) {
     let decision = exchange.decide();
     assert_eq!(decision.by, Responder::Model);
-    if let (Some(text), Some(thread)) = (decision.nudge, exchange.thread.clone()) {
-        context::nudge(&thread, exchange, &text).await;
+    if let (Some(text), Some(branch)) = (decision.nudge, exchange.branch.clone()) {
+        context::nudge(&branch, exchange, &text).await;
     }
 }
 
@@ -142,12 +142,12 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
     follow(&mut first).await;
-    first.thread.as_ref().unwrap().measure(0, None, &used(1_500));
+    first.branch.as_ref().unwrap().measure(0, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
     follow(&mut next).await;
     let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
     assert_eq!(notices(&next), 1);
-    next.thread.as_ref().unwrap().measure(0, None, &used(1_510));
+    next.branch.as_ref().unwrap().measure(0, None, &used(1_510));
     let mut later = exchange(&stage, 2).await;
     follow(&mut later).await;
     assert_eq!(notices(&later), 1);

@@ -60,7 +60,10 @@ async fn after_a_failed_flush_nothing_is_acknowledged_and_the_process_ends() {
         .await
         .unwrap_err();
     store.probe().await.unwrap_err();
-    assert!(store.handoff("local", kept).await.unwrap().is_some(), "reads work");
+    assert!(
+        store.handoff("local", kept).await.unwrap().is_some(),
+        "reads work"
+    );
 }
 
 #[tokio::test]
@@ -102,13 +105,19 @@ async fn a_process_whose_disk_dies_ends_and_the_next_one_has_all_that_was_acknow
     let dir = tempfile::tempdir().unwrap();
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture"])
-        .arg(format!("{}::child_whose_disk_dies", module_path!().split_once("::").unwrap().1))
+        .arg(format!(
+            "{}::child_whose_disk_dies",
+            module_path!().split_once("::").unwrap().1
+        ))
         .env("BATON_TEST_DYING_DISK", dir.path())
         .output()
         .unwrap();
     assert_eq!(child.status.code(), Some(74), "{child:?}");
     let printed = String::from_utf8(child.stdout).unwrap();
-    let kept: Vec<_> = printed.lines().filter_map(|line| line.split_once("kept ")).collect();
+    let kept: Vec<_> = printed
+        .lines()
+        .filter_map(|line| line.split_once("kept "))
+        .collect();
     assert_eq!(kept.len(), 1, "{printed}");
     let store = SqliteStore::open(dir.path()).unwrap();
     for (_, id) in kept {

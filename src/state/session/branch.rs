@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{LiveConversation, ThreadId};
+use super::{BranchId, LiveConversation};
 use baton_core::bill::{CutLedger, RequestCosts, TokenCounts};
 use baton_core::nudge::{self, ContextUse, ModelThresholds, NudgeOutcome, NudgeWording};
-use baton_core::plan::ThreadState;
+use baton_core::plan::BranchState;
 use baton_core::record::HandoffId;
 use baton_core::wire::LegReport;
 
 /// The branch of an exchange, with its thresholds.
 #[derive(Clone)]
-pub struct ContextThread {
+pub struct ContextBranch {
     pub live: Arc<LiveConversation>,
-    pub thread: ThreadId,
+    pub branch: BranchId,
     pub limits: ModelThresholds,
     pub window: Option<u64>,
     pub nudge_pays: bool,
@@ -23,21 +23,21 @@ pub struct ContextThread {
     pub costs: Option<Arc<RequestCosts>>,
 }
 
-impl ContextThread {
+impl ContextBranch {
     /// Returns the current state of the branch, for requests cut at `cut`.
     ///
     /// If another process wrote a draft ahead, the draft contains the costs that the process knew.
-    pub fn state(&self, cut: Option<HandoffId>) -> Option<ThreadState<'_>> {
+    pub fn state(&self, cut: Option<HandoffId>) -> Option<BranchState<'_>> {
         let context = self.with(|context| context.clone())?;
         let bill = self.costs();
         let ready = bill.and_then(|_| self.live.ready_draft(cut));
-        let costs = self.live.costs(self.thread, |costs| {
+        let costs = self.live.costs(self.branch, |costs| {
             if let Some(draft) = ready.as_ref().filter(|_| costs.ledger.history().is_none()) {
                 costs.ledger = CutLedger::resumed(&draft.last);
             }
             costs.clone()
         })?;
-        Some(ThreadState {
+        Some(BranchState {
             context,
             limits: self.limits,
             window: self.window,
@@ -52,13 +52,13 @@ impl ContextThread {
     /// Records the usage limits reported in a response's headers.
     pub fn note_limit<'h>(&self, header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) {
         let limit = nudge::near_limit(header, now_ms);
-        self.live.costs(self.thread, |costs| costs.limit = limit);
+        self.live.costs(self.branch, |costs| costs.limit = limit);
     }
 
     /// Records that the model got a notice.
     pub fn notified(&self) {
         self.with(ContextUse::nudged);
-        self.live.costs(self.thread, |costs| {
+        self.live.costs(self.branch, |costs| {
             // Until the limit resets, the model is not notified of it again.
             costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
         });
@@ -71,7 +71,7 @@ impl ContextThread {
     pub fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<NudgeOutcome> {
         if let Some(request) = self.costs() {
             let counts = TokenCounts::from(leg.usage);
-            self.live.costs(self.thread, |costs| {
+            self.live.costs(self.branch, |costs| {
                 // After a response of the model, a cut may be offered again.
                 costs.offered = false;
                 let ledger = &mut costs.ledger;
@@ -88,17 +88,17 @@ impl ContextThread {
 
     /// Accesses the costs of the branch. Returns `None` if the branch was evicted.
     pub fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
-        self.live.costs(self.thread, |costs| with(&mut costs.ledger))
+        self.live.costs(self.branch, |costs| with(&mut costs.ledger))
     }
 
     /// Registers a sender that is dropped on the branch's next request.
     pub fn set_pause(&self, until_next: oneshot::Sender<()>) {
-        self.live.set_pause(self.thread, until_next);
+        self.live.set_pause(self.branch, until_next);
     }
 
     /// Records that the user was offered a cut, which happens once between two of the model's responses.
     pub fn offered_cut(&self) {
-        self.live.costs(self.thread, |costs| costs.offered = true);
+        self.live.costs(self.branch, |costs| costs.offered = true);
     }
 
     /// Records that a handoff has taken effect. Returns whether it followed a notice, and why notices stop.
@@ -116,6 +116,6 @@ impl ContextThread {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
-        self.live.context(self.thread, change)
+        self.live.context(self.branch, change)
     }
 }
