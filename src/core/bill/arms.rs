@@ -1,5 +1,6 @@
-//! The cost of a session for each rule of when to cut: the sizes of its calls are run against a simulated cache, once
-//! for each arm.
+//! The cost of a session in each arm, an arm being a rule that decides when to cut.
+//!
+//! The sizes of the session's calls are run against a simulated cache, once per arm.
 
 use std::collections::HashMap;
 
@@ -13,62 +14,65 @@ use super::prices::Rates;
 use super::session_sizes::{SeenCall, SessionCall, SessionSizes};
 use super::simulation::{RequestSegment, SimulatedCache};
 
-/// Tokens of the message that asks for a draft.
+/// Tokens of the message that requests a draft.
 const DRAFT_REQUEST: u64 = 300;
 
-/// Tokens that a draft is made from where the history is not in the cache: `draft.bundle_tokens`.
+/// Tokens of the selection that a draft is based on if the history is not cached: `draft.bundle_tokens`.
 const SELECTION: u64 = 8_000;
 
-/// Tokens that may be after a draft that is ready.
+/// Maximum number of tokens after a finished draft for it to be used.
 const MOST_SINCE: u64 = 6_000;
 
-/// Where the notice of a full context comes by default.
+/// Default size of the history, in tokens, that triggers the notice of a full context.
 const NUDGE_TOKENS: u64 = 200_000;
 
-/// Bytes of a token. Both sides of the share of the fixed part have it.
+/// Bytes per token. Both sides of the fixed part's share use it, so its value cancels out.
 const BYTES: u64 = 4;
 
-/// Where old results begin to be left out, how many of the newest stay, and how many tokens are worth it: as the
-/// providers' own context editing does.
+/// When old results are removed: minimum size of the history, number of newest results kept, and minimum saving.
+///
+/// Values of the providers' own context editing, in tokens.
 const MASK_FROM: u64 = 100_000;
 const MASK_KEEPS: usize = 10;
 const MASK_LEAST: u64 = 20_000;
 
-/// Tokens of a part of the system prompt and the tools.
+/// Tokens of one segment of the system prompt and the tools.
 const PREFIX_PART: u64 = 512;
 
-/// Tokens of what stands in place of a result.
+/// Tokens of the placeholder for a removed result.
 const MASKED: u64 = 20;
 
-/// Below so many tokens of history the tool's description advises against a handoff.
+/// Size of the history, in tokens, below which the tool's description advises against a handoff.
 const HANDOFF_FROM: u64 = 50_000;
 
-/// Share of the history at which the agent compacted from which on it would have done so in another arm.
+/// Share of the recorded history size at compaction.
+///
+/// From that share on, the agent is assumed to compact in another arm as well.
 const COMPACTS_AT: f64 = 0.8;
 
 named! {
-    /// When a session is cut.
+    /// Rule that decides when a session is cut.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Arm {
-        /// Never: at its limit the agent compacts.
+        /// Never; the agent compacts at its limit.
         None = "none",
-        /// Where the model handed over; where it never did, at the default of the notice.
+        /// When the model handed over; if it never did, at the default of the notice.
         Model = "model",
-        /// Where it costs nothing (`handoff.when_cache_cold = "on"`).
+        /// When a cut is free (`handoff.when_cache_cold = "on"`).
         Free = "free",
-        /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "break-even"`).
+        /// When a handoff breaks even within the calls up to the next pause (`handoff.nudge_at = "break-even"`).
         Pays = "nudge=pays",
-        /// Where it costs nothing, and where a handoff pays.
+        /// When a cut is free, and when a handoff breaks even.
         FreeAndPays = "free+nudge=pays",
-        /// Where a task is seen to end.
+        /// When a task ends.
         TaskEnds = "handoff",
-        /// Never, but old results are left out.
+        /// Never; old results are removed instead.
         Mask = "mask",
     }
 }
 
 impl Arm {
-    /// Whether cuts that cost nothing are made.
+    /// Whether free cuts are made.
     fn is_free(self) -> bool {
         matches!(self, Self::Free | Self::FreeAndPays)
     }
@@ -79,13 +83,13 @@ impl Arm {
     }
 }
 
-/// What a session costs in one arm.
+/// Cost of a session in one arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ArmBill {
     /// Dollars.
     #[serde(serialize_with = "super::cost::dollars")]
     pub cost: f64,
-    /// Of these, for unused drafts.
+    /// Dollars for unused drafts, included in `cost`.
     #[serde(serialize_with = "super::cost::dollars")]
     pub unused_drafts: f64,
     /// Requests of all kinds.
@@ -93,30 +97,31 @@ pub struct ArmBill {
     pub cuts: Vec<ArmCut>,
     /// The agent's own compactions.
     pub compactions: u32,
-    /// Dollars of their requests, of these.
+    /// Dollars for the requests of compactions, included in `cost`.
     #[serde(serialize_with = "super::cost::dollars")]
     pub compacting: f64,
-    /// What all requests were billed for.
+    /// Tokens of all requests, as billed.
     pub tokens: TokenCounts,
 }
 
 /// A cut of a simulated session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArmCut {
-    /// In front of the answer to which call, from 0.
+    /// Index of the call before whose response the cut is made.
     pub call: usize,
-    /// Why.
+    /// Reason for the cut.
     pub reason: String,
     /// Tokens of the history.
     pub tokens: u64,
 }
 
 impl SessionSizes {
-    /// The bill of an arm. `None`: a model has no price.
+    /// The bill of an arm; `None` if a model has no price.
     pub fn bill(&self, arm: Arm, rates: &dyn Fn(&str) -> Option<Rates>) -> Option<ArmBill> {
         let mut run = ArmRun::new(self, arm, rates)?;
         for (n, call) in self.calls.iter().enumerate() {
             run.call(n, call)?;
+            // Another session has paid for the copied calls: they only fill the cache and the history.
             if n + 1 == self.copied {
                 run.bill = ArmBill::default();
             }
@@ -126,7 +131,7 @@ impl SessionSizes {
         Some(run.bill)
     }
 
-    /// Calls from this one to the next pause that outlives the cache.
+    /// Number of calls from this one to the next pause that outlives the cache.
     fn calls_in_stretch(&self, from: usize, lifetime_ms: u64) -> usize {
         let later = self.calls.get(from + 1..).unwrap_or_default();
         let until = later.iter().position(|call| call.pause_ms > lifetime_ms);
@@ -138,25 +143,25 @@ impl SessionSizes {
     }
 }
 
-/// A session that is being run.
+/// State of a session's simulation in one arm.
 struct ArmRun<'a> {
     session: &'a SessionSizes,
     arm: Arm,
     rates_of: &'a dyn Fn(&str) -> Option<Rates>,
-    /// By what the next request is billed.
+    /// Billing of the next request.
     costs: RequestCosts,
-    /// By model.
+    /// Caches by model.
     caches: HashMap<String, SimulatedCache>,
     history: Vec<RequestSegment>,
-    /// How many of these are the system prompt and the tools.
+    /// Number of leading segments that are the system prompt and the tools.
     fixed: usize,
-    /// Which segments of the history are results.
+    /// Indexes of the history's segments that are results.
     results: Vec<usize>,
     ids: u64,
     ledger: CutLedger,
-    /// Segments that the ready draft covers.
+    /// Number of segments that the finished draft covers.
     ready: Option<usize>,
-    /// Dollars of drafts that were not used so far.
+    /// Dollars of drafts that have not been used so far.
     unused: f64,
     bill: ArmBill,
 }
@@ -187,7 +192,7 @@ impl<'a> ArmRun<'a> {
             bill: ArmBill::default(),
         };
         let tool = if arm.has_tool() { session.tool } else { 0 };
-        // In parts: a change of the tools leaves those before it in the cache.
+        // In segments, so that a change of the tools leaves the segments before it in the cache.
         let whole = session.prefix + tool;
         for from in (0..whole).step_by(PREFIX_PART as usize) {
             run.push(PREFIX_PART.min(whole - from));
@@ -235,7 +240,7 @@ impl<'a> ArmRun<'a> {
         Some(())
     }
 
-    /// The request is another one behind these tokens, so that no cache has it.
+    /// Makes all segments after these tokens unknown to the cache, because the request changed there.
     fn lose_cache(&mut self, kept: u64) {
         let mut end = 0;
         for at in 0..self.history.len() {
@@ -247,7 +252,8 @@ impl<'a> ArmRun<'a> {
         }
     }
 
-    /// Hands over in the last answer of a task that ends here, as long as the history is worth it.
+    /// Hands over in the last response of a task that ends here, if the history is large enough. Returns whether it
+    /// did.
     fn end_task(&mut self, n: usize, seen: &SeenCall) -> bool {
         let is_due = self.arm == Arm::TaskEnds && self.tokens() >= HANDOFF_FROM;
         let end = seen.task_end.filter(|_| is_due);
@@ -258,7 +264,7 @@ impl<'a> ArmRun<'a> {
         end.is_some()
     }
 
-    /// Takes the newest tokens out of the history, but never what it begins with.
+    /// Removes the newest tokens from the history, but never its beginning.
     fn take_out(&mut self, mut tokens: u64) {
         let begins = self.fixed + usize::from(!self.bill.cuts.is_empty());
         while tokens > 0 && self.history.len() > begins {
@@ -271,7 +277,7 @@ impl<'a> ArmRun<'a> {
         self.results.retain(|at| *at < self.history.len());
     }
 
-    /// Leaves out old results, as long as that is worth losing the cache behind them.
+    /// Removes old results, if that is worth losing the cache after them.
     fn mask(&mut self, n: usize) {
         if self.arm != Arm::Mask || self.tokens() < MASK_FROM || self.results.len() <= MASK_KEEPS {
             return;
@@ -293,12 +299,12 @@ impl<'a> ArmRun<'a> {
             reason,
             tokens: before,
         });
-        // Only a part of the history is gone.
+        // Only a part of the history is gone, so only that share is read again.
         let again = self.read_again_at(n) as f64 * tokens as f64 / before.max(1) as f64;
         self.read_tokens(again as u64);
     }
 
-    /// Simulates a pause, in which a draft may be written.
+    /// Simulates a pause; a draft may be written during it.
     fn pause(&mut self, pause_ms: u64) {
         let until = self.costs.at_ms.saturating_add(pause_ms);
         let due = self.ledger.draft_due(&self.costs);
@@ -344,7 +350,7 @@ impl<'a> ArmRun<'a> {
         self.read_again(n);
     }
 
-    /// Why the model hands over in this call.
+    /// The reason for the model to hand over in this call, if any.
     fn handoff_due(&self, n: usize, call: &SessionCall) -> Option<String> {
         match self.arm {
             Arm::None | Arm::Free | Arm::TaskEnds | Arm::Mask => None,
@@ -365,7 +371,7 @@ impl<'a> ArmRun<'a> {
         }
     }
 
-    /// The model hands over: a leg that reads the history and writes the prompt, and a fresh one.
+    /// Simulates a handoff: a leg that reads the history and writes the prompt, and a fresh one.
     fn hand_over(&mut self, n: usize, reason: String) {
         self.send(PROMPT);
         self.cut(n, reason, PROMPT);
@@ -378,7 +384,7 @@ impl<'a> ArmRun<'a> {
         self.begin_with(carried);
     }
 
-    /// Sends the history with the request for a draft, and returns what that costs.
+    /// Sends the history with the request for a draft, and returns the cost.
     fn draft(&mut self, at_ms: u64) -> f64 {
         let mut request = self.history.clone();
         request.push(self.segment(DRAFT_REQUEST));
@@ -392,7 +398,7 @@ impl<'a> ArmRun<'a> {
         self.read_again(n);
     }
 
-    /// As the recording has it: what was read again is among what the calls behind it add.
+    /// Applies a recorded compaction. The later calls already include whatever the agent read again.
     fn recorded_compaction(&mut self, after: u64) {
         self.summarize();
         self.begin_with(after);
@@ -413,8 +419,9 @@ impl<'a> ArmRun<'a> {
         self.ready = None;
     }
 
-    /// Calls that read cut contents again: as many as the recording shows, else the same number after a handoff and after a
-    /// compaction.
+    /// Simulates calls that read cut content again.
+    ///
+    /// The recording shows how much. Otherwise the same amount is assumed after a handoff and after a compaction.
     fn read_again(&mut self, n: usize) {
         self.read_tokens(self.read_again_at(n));
     }

@@ -1,22 +1,24 @@
 //! The providers' rules for cached input, as data.
 
-/// When a provider serves input from its cache.
+/// Conditions for serving input from a provider's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheRule {
-    /// Fewer tokens at the beginning of a request are not cached.
+    /// Minimum number of tokens of a cached prefix.
     pub least_tokens: u64,
-    /// How long a beginning stays cached after its last use, in milliseconds.
+    /// How long a prefix stays cached after its last use, in milliseconds.
     pub lifetime_ms: u64,
 }
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Rules by the beginning of a model's name, the more exact first.
+/// Rules by prefix of the model's name, the more exact ones first.
 ///
-/// Sources: Anthropic's page on prompt caching (least lengths by model; a read renews the lifetime); OpenAI's page on prompt
-/// caching (1,024 tokens; 30 minutes since writes are billed, with GPT-5.6); Google's page on implicit caching (1,024 to 4,096,
-/// without a promise); DeepSeek's page on its context cache (hours).
+/// Sources: Anthropic's page on prompt caching (minimum lengths by model, and a read renews the lifetime). OpenAI's
+/// page
+/// on prompt caching (1,024 tokens; 30 minutes since writes are billed, with GPT-5.6). Google's page on implicit
+/// caching
+/// (1,024 to 4,096, without a promise). DeepSeek's page on its context cache (hours).
 const RULES: &[(&str, u64, u64)] = &[
     ("claude-opus-5", 512, 5 * MINUTE),
     ("claude-fable-5", 512, 5 * MINUTE),
@@ -34,14 +36,14 @@ const RULES: &[(&str, u64, u64)] = &[
     ("deepseek-", 64, 2 * HOUR),
 ];
 
-/// Where no row fits.
+/// The rule for models without a row.
 const OTHERS: CacheRule = CacheRule {
     least_tokens: 1024,
     lifetime_ms: 5 * MINUTE,
 };
 
 impl CacheRule {
-    /// The rule for a model; with `long` where its writes were billed for the longer lifetime.
+    /// The rule for a model. `long` is set if its writes were billed for the longer lifetime.
     pub fn for_model(model: &str, long: bool) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let name = name

@@ -1,17 +1,18 @@
-//! Why a provider's prompt cache could not serve a request, where its answer says so.
+//! Why a provider's prompt cache could not serve a request, if the response tells.
 
 use serde::{Deserialize, Serialize};
 
 use super::cost::TokenCounts;
 use crate::text::words::grouped;
 
-/// What Anthropic's cache diagnosis found (`diagnostics.cache_miss_reason` of a message), in its own shape. It compares the request
-/// with the one whose response the agent names.
+/// Result of Anthropic's cache diagnosis, in its own shape (`diagnostics.cache_miss_reason` of a message).
+///
+/// The provider compares the request with the one whose response the agent names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheMiss {
     #[serde(rename = "type")]
     pub reason: CacheMissReason,
-    /// About how many tokens the cache would have served had the beginning been the same.
+    /// Approximate number of tokens that the cache would have served for an identical prefix.
     #[serde(rename = "cache_missed_input_tokens", default)]
     pub tokens: u64,
 }
@@ -24,17 +25,21 @@ pub enum CacheMissReason {
     SystemChanged,
     ToolsChanged,
     MessagesChanged,
-    /// The provider does not have the earlier request.
+    /// The provider no longer has the earlier request.
     PreviousMessageNotFound,
-    /// The provider has no diagnosis, or one that is not known here.
+    /// The provider has no diagnosis, or one that is unknown here.
     #[serde(other)]
     Unavailable,
 }
 
 impl CacheMiss {
-    /// Whether these counts were billed without a cached history, by the diagnosis: what stands before the messages is another,
-    /// and most of what could have been read was not. Changed messages prove nothing of the part before the change. More missed
-    /// tokens than the request has mean that it was compared with one before a cut.
+    /// Whether the diagnosis proves that these counts were billed without a cached history.
+    ///
+    /// That is so if something before the messages changed, and no fewer tokens were missed than read. Changed messages
+    /// prove
+    /// nothing about the part before the change. If more tokens were missed than the request has, the provider compared
+    /// it
+    /// with a request before a cut.
     pub(super) fn is_cold(self, counts: TokenCounts) -> bool {
         use CacheMissReason::{ModelChanged, SystemChanged, ToolsChanged};
         matches!(self.reason, ModelChanged | SystemChanged | ToolsChanged)

@@ -1,60 +1,60 @@
-//! The bill of one conversation: its exchanges in order, each with its cost and with what it would have cost without baton.
+//! The bill of one conversation: its exchanges in order, each with its cost and the estimated cost without baton.
 
 use super::cache::CacheRule;
 use super::cache_miss::CacheMiss;
 use super::cost::{Cost, TokenCounts};
 use super::prices::Rates;
 
-/// Tokens of a summary that an agent replaces its history with. Assumed: agents ask for a few thousand words.
+/// Tokens of a summary that an agent replaces its history with. An assumption: agents ask for a few thousand words.
 pub(super) const SUMMARY_TOKENS: u64 = 4_000;
 
-/// Tokens of one byte of a carry-over prompt: prose of models has four bytes to the token.
+/// Tokens per byte of a carry-over prompt: models' prose has four bytes per token.
 const PROMPT_TOKENS_PER_BYTE: f64 = 0.25;
 
-/// One upstream request of an exchange.
+/// An upstream request of an exchange.
 #[derive(Debug, Clone, Default)]
 pub struct BilledRequest {
-    /// Bytes of its body.
+    /// Size of the body in bytes.
     pub bytes: u64,
-    /// What the provider counted; `None` where it was not answered to its end.
+    /// The provider's counts; `None` if the response did not complete.
     pub usage: Option<TokenCounts>,
-    /// The model that answered.
+    /// The model that responded.
     pub model: String,
-    /// The model's rates at that time; `None` where no price is known, or none applies.
+    /// The model's rates at that time; `None` if there is no price, or none applies.
     pub rates: Option<Rates>,
-    /// Why the provider's cache did not serve it, where the answer says so.
+    /// Why the provider's cache did not serve the request, if the response tells.
     pub cache_miss: Option<CacheMiss>,
-    /// Whether baton sent it on its own: a draft, an answer to a recall.
+    /// Whether baton sent the request on its own: a draft, or the result of a recall.
     pub own: bool,
 }
 
-/// One exchange as the bill sees it.
+/// An exchange, reduced to the inputs of the bill.
 #[derive(Debug, Clone, Default)]
 pub struct BilledExchange {
-    /// When its first request was sent, in milliseconds since the Unix epoch.
+    /// When the first request was sent, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// Bytes of the agent's request: its whole history.
+    /// Size of the agent's request in bytes, with its whole history.
     pub received_bytes: u64,
-    /// Bytes before its first message: system prompt and tools.
+    /// Bytes before the first message: system prompt and tools.
     pub fixed_bytes: u64,
-    /// The handoff at which the history was cut, or that fired here.
+    /// The handoff that the history was cut at, or that fired here.
     pub handoff: Option<String>,
-    /// Bytes of the carry-over prompts that the model wrote here: without baton it would not have.
+    /// Bytes of the carry-over prompts that the model wrote here, which it would not write without baton.
     pub prompt_bytes: u64,
-    /// Tokens at which the agent compacts by itself: its own point, or the model's window.
+    /// Tokens at which the agent compacts on its own: its threshold, or the model's window.
     pub limit: Option<u64>,
-    /// Its upstream requests, in order.
+    /// Upstream requests, in order.
     pub requests: Vec<BilledRequest>,
 }
 
-/// What one exchange cost, and would have cost.
+/// The actual and the estimated cost of an exchange.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExchangeBill {
     /// The provider's counts of all requests.
     pub tokens: TokenCounts,
-    /// Their cost; `None` where a request has no price.
+    /// Cost of all requests; `None` if one of them has no price.
     pub cost: Option<Cost>,
-    /// The same exchange with the agent's whole history; `None` where the provider counted nothing.
+    /// Estimate of the exchange with the agent's whole history; `None` if the provider counted nothing.
     pub without: Option<WithoutBaton>,
 }
 
@@ -63,31 +63,32 @@ pub struct ExchangeBill {
 pub struct WithoutBaton {
     /// Estimated counts.
     pub tokens: TokenCounts,
-    /// Their cost; `None` where the model has no price.
+    /// Estimated cost; `None` if the model has no price.
     pub cost: Option<Cost>,
-    /// Whether the history was too long, so that the agent would have compacted it first. The summary's request is included.
+    /// Whether the history was too long, so that the agent would have compacted it first. Includes the summary's
+    /// request.
     pub compacted: bool,
-    /// Expected error of the estimated input, as a share of it. Zero where the counts are the provider's own.
+    /// Expected relative error of the estimated input; zero if the counts are the provider's.
     pub error: f64,
 }
 
-/// The running bill of one conversation. Exchanges are added in the order in which they were sent.
+/// The running bill of one conversation. Exchanges must be added in the order of sending.
 #[derive(Debug, Clone, Default)]
 pub struct ConversationBill {
     ratio: TokenRatio,
-    /// How its input was billed so far.
+    /// Total counts so far, for the way that the input was billed.
     caching: TokenCounts,
     history: Option<History>,
     /// The handoff of the last exchange.
     handoff: Option<String>,
 }
 
-/// Tokens of a byte, learned from the provider's own counts.
+/// Tokens per byte, learned from the provider's counts.
 #[derive(Debug, Clone, Copy, Default)]
 struct TokenRatio {
     bytes: u64,
     tokens: u64,
-    /// Sum of the deviations of estimates from counts that were then seen, and of these counts.
+    /// Sums of the deviations of estimates from later counts, and of these counts.
     deviation: f64,
     compared: f64,
 }
@@ -97,14 +98,14 @@ struct TokenRatio {
 struct History {
     at_ms: u64,
     model: String,
-    /// Bytes of the last request, and its tokens.
+    /// Size of the last request in bytes and in tokens.
     bytes: u64,
     tokens: u64,
-    /// Tokens of the agent's history that modelled compactions have replaced by now.
+    /// Tokens of the agent's history that modelled compactions have replaced so far.
     replaced: u64,
 }
 
-/// A request that is modelled: its tokens, of which a cache has so many.
+/// A modelled request: its tokens, the cached ones among them, and the output.
 #[derive(Debug, Clone, Copy)]
 struct ModelledRequest {
     tokens: u64,
@@ -113,7 +114,7 @@ struct ModelledRequest {
 }
 
 impl ExchangeBill {
-    /// What baton saved here, in dollars: negative where it cost. `None` where either side has no price.
+    /// Dollars that baton saved here; negative if it cost more. `None` if either side has no price.
     pub fn saved(&self) -> Option<f64> {
         let without = self.without.as_ref()?.cost?;
         Some(without.total() - self.cost?.total())
@@ -168,7 +169,7 @@ impl ConversationBill {
             let missed = exchange.handoff == self.handoff && (is_cold || usage.cache_read == 0);
             self.whole_history(exchange, main, output, missed)
         } else {
-            // Before the first handoff the agent's history is what was sent.
+            // Before the first handoff, the agent's history is the one that was sent.
             let without = self.as_sent(exchange, main, usage);
             self.history = Some(History {
                 at_ms: exchange.at_ms,
@@ -184,8 +185,9 @@ impl ConversationBill {
         bill
     }
 
-    /// Whether the agent sent it outside its main loop, as for a title or a summary of a page: to another model, and
-    /// much shorter.
+    /// Whether the agent sent this outside of its main loop, as for a title or a page's summary.
+    ///
+    /// These requests go to another model, and are much shorter.
     fn is_aside(&self, exchange: &BilledExchange, main: &BilledRequest) -> bool {
         let beside = |history: &History| {
             main.model != history.model && exchange.received_bytes.saturating_mul(2) < history.bytes
@@ -193,13 +195,13 @@ impl ConversationBill {
         self.history.as_ref().is_some_and(beside)
     }
 
-    /// The provider's counts, without what baton added to the agent's request.
+    /// The provider's counts, without baton's additions to the agent's request.
     fn as_sent(&self, exchange: &BilledExchange, main: &BilledRequest, usage: TokenCounts) -> WithoutBaton {
         let mut tokens = usage;
         let mut left = self
             .ratio
             .tokens(main.bytes.saturating_sub(exchange.received_bytes));
-        // Texts and tools of ours are in front of the history, and so are cached where anything is.
+        // Injected text and tools precede the history, so they are cached if anything is.
         for part in [
             &mut tokens.cache_read,
             &mut tokens.cache_write_long,
@@ -218,7 +220,9 @@ impl ConversationBill {
         }
     }
 
-    /// After a handoff the history is estimated by this conversation's tokens of a byte, and cached by the provider's rule.
+    /// Estimates the exchange with the whole history, after a handoff.
+    ///
+    /// The size follows from this conversation's tokens per byte, and the caching from the provider's rule.
     fn whole_history(
         &mut self,
         exchange: &BilledExchange,
@@ -249,7 +253,7 @@ impl ConversationBill {
         let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
         let mut replaced_now = replaced;
         let requests = if compacted {
-            // The history as it was before this request is summed up; the request continues the summary.
+            // The agent summarizes the history before this request, which then continues from the summary.
             let new = tokens.saturating_sub(before.tokens);
             let after = fixed.saturating_add(SUMMARY_TOKENS).saturating_add(new);
             replaced_now = replaced.saturating_add(tokens.saturating_sub(after));
@@ -287,7 +291,7 @@ impl ConversationBill {
         without
     }
 
-    /// Tokens of the agent's whole history: the last known ones and what came since, where it only grew.
+    /// Tokens of the agent's whole history: the last known ones, plus the additions since if it only grew.
     fn estimate(&self, exchange: &BilledExchange, before: &History, shrank: bool) -> u64 {
         if shrank || before.bytes == 0 {
             return self.ratio.tokens(exchange.received_bytes);
@@ -326,7 +330,7 @@ impl TokenRatio {
 }
 
 impl ModelledRequest {
-    /// What no cache serves is stored in one as far as the conversation's input `so_far` was.
+    /// The counts of the request. Uncached input is stored in the same proportion as the conversation's input so far.
     fn counts(self, so_far: TokenCounts) -> TokenCounts {
         let rest = self.tokens.saturating_sub(self.cached);
         let uncached = so_far.whole_input() - so_far.cache_read;

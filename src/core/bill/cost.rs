@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::prices::Rates;
 
-/// Tokens by the price that they have. Input is `input + cache_read + cache_write + cache_write_long`; no token is in two of them.
+/// Tokens by price.
+///
+/// The input is `input + cache_read + cache_write + cache_write_long`; no token counts in two of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenCounts {
-    /// Input that no cache served and none stored.
+    /// Input that was neither served from a cache nor stored in one.
     pub input: u64,
     /// Input served from a cache.
     pub cache_read: u64,
@@ -18,40 +20,40 @@ pub struct TokenCounts {
     pub cache_write: u64,
     /// Input stored in a cache for the provider's long lifetime: an hour (Anthropic), twelve hours (OpenAI).
     pub cache_write_long: u64,
-    /// Output, reasoning included.
+    /// Output, including reasoning.
     pub output: u64,
 }
 
-/// US dollars by what they were paid for.
+/// US dollars by the kind of tokens that they paid for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     /// New input.
     pub input: f64,
     /// Input from a cache.
     pub cache_read: f64,
-    /// Input stored in a cache, of either lifetime.
+    /// Input stored in a cache, for either lifetime.
     pub cache_write: f64,
-    /// Output.
     pub output: f64,
 }
 
-/// Writes dollars as JSON with six decimals at most: a token of the dearest model costs 0.00005, and sums of floats end in
-/// digits that mean nothing. For `serialize_with`.
+/// Writes dollars as JSON with at most six decimals, for `serialize_with`.
+///
+/// A token of the most expensive model costs 0.00005, and sums of floats end in meaningless digits.
 ///
 /// # Errors
-/// Those of the serializer.
+/// The errors of the serializer.
 pub fn dollars<D, S>(amount: &D, to: S) -> Result<S::Ok, S::Error>
 where
     D: Copy + Into<Option<f64>>,
     S: Serializer,
 {
-    // Not `-0.0`.
+    // Adding zero turns `-0.0` into `0.0`.
     let rounded = |dollars: f64| (dollars * 1e6).round() / 1e6 + 0.0;
     (*amount).into().map(rounded).serialize(to)
 }
 
 impl TokenCounts {
-    /// Counts of a provider, whose `cache_write` includes the `long` tokens that are stored for the long lifetime.
+    /// Splits off the long-lived tokens from a provider's counts, whose `cache_write` includes them.
     pub fn splitting_long(self, long: u64) -> Self {
         let long = long.min(self.cache_write);
         Self {
@@ -61,7 +63,7 @@ impl TokenCounts {
         }
     }
 
-    /// All of the input: what counts against the model's window, and chooses the price step.
+    /// Sum of the input, which counts against the model's window and determines the price step.
     pub fn whole_input(&self) -> u64 {
         [
             self.input,
@@ -73,7 +75,7 @@ impl TokenCounts {
         .fold(0, u64::saturating_add)
     }
 
-    /// What these counts have more than a part of them; nothing if that part is larger.
+    /// The counts beyond a part of them; zero if that part is larger.
     pub fn beyond(self, part: Self) -> Self {
         if self.total() <= part.total() {
             return Self::default();
@@ -97,7 +99,8 @@ impl TokenCounts {
         self.whole_input().saturating_add(self.output)
     }
 
-    /// The cost of one request with these counts. The step that its whole input reaches prices all of its tokens.
+    /// The cost of one request with these counts. The step that its whole input reaches sets the price of all its
+    /// tokens.
     pub fn cost(&self, rates: &Rates) -> Cost {
         let rates = rates.at(self.whole_input());
         let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;
@@ -126,7 +129,7 @@ impl AddAssign for TokenCounts {
 }
 
 impl Cost {
-    /// The whole of it, in dollars.
+    /// The total in dollars.
     pub fn total(&self) -> f64 {
         self.input + self.cache_read + self.cache_write + self.output
     }

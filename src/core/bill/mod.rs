@@ -1,7 +1,9 @@
-//! The bill: what requests cost at a table of prices, and what they would have cost with the agent's whole history.
+//! The bill: the cost of requests by a table of prices, and the estimated cost with the agent's whole history.
 //!
-//! Knows prices, token counts, the providers' cache rules and how agents compact. Must not know exchanges, stores, clocks:
-//! sizes, times and usage come in, dollars and tokens come out. `docs/savings.md` has the formula, `tests` cases computed by hand.
+//! Knows prices, token counts, the providers' cache rules and how agents compact. Must not know exchanges, stores,
+//! clocks.
+//! Sizes, times and usage come in, and dollars and tokens come out. `docs/savings.md` has the formula, and `tests` has
+//! cases computed by hand.
 
 mod arms;
 mod cache;

@@ -1,4 +1,4 @@
-//! A table of prices: `config/prices.toml` in the form in which it is written, and the lookup of a model's rates.
+//! A table of prices, as written in `config/prices.toml`, and the lookup of a model's rates.
 
 use serde::Deserialize;
 
@@ -8,9 +8,9 @@ use crate::text::date::day_number;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// When they were taken over, `YYYY-MM-DD`.
+    /// Date of the source, `YYYY-MM-DD`.
     pub date: String,
     #[serde(default)]
     provider: Vec<ProviderPrices>,
@@ -20,7 +20,7 @@ pub struct PriceTable {
 #[serde(deny_unknown_fields)]
 struct ProviderPrices {
     id: String,
-    /// Hosts of its API, each with its subdomains.
+    /// Hosts of the provider's API, each including its subdomains.
     #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
@@ -33,29 +33,29 @@ struct ProviderPrices {
 pub struct ModelPrices {
     /// The model's name in the table.
     pub id: String,
-    /// Patterns of the names that it answers to, in lower case: `*` is any text, `#` a digit.
+    /// Patterns of the model's names, in lower case: `*` is any string, `#` a digit.
     names: Vec<String>,
-    /// Rows in order; of those whose conditions hold, the last counts.
+    /// Price rows in order. The last row whose conditions hold counts.
     price: Vec<PriceRow>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceRow {
-    /// The first day on which it holds, `YYYY-MM-DD`.
+    /// The first day that the row applies to, `YYYY-MM-DD`.
     since: Option<String>,
-    /// The hours of the day in UTC in which it holds, `HH:MM-HH:MM`.
+    /// The hours of the day that the row applies to, `HH:MM-HH:MM` in UTC.
     hours: Option<String>,
-    /// What the provider's usage says of the request's speed (Anthropic).
+    /// The request's speed in the provider's usage (Anthropic).
     speed: Option<String>,
-    /// What the provider's answer says of the request's tier (OpenAI).
+    /// The request's tier in the provider's response (OpenAI).
     service_tier: Option<String>,
     input: f64,
     output: f64,
     cache_read: Option<f64>,
     cache_write: Option<f64>,
     cache_write_long: Option<f64>,
-    /// Rates of requests with more tokens of input, ascending. A rate that is absent is the one before.
+    /// Rates for requests with more input tokens, ascending. An absent rate is the same as in the step before.
     #[serde(default)]
     above: Vec<PriceStep>,
 }
@@ -71,16 +71,16 @@ struct PriceStep {
     cache_write_long: Option<f64>,
 }
 
-/// What chooses a price.
+/// Inputs that determine a price.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PriceQuery<'a> {
-    /// The model that answered.
+    /// The model that responded.
     pub model: &'a str,
-    /// The host of the request. A provider that serves it is examined alone; of an unknown one, all are.
+    /// The host of the request. Only the providers that serve it are examined; for an unknown host, all are.
     pub host: &'a str,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the request, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The `speed` of the usage, or the `service_tier` of the answer.
+    /// The `speed` of the usage, or the `service_tier` of the response.
     pub service: Option<&'a str>,
 }
 
@@ -88,13 +88,13 @@ pub struct PriceQuery<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
     base: RateStep,
-    /// Number of input tokens that is exceeded, and the rates then; ascending.
+    /// Numbers of input tokens to exceed, each with the rates that then apply; ascending.
     above: Vec<(u64, RateStep)>,
-    /// Whether storing input in a cache has a price of its own.
+    /// Whether storing input in a cache has its own price.
     pub write_is_billed: bool,
 }
 
-/// The rates that hold for one request.
+/// The rates that apply to one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RateStep {
     pub(super) input: f64,
@@ -117,7 +117,7 @@ impl std::fmt::Display for PriceTableError {
 impl std::error::Error for PriceTableError {}
 
 impl PriceTable {
-    /// Checks what the form alone cannot hold: rates that are no amounts, steps out of order, dates that are none.
+    /// Checks conditions that the form cannot express: rates are amounts, steps are in order, and dates are valid.
     ///
     /// # Errors
     /// The first problem, with the model that has it.
@@ -151,7 +151,7 @@ impl PriceTable {
         Ok(())
     }
 
-    /// The model of this name: of the provider that serves the host, or of any where none does.
+    /// The model of this name, from the provider that serves the host, or from any if none does.
     pub fn model(&self, name: &str, host: &str) -> Option<&ModelPrices> {
         let name = bare_name(name);
         let mut candidates: Vec<_> = self
@@ -163,14 +163,14 @@ impl PriceTable {
             candidates.extend(&self.provider);
         }
         let models = candidates.into_iter().flat_map(|provider| &provider.model);
-        // The most exact pattern counts; of two alike the first.
+        // The most exact pattern wins, and the first of equally exact ones.
         models
             .filter_map(|model| Some((model.exactness(&name)?, model)))
             .reduce(|best, next| if next.0 > best.0 { next } else { best })
             .map(|(_, model)| model)
     }
 
-    /// The rates of a request; `None` where the table does not know its model.
+    /// The rates of a request; `None` if the table does not have its model.
     pub fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
         self.model(query.model, query.host)?.rates(query)
     }
@@ -187,7 +187,7 @@ impl ProviderPrices {
 }
 
 impl ModelPrices {
-    /// Literal characters of the most exact pattern that the name has; an exact name counts more than any pattern.
+    /// Number of literal characters in the most exact matching pattern. An exact name outranks any pattern.
     fn exactness(&self, name: &str) -> Option<usize> {
         let matching = self
             .names
@@ -200,7 +200,7 @@ impl ModelPrices {
         matching.map(literal).max()
     }
 
-    /// Its rates at that time for that service; the query's name and host are not examined.
+    /// The model's rates at that time for that service. Ignores the query's name and host.
     pub fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
         let row = self.price.iter().rfind(|row| row.holds(query));
         row.map(PriceRow::rates)
@@ -249,7 +249,7 @@ impl PriceRow {
         }
     }
 
-    /// Every rate in the row, of all price steps.
+    /// All rates in the row, including those of its price steps.
     fn amounts(&self) -> impl Iterator<Item = f64> {
         let Rates { base, above, .. } = self.rates();
         let steps = std::iter::once(base).chain(above.into_iter().map(|(_, step)| step));
@@ -276,26 +276,28 @@ impl PriceStep {
 }
 
 impl Rates {
-    /// The rates of a request with this many tokens of input.
+    /// The rates of a request with this many input tokens.
     pub(super) fn at(&self, whole_input: u64) -> RateStep {
         let reached = self.above.iter().rev().find(|(tokens, _)| whole_input > *tokens);
         reached.map_or(self.base, |(_, rates)| *rates)
     }
 
-    /// The numbers of input tokens above which a request costs more for each token.
+    /// The numbers of input tokens above which each token costs more.
     pub fn steps(&self) -> impl Iterator<Item = u64> {
         self.above.iter().map(|(tokens, _)| *tokens)
     }
 }
 
-/// A model's name in lower case, without what a gateway puts in front of it.
+/// A model's name in lower case, without the prefix of a gateway.
 fn bare_name(name: &str) -> String {
     let tail = name.rsplit('/').next().unwrap_or(name);
     tail.to_ascii_lowercase()
 }
 
-/// Whether a text matches a pattern of literal characters, `*` (any text) and `#` (a digit). Patterns come from the table, and
-/// only the text after the last `*` is tried again: at most text times pattern steps.
+/// Whether a string matches a pattern of literal characters, `*` (any string) and `#` (a digit).
+///
+/// Patterns come from the table. Only the part after the last `*` is retried, so the cost is at most the length of the
+/// string times that of the pattern.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -319,7 +321,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// Minutes of the day of `HH:MM-HH:MM`.
+/// The minutes of the day in `HH:MM-HH:MM`.
 fn minutes(hours: &str) -> Option<(u64, u64)> {
     let minute = |clock: &str| {
         let (hour, minute) = clock.split_once(':')?;

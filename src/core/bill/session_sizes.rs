@@ -1,4 +1,4 @@
-//! A recorded session as the sizes of its calls, and what was seen of each.
+//! A recorded session as the sizes of its calls, with observations on each.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,79 +6,79 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionSizes {
-    /// What it is, for people.
+    /// Description of the session, for users.
     pub name: String,
-    /// The model that its first call asks.
+    /// The model of the first call.
     pub model: String,
     /// Tokens of the system prompt and the tools.
     pub prefix: u64,
     /// Tokens at which the window or the agent's own compaction ends the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Its calls, in order.
+    /// Calls in order.
     pub calls: Vec<SessionCall>,
-    /// What is known of how it was cached.
+    /// How the session was cached, if known.
     #[serde(skip)]
     pub caching: Caching,
-    /// Calls at its beginning that another session has paid.
+    /// Number of leading calls that another session has paid for.
     #[serde(skip)]
     pub copied: usize,
-    /// Tokens of the tool in every request where handoffs are offered.
+    /// Tokens of the tool's definition, which is in every request if handoffs are offered.
     #[serde(skip)]
     pub tool: u64,
 }
 
-/// How a recorded session was cached, where that differs from the provider's rule.
+/// How a recorded session was cached, if that differs from the provider's rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Caching {
-    /// Whether its input was stored for the long lifetime.
+    /// Whether the input was stored for the long lifetime.
     pub long: bool,
     /// Whether nothing was cached.
     pub none: bool,
-    /// A longer lifetime that was seen.
+    /// A longer lifetime that was observed.
     pub lifetime_ms: Option<u64>,
 }
 
-/// One call of a session.
+/// A call of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionCall {
-    /// Milliseconds since the start of the call before it.
+    /// Milliseconds since the start of the previous call.
     pub pause_ms: u64,
-    /// Tokens that it adds to the history: the answer before it, results, a message.
+    /// Tokens added to the history: the previous response, results, a message.
     pub new: u64,
-    /// Tokens of its answer.
+    /// Tokens of the response.
     pub output: u64,
-    /// The model, where it is another one from here on.
+    /// The model, if it changes with this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Whether the model handed over in this call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handoff: bool,
-    /// What was seen of it besides.
+    /// Additional observations.
     #[serde(skip)]
     pub seen: SeenCall,
 }
 
-/// What a recording shows of a call.
+/// Observations of a call in a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SeenCall {
-    /// Of the new tokens, those of results.
+    /// Tokens of results, included in `new`.
     pub results: u64,
-    /// Tokens that the agent took out of the history before it.
+    /// Tokens that the agent removed from the history before the call.
     pub dropped: u64,
-    /// The agent's compaction before it: tokens of the history before, and of all but the prefix after it.
+    /// The agent's compaction before the call: tokens of the history before it, and after it without the prefix.
     pub compaction: Option<(u64, u64)>,
-    /// Of the history, the tokens that the provider's cache still had, where it had lost some.
+    /// Tokens of the history that remained in the provider's cache, if it had lost some.
     pub kept: Option<u64>,
-    /// How the task before it ended.
+    /// How the previous task ended.
     pub task_end: Option<TaskEnd>,
-    /// Tokens that are read again where the history is cut here.
+    /// Tokens that are read again if the history is cut here.
     pub read_again: Option<u64>,
 }
 
 named! {
-    /// How a task is seen to end: the user said something new behind it.
+    /// Evidence of the end of a task, followed by a new user message.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum TaskEnd {
         Todos = "its to-do list was finished",

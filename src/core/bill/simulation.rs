@@ -1,17 +1,17 @@
-//! A provider's cache of one conversation, simulated: what requests with known contents would be billed.
+//! Simulates a provider's cache of one conversation, to compute the billing of requests with known contents.
 
 use super::cache::CacheRule;
 use super::cost::TokenCounts;
 
-/// A part of a request that is the same in every request that has it.
+/// A part of a request. It is the same in every request that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestSegment {
-    /// Identifies its content.
+    /// Identifies the content.
     pub id: u64,
     pub tokens: u64,
 }
 
-/// What the provider's cache knows of a conversation's requests.
+/// State of the provider's cache for a conversation's requests.
 #[derive(Debug, Clone)]
 pub struct SimulatedCache {
     rule: CacheRule,
@@ -26,7 +26,9 @@ struct CachedRequest {
 }
 
 impl SimulatedCache {
-    /// An empty cache. `write_is_billed`: whether input that is stored has a price of its own
+    /// Creates an empty cache.
+    ///
+    /// `write_is_billed` tells whether storing input has its own price
     /// ([`Rates::write_is_billed`](super::Rates::write_is_billed)).
     pub fn new(rule: CacheRule, write_is_billed: bool) -> Self {
         Self {
@@ -36,8 +38,10 @@ impl SimulatedCache {
         }
     }
 
-    /// Sends a request, and returns what is billed for it. Input that is not in the cache is stored, all of it. Times never
-    /// decrease. A read renews the lifetime of what it read.
+    /// Sends a request, and returns the billed counts.
+    ///
+    /// All input that is not cached is stored. Times must not decrease. A read renews the lifetime of the input that it
+    /// reads.
     pub fn send(&mut self, at_ms: u64, segments: &[RequestSegment], output: u64) -> TokenCounts {
         let lifetime = self.rule.lifetime_ms;
         self.requests
@@ -50,7 +54,7 @@ impl SimulatedCache {
         let tokens = |segments: &[RequestSegment]| segments.iter().map(|segment| segment.tokens).sum::<u64>();
         let whole = tokens(segments);
         let cached = Some(tokens(&segments[..common])).filter(|cached| *cached >= self.rule.least_tokens);
-        // What this request contains is cached with it: the shorter ones are no longer needed.
+        // Shorter requests that this one contains are no longer needed: they are cached with it.
         self.requests
             .retain(|request| !segments.starts_with(&request.segments));
         self.requests.push(CachedRequest {
@@ -100,7 +104,7 @@ mod tests {
             billed(&mut cache, 4 * MINUTE, &[prefix, first, other]),
             (1_500, 700)
         );
-        // Another branch shares the beginning alone, and renews nothing of the longer one.
+        // Another branch only shares the beginning, and does not renew the rest of the longer one.
         assert_eq!(billed(&mut cache, 8 * MINUTE, &[prefix, other]), (1_000, 700));
         assert_eq!(
             billed(&mut cache, 10 * MINUTE, &[prefix, first, other]),
@@ -138,11 +142,12 @@ mod tests {
             .unwrap()
     }
 
-    /// One exchange after the handoff: the pause before it in minutes, its tokens, its bytes for ten tokens.
+    /// An exchange after the handoff: the minutes of the pause before it, its tokens, and its bytes per ten tokens.
     type Step = (u64, u64, u64);
 
-    /// A session of a history of 100,000 tokens with a handoff, as the provider bills it. Returns the cost of the same
-    /// session without one: simulated, and as the bill estimates it.
+    /// Simulates a session with a history of 100,000 tokens and a handoff, as the provider bills it.
+    ///
+    /// Returns the cost of the same session without the handoff: simulated, and as estimated by the bill.
     fn both(steps: &[Step]) -> [f64; 2] {
         let rates = rates();
         let (mut with, mut without) = (opus(), opus());
@@ -188,7 +193,7 @@ mod tests {
     }
 
     proptest! {
-        /// The bill knows bytes and the real requests' usage; the simulation knows the tokens of both worlds.
+        /// The bill knows bytes and the usage of the real requests. The simulation knows the tokens on both sides.
         #[test]
         fn the_bills_estimate_is_what_the_session_would_have_cost(
             steps in prop::collection::vec((prop_oneof![1_u64..4, 6_u64..90], 200_u64..4_000, 36_u64..44), 3..60),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Two models as the price file writes them, here as JSON.
+/// Two models in the form of the price file, here as JSON.
 fn table() -> PriceTable {
     let table: PriceTable = serde_json::from_value(serde_json::json!({
         "source": "test", "date": "2026-11-23",
@@ -131,7 +131,7 @@ fn each_token_is_billed_once_and_an_hours_write_at_its_own_price() {
     assert_dollars(cost.output, 0.010);
     assert_dollars(cost.total(), 0.068);
     assert_eq!(counts.whole_input(), 106_000);
-    // As writes of five minutes the same tokens would seem a sixth cheaper.
+    // As writes of five minutes, the same tokens would seem a sixth cheaper.
     let wrong = TokenCounts {
         cache_write: 5_000,
         cache_write_long: 0,
@@ -140,7 +140,7 @@ fn each_token_is_billed_once_and_an_hours_write_at_its_own_price() {
     assert_dollars(wrong.cost(&opus).cache_write, 0.025);
 }
 
-/// A session on Claude Opus 5.5 with four bytes to the token.
+/// A session on Claude Opus 5.5 with four bytes per token.
 struct Session {
     bill: ConversationBill,
     at_ms: u64,
@@ -164,7 +164,7 @@ fn opus(bytes: u64, cache_read: u64, cache_write: u64, output: u64) -> BilledReq
 }
 
 impl Session {
-    /// One request of 100,000 tokens (400,000 bytes), all of it stored in the cache.
+    /// A session after one request of 100,000 tokens (400,000 bytes), all of it stored in the cache.
     fn of_100_000() -> Self {
         let mut bill = ConversationBill::default();
         let first = bill.add(&BilledExchange {
@@ -181,7 +181,7 @@ impl Session {
         }
     }
 
-    /// The next exchange, so much later, with so many more bytes, cut at the handoff `1`.
+    /// The next exchange, cut at the handoff `1`: this much later, and with this many more bytes.
     fn cut(&mut self, later_ms: u64, more: u64, requests: Vec<BilledRequest>) -> ExchangeBill {
         self.at_ms += later_ms;
         self.received += more;
@@ -199,7 +199,8 @@ impl Session {
 #[test]
 fn with_a_warm_cache_a_handoff_costs_at_first_and_pays_later() {
     let mut session = Session::of_100_000();
-    // 2,000 tokens came in. The fresh context is 20,000 of instructions and tools from the cache and 5,000 that are written.
+    // 2,000 tokens were added. The fresh context reads 20,000 of instructions and tools from the cache, and writes
+    // 5,000.
     let fired = session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 1_000)]);
     // With: 20,000 × 0.2 + 5,000 × 5 + 1,000 × 20 = $0.049.
     // Without: 100,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.050.
@@ -215,7 +216,7 @@ fn with_a_warm_cache_a_handoff_costs_at_first_and_pays_later() {
         }
     );
     assert_dollars(fired.saved().unwrap(), 0.001);
-    // From then on 27,000 tokens are carried in place of 104,000.
+    // From then on, 27,000 tokens are carried instead of 104,000.
     let next = session.cut(60_000, 8_000, vec![opus(108_000, 25_000, 2_000, 1_000)]);
     // With: 25,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.035; without: 102,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.0504.
     assert_dollars(next.saved().unwrap(), 0.0154);
@@ -229,7 +230,7 @@ fn with_a_cold_cache_a_handoff_pays_at_once() {
     let fired = session.cut(600_000, 8_000, vec![opus(100_000, 0, 25_000, 1_000)]);
     // With: 25,000 × 5 + 1,000 × 20 = $0.145; without: 102,000 × 5 + 1,000 × 20 = $0.53.
     assert_dollars(fired.saved().unwrap(), 0.385);
-    // A second request within five minutes finds the whole history warm in both worlds.
+    // A second request within five minutes finds the whole history warm on both sides.
     let next = session.cut(299_000, 0, vec![opus(100_000, 25_000, 0, 0)]);
     assert_dollars(next.saved().unwrap(), (102_000.0 - 25_000.0) * 0.2 / 1e6);
 }
@@ -242,7 +243,7 @@ fn where_the_real_request_missed_the_cache_the_modelled_one_does_too() {
     assert_dollars(missed.saved().unwrap(), (102_000.0 - 25_000.0) * 5.0 / 1e6);
 }
 
-/// A part of the beginning was read: without the provider's diagnosis the rest would seem to have been warm.
+/// A part of the prefix was read: without the provider's diagnosis the rest would seem to have been warm.
 #[test]
 fn where_the_provider_says_that_its_cache_missed_the_modelled_request_misses_it_too() {
     let next = |cache_miss| {
@@ -286,8 +287,8 @@ fn what_no_window_takes_is_compacted_and_not_saved() {
     let bill = session.bill.add(&exchange);
     let without = bill.without.unwrap();
     assert!(without.compacted);
-    // The summary: 102,000 read from the cache, 4,000 written. Then 20,000 of the fixed part from the cache, and the summary's
-    // 4,000 and the new 10,000 as new input that is stored.
+    // The summary: 102,000 read from the cache, 4,000 written. Then 20,000 of the fixed part from the cache, and the
+    // summary's 4,000 and the new 10,000 as new input that is stored.
     assert_eq!(
         without.tokens,
         TokenCounts {
@@ -356,7 +357,7 @@ fn what_an_agent_sends_beside_its_work_is_billed_as_it_was_sent() {
         ..BilledExchange::default()
     });
     assert_dollars(aside.saved().unwrap(), 0.0);
-    // The history after the handoff is what it was.
+    // The history after the handoff is unchanged.
     let next = session.cut(60_000, 8_000, vec![opus(108_000, 25_000, 2_000, 0)]);
     assert_eq!(next.without.unwrap().tokens.cache_read, 102_000);
 }
@@ -395,7 +396,7 @@ fn unknown_prices_leave_the_tokens() {
     );
     // One request without a price makes the sum unknown.
     assert_eq!(bill.add(&of(vec![known, request])).cost, None);
-    // Nothing was answered: nothing is known, and nothing is free.
+    // Without a response nothing is known, and nothing is free.
     let refused = BilledRequest {
         usage: None,
         ..opus(400, 0, 0, 0)
@@ -441,7 +442,7 @@ fn a_wrong_table_names_the_model() {
 }
 
 proptest::proptest! {
-    /// Whatever a conversation looks like, no figure is NaN, and the modelled history stays under the limit.
+    /// For any conversation, no figure is NaN, and the modelled history stays under the limit.
     #[test]
     fn no_conversation_breaks_the_bill(
         steps in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! Decides when a cut costs nothing: from what a branch was billed, the provider's cache rules, and its prices.
+//! Decides when a cut is free, from the billing of a branch, the provider's cache rules, and its prices.
 
 mod worlds;
 
@@ -15,49 +15,53 @@ use crate::text::words::plural;
 use self::worlds::CutComparison;
 pub(crate) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
-/// Share of what a conversation has cost and saved that bets may cost: drafts that were never used, and cuts that did
-/// not pay within one more call.
+/// Share of a conversation's cost and savings that bets may cost.
+///
+/// Bets are drafts that were never used, and cuts that did not pay off within one more call.
 const BETS: f64 = 0.01;
 
-/// Most calls that are expected after a cut.
+/// Maximum number of calls that are expected after a cut.
 const MOST_CALLS: u32 = 40;
 
-/// Calls after which a cut that has not paid is given up.
+/// Maximum number of calls for a cut to pay off.
 const GIVEN_UP: u32 = 200;
 
-/// Tokens that a call adds, where no call has shown it.
+/// Assumed tokens that a call adds, until a call has shown it.
 const STEP: u64 = 1_500;
 
-/// Time for a draft before the cache goes cold: at most, in milliseconds, and as a share of the lifetime.
+/// Time for a draft before the cache goes cold: a maximum in milliseconds, and a divisor of the lifetime.
 const MARGIN_MS: u64 = 45_000;
 const MARGIN_SHARE: u64 = 5;
 
-/// What one branch of a conversation has cost, and how it continues: fed by each answered request, examined before each new one.
+/// Costs of one branch of a conversation, and its state at the provider.
+///
+/// Each answered request is added, and each new one is examined before it is sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CutLedger {
     last: Option<CachedHistory>,
-    /// Answered requests.
+    /// Number of answered requests.
     calls: u32,
-    /// Whether a cache served any of them; `false` for a provider that has none.
+    /// Whether a cache served any of them; `false` for a provider without a cache.
     cached: bool,
-    /// How often its cache was lost, and it continued: by the provider's diagnosis, or in pauses that outlived the cache.
+    /// How often the cache was lost while the branch continued: by the provider's diagnosis, or in pauses that outlived
+    /// it.
     losses: u32,
-    /// Tokens that calls added, and how many of them were compared.
+    /// Tokens that calls added, and the number of calls measured.
     grown: u64,
     grown_calls: u32,
-    /// Dollars: of all requests, won by free cuts, and lost by bets.
+    /// Dollars of all requests, dollars won by free cuts, and dollars lost by bets.
     spent: f64,
     won: f64,
     bets: f64,
 }
 
-/// What a request is billed by: one that is about to be sent, or was answered.
+/// Billing of a request that will be sent or was answered.
 #[derive(Debug, Clone)]
 pub struct RequestCosts {
-    /// Of the model that it asks.
+    /// Rates of the requested model.
     pub rates: Rates,
     pub model: String,
-    /// Its effort, as the request states it.
+    /// The effort, as the request states it.
     pub effort: String,
     /// The start of the request, in milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -65,25 +69,25 @@ pub struct RequestCosts {
     pub fixed_bytes: u64,
     /// Tokens at which the window, or the agent's own compaction, ends the history.
     pub limit: Option<u64>,
-    /// How long the provider's cache lives, where it is not as its rules say.
+    /// Lifetime of the provider's cache, if it differs from the provider's rule.
     pub lifetime_ms: Option<u64>,
 }
 
-/// What the draft of a handoff costs now.
+/// The present cost of a handoff's draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftCost {
-    /// Nothing: it is written, or is made without a model.
+    /// Nothing: the draft is finished, or is made without a model.
     Nothing,
     /// A request over the whole history.
     History,
     /// A request over a selection of this many tokens.
     Selection(u64),
-    /// One over the whole history where that is in the cache, else over a selection of this many tokens.
+    /// A request over the whole history if that is cached, or else over a selection of this many tokens.
     Cheapest(u64),
 }
 
 impl DraftCost {
-    /// How it is made with a cache that is cold or warm.
+    /// The cost with a cold or a warm cache.
     fn resolved(self, cold: bool) -> Self {
         match self {
             Self::Cheapest(selection) if cold => Self::Selection(selection),
@@ -96,35 +100,39 @@ impl DraftCost {
 /// A cut that costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FreeCut {
-    /// Why it does not.
+    /// Why the cut is free.
     pub reason: FreeCutReason,
     /// Tokens of the history.
     pub tokens: u64,
-    /// How its draft is made.
+    /// Cost of the draft.
     pub draft: DraftCost,
-    /// Dollars that it is expected to save.
+    /// Expected saving in dollars.
     pub saved: f64,
-    /// Dollars that it saves where only one more call follows: negative where it costs.
+    /// Saving in dollars if only one more call follows; negative if it costs.
     pub least: f64,
 }
 
 impl CutLedger {
-    /// What another process knew of the last request.
+    /// Creates a ledger from another process's knowledge of the last request.
     pub fn resumed(last: &CachedHistory) -> Self {
         Self {
             last: Some(last.clone()),
+            // The other process wrote a draft ahead, and `draft_due` requires that a cache has served the branch.
             cached: true,
             ..Self::default()
         }
     }
 
-    /// The history as the provider has it; `None` before the first answer, and after a cut until the next one.
+    /// The history as the provider has it; `None` before the first response, and after a cut until the next one.
     pub fn history(&self) -> Option<CachedHistory> {
         self.last.clone()
     }
 
-    /// Adds a request of this many bytes that was answered. `counts`: what was billed; `cache_miss`: why the provider's cache did
-    /// not serve it, where the answer says so.
+    /// Adds an answered request of this many bytes.
+    ///
+    /// `counts` are those that were billed. `cache_miss` explains why the provider's cache did not serve it, if the
+    /// response
+    /// tells.
     pub fn answered(
         &mut self,
         costs: &RequestCosts,
@@ -164,7 +172,7 @@ impl CutLedger {
         });
     }
 
-    /// Adds a draft that was written ahead at this time: a bet, which also keeps the cache warm.
+    /// Adds a draft that was written ahead at this time. It is a bet, and it also keeps the cache warm.
     pub fn draft_paid(&mut self, cost: f64, at_ms: u64) {
         self.bets += cost;
         if let Some(last) = &mut self.last {
@@ -172,18 +180,18 @@ impl CutLedger {
         }
     }
 
-    /// A free cut is made.
+    /// Records that a free cut is made.
     pub fn cut(&mut self, cut: &FreeCut) {
         self.won += cut.least.max(0.0);
         self.bets += (-cut.least).max(0.0);
     }
 
-    /// A handoff fired: the history starts again with the next answer.
+    /// Records that a handoff fired: the history starts again with the next response.
     pub fn handed_over(&mut self) {
         self.last = None;
     }
 
-    /// Whether the next request is a moment at which a cut costs nothing, and pays. `how`: the draft of the handoff is made.
+    /// The cut that is free and pays off before the next request, if any. `how` is the cost of the handoff's draft.
     pub fn moment(&self, next: &RequestCosts, how: DraftCost) -> Option<FreeCut> {
         let last = self.last.as_ref()?;
         let reason = self.reason(last, next)?;
@@ -192,9 +200,11 @@ impl CutLedger {
         (cut.saved > 0.0 && is_bounded).then_some(cut)
     }
 
-    /// When a draft is to be written ahead, should no request come until then, in milliseconds since the Unix epoch. That is
-    /// shortly before the cache goes cold after the last request, which was billed by `costs`. `None`: no cut would pay, or the
-    /// bet is too high.
+    /// When to write a draft ahead if no request comes until then, in milliseconds since the Unix epoch.
+    ///
+    /// That is shortly before the cache goes cold after the last request, which was billed by `costs`. `None` if no cut
+    /// would
+    /// pay off, or if the bet is too high.
     pub fn draft_due(&self, costs: &RequestCosts) -> Option<u64> {
         let last = self.last.as_ref().filter(|_| self.cached)?;
         let (rates, lifetime) = (&costs.rates, lifetime_of(last, costs));
@@ -206,7 +216,7 @@ impl CutLedger {
         pays.then(|| costs.at_ms.saturating_add(after))
     }
 
-    /// Calls after which a handoff of the model's own has paid, the cache being warm; `None`: never.
+    /// Number of calls after which a handoff by the model pays off, with a warm cache; `None` if it never does.
     pub fn pays_within(&self, rates: &Rates) -> Option<u32> {
         let last = self.last.as_ref()?;
         let worlds = CutComparison::new(last, self.step(), false, rates);
@@ -219,17 +229,20 @@ impl CutLedger {
         u32::try_from(paid + 1).ok()
     }
 
-    /// Dollars that a handoff of the model's own is expected to save, the cache being warm; negative where it costs.
+    /// Expected saving of a handoff by the model in dollars, with a warm cache; negative if it costs.
     pub fn expected(&self, rates: &Rates) -> Option<f64> {
         let last = self.last.as_ref()?;
         let saved = CutComparison::new(last, self.step(), false, rates).saved(self.expected_calls());
         Some(saved - draft(last, DraftCost::History).cost(rates).total())
     }
 
-    /// The calls after which a handoff pays, where it is worth it with so many calls left. It pays within these, and within half of the calls
-    /// after which the history would be as long again. That half is the optimum. With a cut of cost `C`, reads at `r`
-    /// and steps of `s`, a cycle of `n` calls costs `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a
-    /// cut pays after `C/(r·s·n) = n/2` calls.
+    /// Number of calls after which a handoff pays off, if it is worth it with `left` calls remaining.
+    ///
+    /// The handoff must pay off within these calls. It must also pay off within half of the calls that grow the history back to
+    /// its
+    /// size. That half is the optimum. With a cut of cost `C`, reads at `r` and steps of `s`, a cycle of `n` calls
+    /// costs
+    /// `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a cut pays off after `C/(r·s·n) = n/2` calls.
     pub fn pays(&self, rates: &Rates, left: u32) -> Option<u32> {
         let last = self.last.as_ref()?;
         let regrown = last.tokens.saturating_sub(last.fixed + PROMPT) / self.step();
@@ -237,7 +250,7 @@ impl CutLedger {
         (calls <= left && u64::from(calls) <= regrown / 2).then_some(calls)
     }
 
-    /// Tokens that a call adds.
+    /// Mean number of tokens that a call adds.
     pub fn step(&self) -> u64 {
         match self.grown_calls {
             0 => STEP,
@@ -260,7 +273,7 @@ impl CutLedger {
         step.map(|tokens| FreeCutReason::PriceStep { tokens })
     }
 
-    /// Why the next request finds nothing in a cache.
+    /// Why the next request finds nothing in a cache, if so.
     fn lost_cache(&self, last: &CachedHistory, next: &RequestCosts) -> Option<FreeCutReason> {
         let pause_ms = next.at_ms.saturating_sub(last.at_ms);
         let is_cold = pause_ms > lifetime_of(last, next);
@@ -290,12 +303,12 @@ impl CutLedger {
         }
     }
 
-    /// Calls that are expected after a cut: half of those between two losses of the cache so far.
+    /// Expected number of calls after a cut: half of those between two losses of the cache so far.
     fn expected_calls(&self) -> u32 {
         (self.calls / (self.losses + 1) / 2).clamp(1, MOST_CALLS)
     }
 
-    /// What may still be lost.
+    /// Dollars that bets may still lose.
     fn allowance(&self) -> f64 {
         (self.spent + self.won) * BETS - self.bets
     }
@@ -307,7 +320,7 @@ fn lifetime_of(last: &CachedHistory, costs: &RequestCosts) -> u64 {
         .unwrap_or_else(|| CacheRule::for_model(&last.model, last.long).lifetime_ms)
 }
 
-/// The request for a draft, over a history that is in the cache.
+/// The counts of the request for a draft, over a history that is cached.
 fn draft(last: &CachedHistory, how: DraftCost) -> TokenCounts {
     let (cache_read, input) = match how {
         DraftCost::Nothing => return TokenCounts::default(),
@@ -322,7 +335,7 @@ fn draft(last: &CachedHistory, how: DraftCost) -> TokenCounts {
     }
 }
 
-/// Why a cut costs nothing at a moment.
+/// Why a cut costs nothing at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FreeCutReason {
     /// The cache has gone cold in a pause.
@@ -330,18 +343,18 @@ pub enum FreeCutReason {
         /// Milliseconds since the last request.
         pause_ms: u64,
     },
-    /// The model is another one, which has nothing cached.
+    /// The model changed, and the new one has nothing cached.
     ModelChanged,
-    /// The effort is another one: what was cached is lost.
+    /// The effort changed, which loses the cache.
     EffortChanged,
-    /// The next request is above a step of the price.
+    /// The next request exceeds a step of the price.
     PriceStep {
-        /// The step.
+        /// The step, in input tokens.
         tokens: u64,
     },
-    /// The next request is near the end of the window, or where the agent compacts.
+    /// The next request is near the end of the window, or near the agent's compaction threshold.
     Limit {
-        /// Where.
+        /// That limit in tokens.
         tokens: u64,
     },
 }
@@ -371,7 +384,7 @@ impl FreeCutReason {
         }
     }
 
-    /// Whether nothing of the history is in a cache.
+    /// Whether nothing of the history is cached.
     pub fn is_cold(self) -> bool {
         matches!(self, Self::Cold { .. } | Self::ModelChanged | Self::EffortChanged)
     }

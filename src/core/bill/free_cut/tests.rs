@@ -1,4 +1,4 @@
-//! Cases by hand, and what no session may lose.
+//! Cases by hand, and bounds that hold for every session.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn costs(at_ms: u64, model: &str) -> RequestCosts {
     }
 }
 
-/// Adds an answer to a request of which this much was cached, and this much was not.
+/// Adds the response to a request with this many cached and this many new tokens.
 fn answer(ledger: &mut CutLedger, costs: &RequestCosts, read: u64, new: u64) {
     answer_missed(ledger, costs, [read, new], None);
 }
@@ -63,7 +63,7 @@ fn answer_missed(
     ledger.answered(costs, counts, cache_miss, 4 * (read + new));
 }
 
-/// A session of one call a minute, each of which adds 1,500 tokens, up to so many.
+/// A session with one call a minute that adds 1,500 tokens each, up to this many.
 fn session(model: &str, tokens: u64) -> CutLedger {
     let mut ledger = CutLedger::default();
     let mut costs = costs(0, model);
@@ -98,8 +98,8 @@ fn a_cold_cache_is_a_moment_and_a_warm_one_is_none() {
         cut.reason.text(),
         "the cache had gone cold: 6 minutes without a request"
     );
-    // Without: the history of 149,000 is written, at $5. With: 22,500 of prompt and prefix, and four calls that read 20,000 again:
-    // $0.1125 + 20,000 at $5 + (22,500 + 27,500 + 32,500 + 37,500) at $0.20 + 600 at $20 = $0.2485.
+    // Without: the history of 149,000 is written, at $5. With: 22,500 of prompt and prefix, and four calls that read
+    // 20,000 again: $0.1125 + 20,000 at $5 + (22,500 + 27,500 + 32,500 + 37,500) at $0.20 + 600 at $20 = $0.2485.
     assert_eq!(cut.tokens, 149_000);
     assert!((cut.least - (0.745 - 0.2485)).abs() < 0.002, "{cut:?}");
     assert!(cut.saved > cut.least);
@@ -197,7 +197,7 @@ fn a_draft_ahead_is_due_before_the_cache_is_cold_and_bets_are_bounded() {
     let mut ledger = session(OPUS, 150_000);
     let last = next(&ledger, OPUS, 0);
     let before = last.at_ms;
-    // 149,000 at $0.20 and 1,500 at $20 are $0.06, and 1 % of what the session has cost is half of that.
+    // 149,000 at $0.20 and 1,500 at $20 are $0.06, and 1 % of the session's cost is half of that.
     assert_eq!(ledger.draft_due(&last), None);
     ledger.won = 10.0;
     assert_eq!(ledger.draft_due(&last), Some(before + 5 * MINUTE - 45_000));
@@ -270,7 +270,7 @@ fn times_are_named_by_their_unit() {
 }
 
 proptest! {
-    /// One more call never loses more than the bets allow, and a cut is expected to win.
+    /// With one more call, no cut loses more than the bets allow, and each cut is expected to win.
     #[test]
     fn no_cut_loses_more_than_its_bets(
         calls in prop::collection::vec((0_u64..40, 100_u64..20_000), 1..60),

@@ -1,26 +1,28 @@
-//! What the next calls cost with a cut and without, and what is assumed of a cut.
+//! Compares the cost of the next calls with a cut and without, and defines the assumptions about a cut.
 
 use super::super::cost::TokenCounts;
 use super::super::prices::Rates;
 use crate::record::CachedHistory;
 
-/// What the next calls cost with a cut now, and without.
+/// Cost of the next calls with a cut now, and without one.
 pub(super) struct CutComparison {
-    /// The first request without a cut, before what it adds.
+    /// Counts of the first request without a cut, before its additions.
     first_without: TokenCounts,
-    /// Dollars of the first request after a cut, and of reading again.
+    /// Dollars of the first request after a cut, and of reading content again.
     opening: f64,
-    /// Tokens of the histories.
+    /// Tokens of the whole and of the cut history, and the growth per call.
     whole: u64,
     cut: u64,
     step: u64,
     rates: Rates,
-    /// Dollars by which the agent's own compaction, which comes first without a cut, is dearer than a carry-over prompt.
+    /// Extra dollars of the agent's own compaction over a carry-over prompt, if it comes first without a cut.
     compaction: Option<f64>,
 }
 
 impl CutComparison {
-    /// With a cut of this history and without. Its calls add `step` tokens. `cold`: nothing of the history is in a cache.
+    /// Compares calls that add `step` tokens, with and without a cut of this history.
+    ///
+    /// `cold` means that nothing of the history is cached.
     pub(super) fn new(last: &CachedHistory, step: u64, cold: bool, rates: &Rates) -> Self {
         let fixed = last.fixed.min(last.tokens);
         let cut = fixed + PROMPT;
@@ -51,7 +53,8 @@ impl CutComparison {
         }
     }
 
-    /// Without a cut the agent sums its history up before the first call, and reads as much of it again.
+    /// Assumes that without a cut the agent compacts before the first call, and then reads as much again as after a
+    /// cut.
     pub(super) fn compacting(self, last: &CachedHistory, rates: &Rates) -> Self {
         let summary = TokenCounts {
             cache_read: last.tokens,
@@ -66,8 +69,9 @@ impl CutComparison {
         }
     }
 
-    /// Dollars that a cut saves within this many calls, its draft not counted. The output of the calls is the same in
-    /// both worlds.
+    /// Dollars that a cut saves within this many calls, excluding its draft.
+    ///
+    /// The output of the calls is the same on both sides.
     pub(super) fn saved(&self, calls: u32) -> f64 {
         match self.compaction {
             Some(compaction) => compaction,
@@ -78,7 +82,7 @@ impl CutComparison {
         }
     }
 
-    /// The same after one call, two calls, and so on.
+    /// Dollars saved after one call, two calls, and so on.
     pub(super) fn each_call(&self) -> impl Iterator<Item = f64> {
         let cost = |cached, new| input(&self.rates, cached, new).cost(&self.rates).total();
         let mut without = self.first_without;
@@ -94,7 +98,7 @@ impl CutComparison {
     }
 }
 
-/// Input of which so much is in the cache, and so much is new.
+/// Input with this many cached and this many new tokens.
 fn input(rates: &Rates, cached: u64, new: u64) -> TokenCounts {
     let (input, cache_write) = match rates.write_is_billed {
         true => (0, new),
@@ -111,7 +115,9 @@ fn input(rates: &Rates, cached: u64, new: u64) -> TokenCounts {
 /// Tokens of a carry-over prompt.
 pub(crate) const PROMPT: u64 = 1_500;
 
-/// Tokens that are read again after a cut, and of each call that does so. Pessimistic: most cuts need less.
+/// Assumptions about reading content again after a cut: total tokens, tokens per call, and output per call.
+///
+/// Pessimistic: most cuts need less.
 pub(crate) const READ_AGAIN: u64 = 20_000;
 pub(crate) const READ: u64 = 5_000;
 pub(crate) const READ_OUTPUT: u64 = 150;
