@@ -648,24 +648,64 @@ async fn side_calls_are_left_alone() {
     assert_eq!(stage.draft(id).state, DraftState::Done);
 }
 
-/// The state of the repository, and flags as words.
-#[tokio::test]
-async fn what_a_model_is_asked_follows_the_flags() {
-    let directory = crate::harness::temp();
+/// Makes a repository with a commit and a changed file.
+fn repository(dir: &std::path::Path, branch: &str) {
     let git = |arguments: &[&str]| {
         let ran = std::process::Command::new("git")
             .args(["-c", "user.name=a", "-c", "user.email=a@localhost"])
             .args(arguments)
-            .current_dir(directory.path())
+            .current_dir(dir)
             .output()
             .unwrap();
         assert!(ran.status.success(), "{ran:?}");
     };
-    git(&["init", "-q", "-b", "work"]);
-    std::fs::write(directory.path().join("importer.rs"), "fn main() {}\n").unwrap();
+    git(&["init", "-q", "-b", branch]);
+    std::fs::write(dir.join("importer.rs"), "fn main() {}\n").unwrap();
     git(&["add", "."]);
     git(&["commit", "-q", "-m", "port the exporter"]);
-    std::fs::write(directory.path().join("importer.rs"), "fn main() { port() }\n").unwrap();
+    std::fs::write(dir.join("importer.rs"), "fn main() { port() }\n").unwrap();
+}
+
+/// The configured repository is that of sessions whose agent states no directory.
+#[tokio::test]
+async fn a_draft_reports_the_repository_that_the_agent_states() {
+    let (own, other) = (crate::harness::temp(), crate::harness::temp());
+    repository(own.path(), "work");
+    repository(other.path(), "elsewhere");
+    let dir = other.path().to_owned();
+    let side = variants::CHAT;
+    let stage = Stage::new(side, true, move |config| config.draft.git_dir = Some(dir)).await;
+    let mut asked = Vec::new();
+    for stated in [Some(own.path()), None] {
+        stage.script([Reply::new()]);
+        let directory = stated.map_or(String::new(), |dir| {
+            format!("Working directory: {}\n", dir.display())
+        });
+        let system = format!("You are opencode, an interactive CLI tool.\n<env>\n{directory}</env>");
+        let text = "::handoff --force --method oneshot the importer";
+        let history = [
+            &[json!({"role": "system", "content": system})],
+            &stage.history[..1],
+            &[(side.message)("assistant", "Looked."), stage.fixture.user(text)],
+        ]
+        .concat();
+        stage.fixture.ask(&history, true).await;
+        asked.push(outline(stage.legs().last().unwrap()).last().unwrap().clone());
+    }
+    assert!(
+        asked[0].contains("## work") && !asked[0].contains("## elsewhere"),
+        "{}",
+        asked[0]
+    );
+    assert!(asked[1].contains("## elsewhere"), "{}", asked[1]);
+    stage.fixture.assert_clean();
+}
+
+/// The state of the repository, and flags as words.
+#[tokio::test]
+async fn what_a_model_is_asked_follows_the_flags() {
+    let directory = crate::harness::temp();
+    repository(directory.path(), "work");
     let dir = directory.path().to_owned();
     let side = variants::CHAT;
     let stage = Stage::new(side, true, move |config| config.draft.git_dir = Some(dir)).await;

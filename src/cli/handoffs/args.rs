@@ -198,7 +198,7 @@ pub(super) struct DraftArgs {
     /// Limit the document to about this many tokens [draft.facts_tokens, with --bundle draft.bundle_tokens]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(super) tokens: Option<u32>,
-    /// Describe the state of this repository [draft.git_dir]
+    /// Describe the state of this repository; by default of the session's directory, else of draft.git_dir
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
     /// Leave out the state of the repository

@@ -16,7 +16,6 @@ use crate::cli::output::{Out, shown};
 use crate::cli::{block_on, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
-use crate::state::files::{repository, runs};
 use crate::state::journal::JournalReader;
 use crate::state::store::records::{RecordKind, StoredRecord};
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -128,12 +127,7 @@ async fn write(
 /// little work.
 pub(super) fn handoff_of(config: &Config, work: &SessionWork, key: &str) -> CliResult<Option<Handoff>> {
     let carried = drafting::locally(config, work, |index| {
-        let whereabouts = index.whereabouts();
-        let run = work.newest.row.event.run.as_deref();
-        let root = run.and_then(|run| runs::directory(&config.state_dir, run));
-        let here = repository::of_session(&whereabouts, root.as_deref());
-        let repository = here.or_else(|| config.draft.git_dir.clone());
-        repository.map_or(String::new(), |dir| repository::state(&dir))
+        drafting::repository_state(config, work, index)
     })?;
     let made = |carried| drafting::handoff(config, work, key.to_owned(), carried, HandoffOrigin::Local);
     Ok(carried.map(made))

@@ -15,7 +15,7 @@ use crate::cli::output::{Out, size, visible};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
 use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
-use crate::state::files::repository;
+use crate::state::files::{repository, runs};
 use crate::state::journal::JournalReader;
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, RuleSources, UserMessages};
@@ -37,8 +37,11 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     if !draft::enough(index.spoken()) {
         return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
     }
-    let dir = args.git_dir.as_ref().or(config.draft.git_dir.as_ref());
-    let dir = dir.filter(|_| !args.no_git);
+    let repository = match &args.git_dir {
+        _ if args.no_git => String::new(),
+        Some(dir) => repository::state(dir),
+        None => repository_state(&config, &work, &index),
+    };
     let tokens = match args.bundle {
         true => config.draft.bundle_tokens,
         false => config.draft.facts_tokens,
@@ -47,7 +50,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
         focus: &args.focus,
         preset: args.preset,
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
-        repository: &dir.map_or(String::new(), |dir| repository::state(dir)),
+        repository: &repository,
         git: !args.no_git,
         commands: !args.no_commands,
         why: !args.no_why,
@@ -114,6 +117,19 @@ impl SessionWork {
             dropped,
         })
     }
+}
+
+/// Returns the state of the repository that a session worked in.
+pub(super) fn repository_state(config: &Config, work: &SessionWork, index: &DraftIndex) -> String {
+    let whereabouts = index.whereabouts();
+    // A client's directory is on the client's machine.
+    if whereabouts.directory.is_some() && work.principal != LOCAL {
+        return String::new();
+    }
+    let run = work.newest.row.event.run.as_deref();
+    let root = run.and_then(|run| runs::directory(&config.state_dir, run));
+    let configured = config.draft.git_dir.as_deref();
+    repository::draft_state(&whereabouts, root.as_deref(), configured)
 }
 
 /// Makes the document a carry-over prompt, with missing items appended.

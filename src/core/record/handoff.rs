@@ -139,6 +139,8 @@ named! {
         Todo = "todo",
         /// A claim of the prompt that the evidence contradicts.
         Claim = "claim",
+        /// Changed files that the prompt does not name.
+        Files = "files",
     }
 }
 

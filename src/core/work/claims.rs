@@ -137,6 +137,7 @@ mod tests {
             passed: exit.map(|code| code == 0),
             turn: 3,
             call: 0,
+            is_running: false,
             stale,
         }
     }

@@ -25,14 +25,6 @@ pub(crate) fn first_line(text: &str, bytes: usize) -> &str {
     cut(line.unwrap_or_default(), bytes)
 }
 
-/// At most this many bytes of a string, with a mark where it was cut.
-pub(crate) fn up_to(text: &str, bytes: usize) -> String {
-    match text.len() <= bytes {
-        true => text.to_owned(),
-        false => format!("{} […]", cut(text, bytes)),
-    }
-}
-
 /// At most this many tokens of a string, with a mark where it was cut.
 pub(crate) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
     let text = text.trim();

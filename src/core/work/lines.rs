@@ -1,5 +1,6 @@
 //! Facts as lines of text, worded the same for models and for users.
 
+use super::message::RUNNING;
 use super::{SeenChange, SeenEffect, SeenFailure, SeenStatement, SeenVerification};
 use crate::text::prose::joined;
 
@@ -43,6 +44,7 @@ impl SeenVerification {
     pub(crate) fn line(&self) -> String {
         let ended = match (self.has_passed(), self.exit) {
             (Some(true), _) => "passed".to_owned(),
+            (None, None) if self.is_running => RUNNING.to_owned(),
             (Some(false), None) => "**failed**, exit code unknown".to_owned(),
             (_, code) => exit(code),
         };
@@ -74,6 +76,7 @@ impl SeenEffect {
         let ended = match self.passed {
             Some(true) => self.purpose.leaves().unwrap_or("ran"),
             Some(false) => "**failed**",
+            None if self.is_running => RUNNING,
             None => "ran, exit code unknown",
         };
         format!("{}: {ended} (turn {})", code(&self.command), self.turn)

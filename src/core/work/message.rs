@@ -117,9 +117,10 @@ pub(crate) struct IndexedResult {
     pub(crate) score: Option<u32>,
 }
 
-/// Words for results that failed, and for results that read like a failure.
+/// Words for calls that failed, that read like a failure, and that have not ended.
 pub(crate) const FAILED: &str = "FAILED";
 pub(crate) const READS_FAILED: &str = "reads as failed";
+pub(crate) const RUNNING: &str = "still ran in the background";
 
 impl IndexedResult {
     /// How the call ended, in a few words.
@@ -128,6 +129,7 @@ impl IndexedResult {
             _ if self.not_run => "not run",
             Some(false) => "went well",
             Some(true) => FAILED,
+            None if self.end.is_running => RUNNING,
             None if self.looks_failed => READS_FAILED,
             None => "ended in a way that is not known",
         }

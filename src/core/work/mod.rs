@@ -24,7 +24,7 @@ pub(crate) mod message;
 pub(crate) mod reader;
 pub(crate) mod replaced;
 mod repository;
-mod requests;
+pub(crate) mod requests;
 mod runs;
 mod shell;
 mod todos;
@@ -127,7 +127,7 @@ impl<'i> Work<'i> {
     pub fn from_index(index: &'i DraftIndex) -> Self {
         let messages = &index.messages[..];
         let turns = turns::of(messages);
-        let current = turns::current(&turns);
+        let current = requests::current(&turns);
         let (facts, left_open) = index.walked(&turns);
         let statements = Statements::from_texts(&spoken(&turns));
         let mut work = Self {

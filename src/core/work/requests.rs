@@ -1,15 +1,129 @@
-//! The user's requests, and which of them are done.
+//! The user's requests: which sentences ask, and which requests are done.
 
-use super::excerpt::one_line;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::excerpt::{one_line, sentences};
 use super::markers::SENTENCE;
 use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
-use crate::text::newest;
+use crate::text::{newest, table};
+
+/// The lists of `requests.toml`, which says what each is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct AskingWords {
+    replies: Vec<&'static str>,
+    asks: Vec<&'static str>,
+    corrects: Vec<&'static str>,
+    before_request: Vec<&'static str>,
+    left: Vec<&'static str>,
+}
+
+static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(include_str!("requests.toml")));
 
 /// Maximum number of remembered finished requests; the newest are kept.
 const MAX_FINISHED: usize = 40;
+
+/// Whether a message only lets the model go on, asks it to try again, or chooses what it offered.
+pub(crate) fn is_reply(text: &str) -> bool {
+    /// Words of such a message.
+    const LONGEST: usize = 8;
+    let small = text.to_lowercase();
+    let is_word = |c: char| c.is_alphanumeric() || c == '\'';
+    let words: Vec<&str> = small
+        .split(|c: char| !is_word(c))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is_choice = |word: &str| word.len() == 1 || word.bytes().all(|b| b.is_ascii_digit());
+    words.len() <= LONGEST
+        && words
+            .iter()
+            .all(|word| ASKING.replies.contains(word) || is_choice(word))
+}
+
+/// Whether a sentence asks for something to be done or answered, which is over once it was.
+pub(crate) fn asks(sentence: &str) -> bool {
+    let small = sentence.to_lowercase();
+    let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
+    while let Some((first, after)) = rest.split_once([' ', ','])
+        && ASKING.replies.contains(&first)
+    {
+        rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
+    }
+    let begins = |words: &&str| {
+        let after = rest.strip_prefix(words);
+        after.is_some_and(|after| !after.starts_with(char::is_alphanumeric))
+    };
+    // "I thought we wanted the other one?" corrects what was done.
+    if ASKING.corrects.iter().any(&begins) {
+        return false;
+    }
+    small.trim_end().ends_with(['?', '？'])
+        || ASKING.asks.iter().any(begins)
+        || after_clause(rest).is_some_and(asks)
+}
+
+/// The rest of a sentence that begins with a clause before what it asks for.
+fn after_clause(sentence: &str) -> Option<&str> {
+    let (clause, rest) = sentence.split_once(", ")?;
+    let first = clause.split_whitespace().next()?;
+    ASKING.before_request.contains(&first).then_some(rest)
+}
+
+/// Whether a user's words only tell the model to continue.
+pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
+    let words = turn.user_text().to_lowercase();
+    WORDS
+        .go_on
+        .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()))
+}
+
+/// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.
+pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
+    /// Maximum number of words in an answer to a question.
+    const ANSWER: usize = 4;
+    let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
+    let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
+    let is_short = turn.user_text().split_whitespace().count() <= ANSWER;
+    !(lets_go_on(turn) || is_asked && is_short)
+}
+
+/// Whether a turn begins with a request in several words, and not with the answer to a question.
+fn asks_anew(turn: &IndexedTurn<'_>) -> bool {
+    /// Words of an answer at most: "Add the long one" may choose.
+    const MAX_ANSWER_WORDS: usize = 4;
+    let text = turn.user_text();
+    text.split_whitespace().count() > MAX_ANSWER_WORDS && sentences(&text).any(asks)
+}
+
+/// Start of the current task: the last request, and the earlier requests that it continues.
+///
+/// A request continues the previous one if that was stopped or ended with a question that it answers, or if it only tells the
+/// model to continue.
+pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
+    let Some(mut at) = turns.len().checked_sub(1) else {
+        return 0;
+    };
+    while at > 0 {
+        let goes_on = lets_go_on(&turns[at]);
+        // A request of its own after a question leaves the question behind.
+        let unfinished = match turns[at - 1].ended {
+            TurnEnd::Answered => false,
+            TurnEnd::Question => !asks_anew(&turns[at]),
+            TurnEnd::Interrupted | TurnEnd::Working => true,
+        };
+        let from_user = turns[at].is_from_user();
+        if from_user && !goes_on && !unfinished {
+            break;
+        }
+        at -= 1;
+    }
+    at
+}
 
 /// Whether nothing of the current task is open.
 pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &SeenFacts) -> bool {
@@ -55,4 +169,22 @@ fn claims_done(text: &str) -> bool {
     let text = text.to_lowercase().replace("let me know", "");
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     has(&WORDS.done) && !has(&WORDS.not_done)
+}
+
+/// Whether a request was answered with words that a part of it is left, or its last check failed.
+pub(crate) fn is_unfinished(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
+    has_failing_check(&facts.verification, |check| check.turn == turn.n)
+        || turn.replies.last().is_some_and(|reply| says_left(&reply.text))
+}
+
+/// Whether the end of a model's text says that something is left. What stands before may be about steps that were done since.
+fn says_left(text: &str) -> bool {
+    const MAX_CLOSING_SENTENCES: usize = 3;
+    let all: Vec<&str> = sentences(text).collect();
+    let closing = &all[all.len().saturating_sub(MAX_CLOSING_SENTENCES)..];
+    let is_left = |sentence: &&str| {
+        let small = sentence.to_lowercase();
+        ASKING.left.iter().any(|words| small.contains(words))
+    };
+    closing.iter().any(is_left) && !claims_done(text)
 }

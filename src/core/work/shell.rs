@@ -74,6 +74,7 @@ impl<'i> TranscriptWalk<'i> {
                     turn,
                     call: self.call,
                     passed: run.end(&end).passed(),
+                    is_running: end.is_running,
                     lines: lines.to_vec(),
                     by_user: call.by_user,
                 });
@@ -118,20 +119,21 @@ impl<'i> TranscriptWalk<'i> {
     fn ended_run(&mut self, done: &CompletedCall<'_>, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
-        if run.purpose == CommandPurpose::Serve && ended == RunEnd::Passed {
+        if run.purpose == CommandPurpose::Serve && matches!(ended, RunEnd::Passed | RunEnd::Running) {
             let line = one_line(run.text, MAX_LINE_BYTES);
             self.seen.services.push(SeenStatement::new(line, done.turn));
         } else if run.purpose.verifies() && !run.rewrites {
             let exit = match ended {
                 RunEnd::Passed => end.code,
                 RunEnd::Failed(code) => code,
-                RunEnd::Unknown => None,
+                RunEnd::Running | RunEnd::Unknown => None,
             };
             let verified = SeenVerification {
                 purpose: run.purpose,
                 command: command_line(run, Some(key)),
                 exit,
                 passed: ended.passed(),
+                is_running: ended == RunEnd::Running,
                 turn: done.turn,
                 call: self.call,
                 stale: None,

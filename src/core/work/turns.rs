@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, ItemPosition};
-use super::words::WORDS;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
@@ -165,42 +164,4 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
         replies: Vec::new(),
         ended: TurnEnd::Working,
     }
-}
-
-/// Whether a user's words only tell the model to continue.
-pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
-    let words = turn.user_text().to_lowercase();
-    WORDS
-        .go_on
-        .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()))
-}
-
-/// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.
-pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
-    /// Maximum number of words in an answer to a question.
-    const ANSWER: usize = 4;
-    let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
-    let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
-    let is_short = turn.user_text().split_whitespace().count() <= ANSWER;
-    !(lets_go_on(turn) || is_asked && is_short)
-}
-
-/// Start of the current task: the last request, and the earlier requests that it continues.
-///
-/// A request continues the previous one if that was stopped or ended with a question, or if it only tells the model to
-/// continue.
-pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
-    let Some(mut at) = turns.len().checked_sub(1) else {
-        return 0;
-    };
-    while at > 0 {
-        let goes_on = lets_go_on(&turns[at]);
-        let unfinished = turns[at - 1].ended != TurnEnd::Answered;
-        let from_user = turns[at].is_from_user();
-        if from_user && !goes_on && !unfinished {
-            break;
-        }
-        at -= 1;
-    }
-    at
 }

@@ -75,6 +75,9 @@ pub struct SeenVerification {
     /// The number of the call, from 1.
     #[serde(skip)]
     pub call: usize,
+    /// The command still ran in the background when it was last seen.
+    #[serde(skip)]
+    pub is_running: bool,
     /// Whether a file changed after it; `None` if unknown.
     pub stale: Option<bool>,
 }
@@ -136,6 +139,8 @@ pub struct SeenEffect {
     pub call: usize,
     /// Whether it succeeded; `None` if unknown.
     pub passed: Option<bool>,
+    /// The command still ran in the background when it was last seen.
+    pub is_running: bool,
     /// Lines of the output that name the change.
     pub lines: Vec<String>,
     pub by_user: bool,

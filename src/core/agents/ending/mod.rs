@@ -39,6 +39,8 @@ pub struct LineEnd {
     pub reads_failed: bool,
     /// Result that the commands of the line report in their own output.
     pub report: ReportedResult,
+    /// Whether the line still runs in the background.
+    pub is_running: bool,
 }
 
 /// How one command of a line ended.
@@ -48,6 +50,8 @@ pub enum RunEnd {
     Passed,
     /// The command failed, with its own exit code if known.
     Failed(Option<i32>),
+    /// The command still runs in the background.
+    Running,
     /// The evidence is missing or contradictory.
     #[default]
     Unknown,
@@ -59,7 +63,7 @@ impl RunEnd {
         match self {
             Self::Passed => Some(true),
             Self::Failed(_) => Some(false),
-            Self::Unknown => None,
+            Self::Running | Self::Unknown => None,
         }
     }
 }
@@ -106,6 +110,7 @@ impl Evidence<'_> {
                 || line.is_some_and(|line| line.code != Some(0))
                 || self.flag == Some(true),
             report,
+            is_running: code.is_none() && is_still_running(self.text),
         }
     }
 
@@ -181,6 +186,9 @@ impl ShellCommand<'_> {
             ReportedResult::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => {
                 RunEnd::Passed
             }
+            _ if line.is_running => RunEnd::Running,
+            // A call that timed out or was stopped has a flag, and no code.
+            _ if line.failed == Some(true) && line.code.is_none() && self.bad_if_not => RunEnd::Failed(None),
             _ => RunEnd::Unknown,
         })
     }

@@ -17,6 +17,8 @@ const RULES: &str =
 const TODOS: &str = "Open in the to-do list as it was last written, unless the text above says otherwise:";
 const CLAIMS: &str = "Said above, and contradicted by what was seen:";
 
+const FILES: &str = "Files that were changed, and are not named above:";
+
 const ITEM: &str = "- ";
 const SET_IN: &str = "\n  ";
 
@@ -87,6 +89,7 @@ fn heading(kind: CarriedKind) -> &'static str {
         CarriedKind::Rule => RULES,
         CarriedKind::Todo => TODOS,
         CarriedKind::Claim => CLAIMS,
+        CarriedKind::Files => FILES,
     }
 }
 

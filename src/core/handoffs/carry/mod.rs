@@ -33,6 +33,8 @@ pub use rule::{Rule, RuleSources};
 pub use todos::todo_list;
 pub use user::UserMessages;
 
+use std::collections::HashSet;
+
 use self::block::BlockWriter;
 use self::prompt_index::PromptIndex;
 use crate::agents::todo::{NumberedTodo, TodoState};
@@ -40,7 +42,8 @@ use crate::handoffs::draft;
 use crate::marker::sentinel;
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
 use crate::text::prose::one_line;
-use crate::work::{ClaimStatus, SeenFacts};
+use crate::work::lines::code;
+use crate::work::{ClaimStatus, SeenFacts, SeenStatement};
 
 named! {
     /// `handoff.append_missing`: what is put behind a carry-over prompt where the prompt lacks it.
@@ -68,6 +71,8 @@ pub struct CarryPolicy {
 const LINE: usize = 200;
 /// Open items of a to-do list that are carried.
 const TODOS: usize = 12;
+/// Changed files that are named, the newest ones.
+const MAX_FILES: usize = 10;
 /// Contradicted claims that are carried.
 const CLAIMS: usize = 3;
 
@@ -135,18 +140,25 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
     let newest = newest.and_then(|newest| newest.quoted(finished));
-    if let Some(newest) = &newest {
+    let newest = newest.filter(|newest| {
         let is_there = lacking.index.has(newest, false);
         let item = lacking.block.put(CarriedKind::Newest, newest.clone(), is_there);
+        let is_told = item.state != CarriedState::LeftOut;
         lacking.items.push(item);
-    }
-    lacking.rules(&words.rules);
+        is_told
+    });
+    lacking.rules(&words.rules, finished, newest.as_deref());
     for todo in open_todos(&words.todos).filter(|_| has_all) {
         let text = one_line(&todo.item.text, LINE);
         let line = format!("[{}] {}", todo.item.state.name(), one_line(&todo.text(), LINE));
         let item = lacking
             .block
             .put(CarriedKind::Todo, line, lacking.index.has(&text, false));
+        lacking.items.push(item);
+    }
+    let files = seen.and_then(|seen| unnamed_files(seen, prompt));
+    if let Some(files) = files {
+        let item = lacking.block.put(CarriedKind::Files, files, false);
         lacking.items.push(item);
     }
     if has_all {
@@ -172,14 +184,19 @@ struct Lacking {
 
 impl Lacking {
     /// Rules, newest first. What is forbidden comes first where not all of it fits.
-    fn rules(&mut self, rules: &[Rule]) {
+    /// A rule that stands in the newest message is there.
+    fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
+        let shown = newest.map(PromptIndex::from_prompt);
         let first = self.items.len();
         let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
         ranked.sort_by_key(|(at, rule)| (!rule.forbids, *at));
         let mut places = Vec::new();
         for (at, rule) in ranked {
-            let is_there = self.index.has(&rule.text, rule.forbids);
-            let item = self.block.put(CarriedKind::Rule, rule.shown(), is_there);
+            let is_quoted = shown
+                .as_ref()
+                .is_some_and(|shown| shown.has(&rule.text, rule.forbids));
+            let is_there = is_quoted || self.index.has(&rule.text, rule.forbids);
+            let item = self.block.put(CarriedKind::Rule, rule.shown(finished), is_there);
             self.items.push(item);
             places.push(at);
         }
@@ -233,6 +250,32 @@ impl Lacking {
 fn open_todos(todos: &[NumberedTodo]) -> impl Iterator<Item = &NumberedTodo> {
     let of = |state: TodoState| todos.iter().filter(move |todo| todo.item.state == state);
     of(TodoState::Active).chain(of(TodoState::Pending)).take(TODOS)
+}
+
+/// The changed files that a prompt does not name, in one line; `None` if it names all of them.
+fn unnamed_files(seen: &SeenFacts, prompt: &str) -> Option<String> {
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+');
+    let words = prompt
+        .split(|c: char| !is_path(c))
+        .map(|word| word.trim_end_matches('.'));
+    // A prompt may name a file by its path, or by its name alone.
+    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
+    let named: HashSet<&str> = names.collect();
+    let changed = seen
+        .files
+        .iter()
+        .chain(&seen.doubtful_files)
+        .map(|file| &*file.path);
+    let lacking: Vec<&str> = changed
+        .filter(|path| !named.contains(path.rsplit('/').next().unwrap_or(path)))
+        .collect();
+    let newest = &lacking[lacking.len().saturating_sub(MAX_FILES)..];
+    let more = match lacking.len() - newest.len() {
+        0 => String::new(),
+        more => format!(", and {more} before"),
+    };
+    let newest: Vec<String> = newest.iter().map(|path| code(path)).collect();
+    (!newest.is_empty()).then(|| newest.join(", ") + &more)
 }
 
 /// What a prompt says that was seen otherwise: claims that the last runs contradict, ended things that it lists as open.

@@ -166,7 +166,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         newest,
         left_out: None,
         todos: Vec::new(),
-        rules: held.rules(sources.without),
+        rules: held.rules(sources.without, &texts[carried..], carried),
         rest,
     }
 }
@@ -286,6 +286,7 @@ impl<'r> ActiveRules<'r> {
                 text,
                 forbids,
                 replaced,
+                message: String::new(),
             };
             self.rules.push((at, rule));
         }
@@ -308,7 +309,13 @@ impl<'r> ActiveRules<'r> {
         self.redactor.cleaned(&one_line(text, MAX_SENTENCE_BYTES))
     }
 
-    fn rules(mut self, without: &[String]) -> Vec<Rule> {
+    /// The rules, each with its message: one of `messages`, which begin at the turn `first`.
+    fn rules(mut self, without: &[String], messages: &[String], first: usize) -> Vec<Rule> {
+        for ((turn, _), rule) in &mut self.rules {
+            if let Some(message) = turn.checked_sub(first).and_then(|at| messages.get(at)) {
+                rule.message = self.redactor.cleaned(&one_line(message, message.len()));
+            }
+        }
         let dropped: HashSet<String> = without.iter().map(|text| plain(rule::unmarked(text))).collect();
         self.rules.sort_by_key(|(at, _)| Reverse(*at));
         let rules = self.rules.into_iter().map(|(_, rule)| rule);

@@ -5,9 +5,14 @@ use super::words::{self, WORDS};
 use crate::redact::Redactor;
 use crate::text::phrases::Phrases;
 use crate::text::prose::{has_word, sentences};
+use crate::work::SeenStatement;
 
 /// Behind a rule that a later word replaces where it speaks of the same.
 const REPLACED: &str = " [replaced by a later word where the two conflict]";
+
+/// After a rule that was said with a request that is done.
+const SAID_WITH: &str = " [said with: ";
+const IS_DONE: &str = " That is done.]";
 
 /// A rule of the user, word for word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +22,30 @@ pub struct Rule {
     pub forbids: bool,
     /// A later word has another value for what may be the same.
     pub replaced: bool,
+    /// The whole message that it was said in, on a line; empty for one of an earlier handoff.
+    pub message: String,
 }
 
 impl Rule {
-    /// The rule as it stands in a block.
-    pub(super) fn shown(&self) -> String {
+    /// The rule as it stands in a block. A rule that was said with a finished request goes on with it.
+    pub(super) fn shown(&self, finished: &[SeenStatement]) -> String {
         let mark = if self.replaced { REPLACED } else { "" };
-        format!("{}{mark}", self.text)
+        let is_done = finished.iter().any(|done| done.text == self.message);
+        let request =
+            sentences(&self.message).find(|other| words::asks(other) && !self.text.contains(other.trim()));
+        match request.filter(|_| is_done) {
+            Some(request) => format!("{}{mark}{SAID_WITH}{}{IS_DONE}", self.text, request.trim()),
+            None => format!("{}{mark}", self.text),
+        }
     }
 }
 
 /// A rule as it was said, of its line in a block.
 pub(super) fn unmarked(line: &str) -> &str {
+    let alone = line
+        .strip_suffix(IS_DONE)
+        .and_then(|line| line.rsplit_once(SAID_WITH));
+    let line = alone.map_or(line, |(rule, _)| rule);
     line.strip_suffix(REPLACED).unwrap_or(line)
 }
 

@@ -242,6 +242,14 @@ mod tests {
             ),
             ("Mend it.\nsrc/a.rs:12:5: you must not\nINFO never", 1),
             ("Use [1] and (2) as in a.b: see 10:30.", 1),
+            (
+                "Implement the following plan:\n\n# Plan\nNever touch it.\n\nIf you need more, read the transcript.",
+                1,
+            ),
+            (
+                "The checks fail:\nRunning [/bin/lint run] in [/srv]\nError: src/a.rs:12:5: you must not\nMend it.",
+                2,
+            ),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
         }

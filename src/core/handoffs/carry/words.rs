@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::text::phrases::Phrases;
 use crate::text::table;
+pub(super) use crate::work::requests::{asks, is_reply};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
@@ -25,10 +26,7 @@ pub(super) struct RuleWords {
     pub(super) forbids_within: Vec<&'static str>,
     pub(super) holds_within: Vec<&'static str>,
     pub(super) leans: Phrases,
-    pub(super) replies: Vec<&'static str>,
     pub(super) refers: Vec<&'static str>,
-    pub(super) asks: Vec<&'static str>,
-    pub(super) corrects: Vec<&'static str>,
     pub(super) open: Phrases,
     pub(super) not_open: Phrases,
 }
@@ -47,43 +45,6 @@ pub(super) fn has_label(line: &str) -> bool {
     words.len() <= LABEL
         && !rest.trim().is_empty()
         && words.last().is_some_and(|last| WORDS.labels.contains(last))
-}
-
-/// Whether a message only lets the model go on, asks it to try again, or chooses what it offered.
-pub(super) fn is_reply(text: &str) -> bool {
-    /// Words of such a message.
-    const LONGEST: usize = 8;
-    let small = text.to_lowercase();
-    let is_word = |c: char| c.is_alphanumeric() || c == '\'';
-    let words: Vec<&str> = small
-        .split(|c: char| !is_word(c))
-        .filter(|word| !word.is_empty())
-        .collect();
-    let is_choice = |word: &str| word.len() == 1 || word.bytes().all(|b| b.is_ascii_digit());
-    words.len() <= LONGEST
-        && words
-            .iter()
-            .all(|word| WORDS.replies.contains(word) || is_choice(word))
-}
-
-/// Whether a sentence asks for something to be done or answered, which is over once it was.
-pub(super) fn asks(sentence: &str) -> bool {
-    let small = sentence.to_lowercase();
-    let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
-    while let Some((first, after)) = rest.split_once([' ', ','])
-        && WORDS.replies.contains(&first)
-    {
-        rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
-    }
-    let begins = |words: &&str| {
-        let after = rest.strip_prefix(words);
-        after.is_some_and(|after| !after.starts_with(char::is_alphanumeric))
-    };
-    // "I thought we wanted the other one?" corrects what was done.
-    if WORDS.corrects.iter().any(&begins) {
-        return false;
-    }
-    small.trim_end().ends_with(['?', '？']) || WORDS.asks.iter().any(begins)
 }
 
 /// Whether a sentence begins with a word that refers to the one before it.

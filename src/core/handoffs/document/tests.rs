@@ -43,6 +43,7 @@ fn run(
         passed: exit.map(|code| code == 0),
         turn: 3,
         call: 0,
+        is_running: false,
         stale,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::local;
 use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::transcript::{Transcript, TranscriptTurn, said};
 use crate::wire::{Role, View};
@@ -19,13 +20,12 @@ pub fn carried(document: &str) -> String {
     )
 }
 
-/// The goal that leads the document of a carry-over prompt that [`carried`] made: its first line.
+/// The goal that leads the document of a carry-over prompt that [`carried`] made, or that such a document made without a model
+/// states as open.
 pub fn goal_of(prompt: &str) -> Option<&str> {
-    let line = document_of(prompt)
-        .lines()
-        .next()
-        .filter(|_| prompt.starts_with(OPENS))?;
-    line.strip_prefix(LABEL)
+    let document = document_of(prompt);
+    let line = document.lines().next().filter(|_| prompt.starts_with(OPENS))?;
+    line.strip_prefix(LABEL).or_else(|| local::open_goal(document))
 }
 
 /// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.

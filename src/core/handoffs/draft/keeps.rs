@@ -7,7 +7,7 @@ use super::request::DraftSpec;
 use crate::agents::wordings::UserText;
 use crate::text::prose::joined;
 use crate::text::tokens::tokens;
-use crate::work::excerpt::{one_line, up_to, within};
+use crate::work::excerpt::{one_line, within};
 use crate::work::replaced::SpokenText;
 use crate::work::turns::IndexedTurn;
 use crate::work::{SeenFailure, SentenceClass, Work, holds, is_kept};
@@ -73,14 +73,15 @@ const STATEMENT: usize = 300;
 const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary that has to be short.
 const SUMMARY: usize = 150;
-/// Bytes of the first request that are kept: the scope of the work, in the user's words.
-const FIRST: usize = 2000;
+/// Tokens of the first request that are kept at least: the scope of the work, in the user's words.
+const MIN_FIRST: usize = 1000;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(work: &Work<'_>, summary: usize) -> Vec<RetainedText> {
+pub(super) fn all(work: &Work<'_>, summary: usize, most_first: usize) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
-    keeps.extend(work.of_task().map(|turn| task(work, turn)));
-    keeps.extend(work.earlier().next().map(|turn| first(work, turn)));
+    let most_first = most_first.max(MIN_FIRST);
+    keeps.extend(work.of_task().map(|turn| task(work, turn, most_first)));
+    keeps.extend(work.earlier().next().map(|turn| first(work, turn, most_first)));
     keeps.extend(summaries(work, summary));
     let sentences = work.anchors.iter().filter(|(turn, anchor)| {
         // What the user says in the current task is there as it was written.
@@ -103,7 +104,7 @@ pub(super) fn all(work: &Work<'_>, summary: usize) -> Vec<RetainedText> {
 
 /// All that is kept of a draft, each with how firmly.
 pub(super) fn ranked(work: &Work<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
-    let mut keeps = all(work, request.tokens / 2);
+    let mut keeps = all(work, request.tokens / 2, request.tokens / 3);
     keeps.retain(|keep| is_wanted(keep, request));
     use RetentionReason::{Failure, Sentence};
     let is_open = |keep: &RetainedText| matches!(keep.kept, Failure | Sentence(SentenceClass::LeftOpen));
@@ -143,27 +144,30 @@ fn beyond(keeps: &[RetainedText], gives_way: impl Fn(&RetainedText) -> bool, mos
 }
 
 /// The first request.
-fn first(work: &Work<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
-    let full = up_to(&work.said(turn), FIRST);
+fn first(work: &Work<'_>, turn: &IndexedTurn<'_>, most: usize) -> RetainedText {
+    let said = work.said(turn);
     RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
-        short: within(&one_line(&full, FIRST), SHORT).into_owned(),
-        full,
+        short: within(&one_line(&said, said.len()), SHORT).into_owned(),
+        full: within(&said, most).into_owned(),
         whole: true,
     }
 }
 
 /// A request of the current task; the first of the conversation is kept whole here, too.
-fn task(work: &Work<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
+fn task(work: &Work<'_>, turn: &IndexedTurn<'_>, most_first: usize) -> RetainedText {
     let text = work.said(turn);
-    let full = within(&text, EXCERPT).into_owned();
     let is_first = work.earlier().next().is_none() && work.of_task().next().is_some_and(|t| t.n == turn.n);
-    let whole = is_first.then(|| up_to(&text, FIRST));
+    let most = if is_first {
+        most_first.max(EXCERPT)
+    } else {
+        EXCERPT
+    };
     RetainedText {
         kept: RetentionReason::Task,
         turn: turn.n,
-        full: whole.filter(|whole| whole.len() > full.len()).unwrap_or(full),
+        full: within(&text, most).into_owned(),
         short: within(&text, SHORT).into_owned(),
         whole: is_first,
     }
@@ -214,7 +218,7 @@ pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, 
     let small = document.to_lowercase();
     let mut lines = Vec::new();
     let quoted = joined(document);
-    let keeps = all(work, SUMMARY);
+    let keeps = all(work, SUMMARY, MIN_FIRST);
     for keep in keeps
         .iter()
         .filter(|keep| is_asked_for(keep) && is_wanted(keep, request))

@@ -8,7 +8,8 @@ use crate::agents::todo::TodoState;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
-use crate::work::{SeenCommand, SentenceClass, Work, is_kept, turns};
+use crate::work::turns::IndexedTurn;
+use crate::work::{SeenCommand, SentenceClass, Work, is_kept, requests};
 use std::collections::HashSet;
 
 /// The groups of lines by section: what is above them.
@@ -46,12 +47,27 @@ groups! {
         DeadEnds "Failed attempts:",
         Later "Still to be looked at:",
         Assumed "Taken for granted, not confirmed:",
+        EarlierLeft "Earlier requests of which something is left, as the model said or its last check shows:",
         Earlier "Earlier requests. They are done; do not run them again. What they say of how to work holds:";
     Read: Read "";
 }
 
 /// Bytes of an earlier request.
 const LINE: usize = 160;
+
+/// Labels of the goal: of an open request, of a finished one, of what was asked before the task.
+const OPEN_GOAL: &str = "Goal (the last open request): ";
+const LAST_GOAL: &str = "Last goal (done): ";
+const EARLIER_GOAL: &str = "Goal (as stated before): ";
+
+/// The goal of an open request in the text of a local draft.
+pub(super) fn open_goal(document: &str) -> Option<&str> {
+    let mut labelled = document.lines().filter_map(|line| {
+        let goal = line.strip_prefix(OPEN_GOAL);
+        goal.or_else(|| line.strip_prefix(EARLIER_GOAL))
+    });
+    labelled.next()
+}
 
 pub(super) fn document(
     work: &Work<'_>,
@@ -136,13 +152,10 @@ impl DraftBuilder<'_, '_> {
     fn state(&mut self) {
         let count = self.work.turns.len();
         let turns = plural(count as u64, "turn");
-        let task = self.work.of_task().next();
-        let questions = task.map_or(String::new(), |turn| one_line(&self.work.said(turn), LINE));
         let state = match self.work.all_done {
             _ if self.request.has_goal() => format!("Before this goal: {turns}."),
-            true if questions.is_empty() => format!("Nothing is open after {turns}."),
-            true => format!("Nothing is open after {turns}; the last request was: {questions}"),
-            false => format!("Under way after {turns}: {questions}"),
+            true => format!("Nothing is open after {turns}."),
+            false => format!("Under way after {turns}."),
         };
         self.must(LineGroup::State, count, state);
     }
@@ -170,25 +183,22 @@ impl DraftBuilder<'_, '_> {
         }
     }
 
-    /// The goal, where the user gives none: the newest request, from its first sentence that asks or states something.
+    /// The goal if the user gives none: the newest request, else the newest message, else the goal of what was handed over.
     fn stated_goal(&mut self) {
-        let mut requests = self.work.of_task();
-        let goal = requests.rfind(|turn| turns::is_request(&self.work.turns, turn));
-        let goal = goal.or_else(|| self.work.of_task().next());
-        let words = goal.map(|turn| self.work.said(turn)).unwrap_or_default();
-        // `Great!` and `For the exporter:` are no goals.
-        let is_goal = |sentence: &&str| !sentence.trim_end().ends_with(['!', ':']);
-        let sentence = sentences(&words)
-            .find(is_goal)
-            .or_else(|| sentences(&words).next());
-        let sentence = sentence.map_or(String::new(), |sentence| one_line(sentence, 300));
-        let goal_turn = goal.map_or(0, |turn| turn.n);
-        let goal = match (sentence.is_empty(), self.work.all_done) {
-            (true, _) => "Goal: none is stated; ask the user.".to_owned(),
-            (false, true) => format!("Last goal (done): {sentence}"),
-            (false, false) => format!("Goal (the last open request): {sentence}"),
+        let work = self.work;
+        let is_request = |turn: &&IndexedTurn<'_>| requests::is_request(&work.turns, turn);
+        let of_task = work.of_task().rfind(is_request).or_else(|| work.of_task().next());
+        let typed = of_task.map(|turn| (turn.n, goal_in(&work.said(turn))));
+        let typed = typed.filter(|(_, goal)| !goal.is_empty());
+        let (turn, goal) = match (typed, work.all_done) {
+            (Some((turn, goal)), true) => (turn, format!("{LAST_GOAL}{goal}")),
+            (Some((turn, goal)), false) => (turn, format!("{OPEN_GOAL}{goal}")),
+            (None, _) => match earlier_goal(work) {
+                Some((turn, goal)) => (turn, format!("{EARLIER_GOAL}{goal}")),
+                None => (0, "Goal: none is stated; ask the user.".to_owned()),
+            },
         };
-        self.must(LineGroup::Goal, goal_turn, goal);
+        self.must(LineGroup::Goal, turn, goal);
     }
 
     /// The to-do item that is under way, then the pending ones; else what the model says comes next.
@@ -228,6 +238,7 @@ impl DraftBuilder<'_, '_> {
             let group = match (effect.purpose, effect.passed) {
                 (CommandPurpose::Git, _) => LineGroup::Runs,
                 _ if effect.by_user => continue,
+                _ if effect.is_running => LineGroup::Left,
                 (_, Some(true)) if is_known => LineGroup::Left,
                 (_, Some(true) | None) if !effect.lines.is_empty() => LineGroup::Left,
                 _ => continue,
@@ -315,9 +326,13 @@ impl DraftBuilder<'_, '_> {
         }
         for turn in work.earlier() {
             let said = one_line(&work.uncovered_user_text(turn), LINE);
+            let group = match requests::is_unfinished(turn, &work.facts) {
+                true => LineGroup::EarlierLeft,
+                false => LineGroup::Earlier,
+            };
             if !said.is_empty() {
                 let text = format!("- {said} (turn {})", turn.n);
-                self.add(LineGroup::Earlier, PieceRank::ValueStatement, turn.n, text, None);
+                self.add(group, PieceRank::ValueStatement, turn.n, text, None);
             }
         }
     }
@@ -353,6 +368,48 @@ fn group_of(class: SentenceClass) -> LineGroup {
     }
 }
 
+/// A message as a goal: all of a short one, else from its first sentence that asks.
+fn goal_in(words: &str) -> String {
+    const MAX_GOAL_BYTES: usize = 300;
+    // `Great!` and `For the exporter:` are not goals.
+    let is_goal = |sentence: &&str| !sentence.trim_end().ends_with(['!', ':']);
+    let mut rest = sentences(words)
+        .skip_while(|sentence| !is_goal(sentence))
+        .peekable();
+    if rest.peek().is_none() {
+        return one_line(words, MAX_GOAL_BYTES);
+    }
+    let all: Vec<&str> = rest.collect();
+    let length: usize = all.iter().map(|sentence| sentence.len() + 1).sum();
+    let asks = all
+        .iter()
+        .position(|sentence| is_goal(sentence) && requests::asks(sentence));
+    let from = asks.filter(|_| length > MAX_GOAL_BYTES).unwrap_or_default();
+    one_line(&all[from..].join(" "), MAX_GOAL_BYTES)
+}
+
+/// The newest message of the user's before the task; else the goal of a summary or of an earlier carry-over prompt.
+fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
+    let typed = work
+        .earlier()
+        .next_back()
+        .map(|turn| (turn.n, goal_in(&work.said(turn))));
+    let handed_over = || {
+        let turn = work.turns.iter().rev().find(|turn| !turn.opening.is_empty())?;
+        let text = &turn.opening.last()?.text;
+        let labelled = text.lines().find_map(|line| {
+            let line = line.trim_start_matches(['#', '*', '-', ' ']);
+            let (label, goal) = line.split_once(':')?;
+            let is_goal = label.to_lowercase().starts_with("goal") || label.eq_ignore_ascii_case("next");
+            (is_goal && goal.contains(char::is_alphanumeric)).then(|| goal.trim())
+        });
+        let goal =
+            labelled.or_else(|| sentences(text).find(|sentence| !sentence.trim_end().ends_with(':')))?;
+        Some((turn.n, goal_in(goal)))
+    };
+    typed.filter(|(_, goal)| !goal.is_empty()).or_else(handed_over)
+}
+
 fn names_next_step(sentence: &str) -> bool {
     const NEXT: [&str; 8] = [
         "next",
@@ -382,7 +439,10 @@ fn rendered(chosen: &[ChosenPiece]) -> String {
             .iter()
             .filter(|line| GROUPS[line.at.0].0 == section)
             .collect();
-        if lines.is_empty() {
+        // The tags of the files that were read end the list of what is done.
+        let ends_done = section == DraftSection::Read
+            && chosen.iter().any(|line| line.at.0 == LineGroup::Earlier as usize);
+        if lines.is_empty() && !ends_done {
             continue;
         }
         let (open, close) = section.marks();

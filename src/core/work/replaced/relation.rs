@@ -35,9 +35,14 @@ impl Overlap {
     }
 }
 
+/// Maximum number of words that a correction is about if it shares only a word with the corrected sentence.
+const MAX_CORRECTION_WORDS: usize = 5;
+
 /// Whether one may replace the other at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
-    earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds
+    // A question gives no value, unless it corrects: "I thought we wanted the small one instead?"
+    let states = later.statement.corrects || !later.text.trim_end().ends_with(['?', '？']);
+    earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds && states
 }
 
 pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {
@@ -120,7 +125,9 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
     let forbids = old.forbids && new.forbids && is_one;
     let alike = words.is_most(5, topics) && (old.exclusive || new.exclusive || forbids);
     let repeated = same && words.shared > 1 && is_one && !old.names && !new.names;
-    let corrected = words.shared + topics > 0 && new.corrects;
+    // A long sentence may correct anything that it speaks of.
+    let is_about_it = new.about.len() <= MAX_CORRECTION_WORDS || words.is_most(4, topics);
+    let corrected = words.shared + topics > 0 && new.corrects && is_about_it;
     let named = words.shared > 0 && (same && one_only || words.lost == 0 && old.keyed);
     match () {
         () if surely => Some(Surely),

@@ -2,17 +2,19 @@
 
 use std::future::pending;
 
+use tokio::task::spawn_blocking;
+
 use super::legs::DraftInput;
 use crate::exchange::record_writer::{self, PreparedHandoff};
 use crate::exchange::value::Exchange;
 use crate::proxy::RequestContext;
-use crate::state::files::repository;
+use crate::state::files::{repository, runs};
 use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
 use baton_core::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftMethod, DraftRequest};
-use baton_core::record::Handoff;
+use baton_core::record::{Handoff, LOCAL};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
 use baton_core::work::DraftIndex;
@@ -125,11 +127,15 @@ async fn document(
     let Some(index) = exchange.of_view(first.rope.clone(), DraftIndex::from_transcript) else {
         return Err(DraftEnd::Internal);
     };
+    let repository = match request.git {
+        true => repository_state(exchange, &index).await,
+        false => String::new(),
+    };
     let input = DraftInput {
         exchange,
         request,
         index,
-        repository: repository::state_of(config.git_dir.clone().filter(|_| request.git)).await,
+        repository,
     };
     loop {
         let end = match attempt(&input, method, job.cancelled()).await {
@@ -150,6 +156,23 @@ async fn document(
         tracing::warn!(exchange = exchange.ctx.id, why = %end, from, to, "failed to write a draft; trying another method");
         method = next;
     }
+}
+
+/// Returns the state of the repository that the session works in.
+async fn repository_state(exchange: &Exchange, index: &DraftIndex) -> String {
+    let whereabouts = index.whereabouts();
+    // A client's directory is on the client's machine.
+    if whereabouts.directory.is_some() && *exchange.ctx.principal != *LOCAL {
+        return String::new();
+    }
+    let config = &exchange.app.config;
+    let (state_dir, configured) = (config.state_dir.clone(), config.draft.git_dir.clone());
+    let run = exchange.ctx.recorder.read(|event| event.run.clone());
+    let look = move || {
+        let root = run.and_then(|run| runs::directory(&state_dir, &run));
+        repository::draft_state(&whereabouts, root.as_deref(), configured.as_deref())
+    };
+    spawn_blocking(look).await.unwrap_or_default()
 }
 
 /// Writes the document of the live request's history, for a handoff that may come later.

@@ -6,8 +6,6 @@ mod guarded;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
-
 pub(crate) use self::guarded::GuardedRepository;
 pub use self::guarded::NotLookedAt;
 use baton_core::handoffs::document::Checkout;
@@ -84,12 +82,14 @@ pub fn state(dir: &Path) -> String {
     }
 }
 
-/// Like [`state`], but async. Empty without a directory.
-pub async fn state_of(dir: Option<PathBuf>) -> String {
-    match dir {
-        Some(dir) => spawn_blocking(move || state(&dir)).await.unwrap_or_default(),
-        None => String::new(),
-    }
+/// Returns the state of the repository that a draft reports: that of the session's directory, if it may be looked at. The
+/// configured directory counts only if the session names none.
+pub fn draft_state(whereabouts: &Whereabouts, root: Option<&Path>, configured: Option<&Path>) -> String {
+    let dir = match whereabouts.directory {
+        Some(_) => of_session(whereabouts, root),
+        None => configured.map(Path::to_owned),
+    };
+    dir.map_or(String::new(), |dir| state(&dir))
 }
 
 /// Returns the branch, commit and uncommitted files of a directory. Returns `None` outside of a repository.

@@ -71,7 +71,7 @@ What the model said last:
 - The writer goes into a file of its own. (turn 2)
 
 ## Context
-Under way after 2 turns: Now write the exporter.
+Under way after 2 turns.
 It began with (done): Port the parser to Rust. It must stay under 3 MB.
 
 Constraints:

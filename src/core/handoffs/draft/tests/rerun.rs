@@ -65,11 +65,12 @@ fn scripts_and_targets_that_checked_or_changed_something_are_listed_with_what_th
     for (command, printed, listed, verifies) in RUNS {
         // Scripts may have changed files after a check.
         let ends = if verifies {
-            "; files may have changed after it"
-        } else {
             ""
+        } else {
+            "
+"
         };
-        let line = format!("- `{command}`: {listed}{ends}\n");
+        let line = format!("- `{command}`: {listed}{ends}");
         assert!(local.contains(&line), "{line}\n{local}");
         assert!(bundle.contains(command), "{command}\n{bundle}");
         assert_eq!(

@@ -81,3 +81,92 @@ fn an_error_that_a_later_failing_run_no_longer_shows_is_not_known_to_be_settled(
     assert!(!local.contains("Failed, and not yet settled"), "{local}");
     assert!(document.failed_attempts.is_empty());
 }
+
+#[test]
+fn a_failed_check_outweighs_words_that_all_is_done() {
+    let mut all = vec![user("Port the parser.")];
+    all.extend(ran(
+        "a",
+        "cargo test",
+        "Exit code 101\nerror: mismatched types",
+        true,
+    ));
+    all.push(model("I've completed the port, all is done."));
+    let (local, _) = both(&all);
+    assert!(
+        local.contains("Goal (the last open request): Port the parser."),
+        "{local}"
+    );
+    assert!(!local.contains("Nothing is open"), "{local}");
+    all.extend(ran(
+        "b",
+        "cargo test",
+        "test result: ok. 3 passed; 0 failed",
+        false,
+    ));
+    all.push(model("I've completed the port, all is done."));
+    let (local, _) = both(&all);
+    assert!(local.contains("Last goal (done): Port the parser."), "{local}");
+}
+
+#[test]
+fn a_file_is_told_with_the_sentence_that_belongs_to_its_change() {
+    let edit = |id: &str, path: &str, text: &str| {
+        let call = json!({"type": "tool_use", "id": id, "name": "Edit", "input": {"file_path": path}});
+        let content = match text {
+            "" => json!([call]),
+            text => json!([{"type": "text", "text": text}, call]),
+        };
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": "ok", "is_error": false});
+        [
+            json!({"role": "assistant", "content": content}),
+            json!({"role": "user", "content": [result]}),
+        ]
+    };
+    let mut all = vec![user("Port the parser.")];
+    all.extend(edit(
+        "a",
+        "src/lexer.rs",
+        "I read the parser. The lexer loses the last token, so it keeps one more:",
+    ));
+    all.extend(edit("b", "src/parser.rs", ""));
+    all.extend(edit(
+        "c",
+        "src/tree.rs",
+        "`src/tree.rs` needs a depth. Now the rest.",
+    ));
+    all.extend(ran(
+        "d",
+        "git checkout src/lexer.rs",
+        "Updated 1 path from the index",
+        false,
+    ));
+    let (local, document) = both(&all);
+    for line in [
+        "- `src/parser.rs` modified (turn 1)\n",
+        "- `src/tree.rs` modified (turn 1): `src/tree.rs` needs a depth.\n",
+        "Changed by calls, and perhaps not as they left them:\n- `src/lexer.rs` modified (turn 1): The lexer loses the last token, so it keeps one more\n",
+    ] {
+        assert!(local.contains(line), "{line}\n{local}");
+    }
+    assert_eq!(local.matches("src/parser.rs").count(), 1, "{local}");
+    let changed: Vec<&str> = document.changed_files.iter().map(|file| &*file.path).collect();
+    assert!(!changed.contains(&"src/lexer.rs"), "{changed:?}");
+}
+
+#[test]
+fn a_command_in_the_background_still_runs() {
+    let mut all = vec![user("Start it.")];
+    all.extend(ran(
+        "a",
+        "npm run dev",
+        "Command running in background with ID: b1",
+        false,
+    ));
+    let (local, document) = both(&all);
+    assert!(
+        local.contains("- `npm run dev`: still ran in the background (turn 1)"),
+        "{local}"
+    );
+    assert_eq!(document.commands_run[0].exit, None);
+}

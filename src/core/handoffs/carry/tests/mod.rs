@@ -1,5 +1,7 @@
 //! What is put behind a prompt, and what is not.
 
+mod said;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -126,7 +128,10 @@ fn earlier_rules_go_on_until_a_later_word_or_the_user_drops_them() {
 
 /// The rules as they stand in a block.
 fn shown(messages: &[Value], earlier: &[&str]) -> Vec<String> {
-    found(messages, earlier, &[]).iter().map(Rule::shown).collect()
+    found(messages, earlier, &[])
+        .iter()
+        .map(|rule| rule.shown(&[]))
+        .collect()
 }
 
 #[test]
@@ -276,6 +281,7 @@ fn seen() -> SeenFacts {
             passed: Some(false),
             turn: 3,
             call: 0,
+            is_running: false,
             stale: Some(false),
         }],
         todos: vec![
@@ -294,192 +300,6 @@ fn with_todos() -> UsersWords {
         todos: todos.map(|item| NumberedTodo { number: None, item }).collect(),
         ..UsersWords::default()
     }
-}
-
-/// What is put behind a poor prompt after these messages.
-fn behind(messages: &[Value], tokens: usize) -> String {
-    let body = json!({"model": "m", "messages": messages}).to_string();
-    let view = wire::wire(WireId::Anthropic)
-        .read(&body.into(), Operation::Generate)
-        .unwrap();
-    let words = users_words(&RuleSources {
-        since: None,
-        earlier: &[],
-        said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
-        without: &[],
-        markers: &[],
-        redactor: &Redactor::new(&[]),
-    });
-    let carried = carry("Goal: go on with the work.", &words, None, all(tokens));
-    carried.prompt["Goal: go on with the work.".len()..]
-        .trim()
-        .to_owned()
-}
-
-const NEWEST: &str = "The user's newest message, quoted. It is still to be answered unless the text above says that it is done:";
-const SAID: &str = "What else the user said, quoted, newest first. Requests among it may be done:";
-
-#[test]
-fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
-    let port =
-        "Port the importer. The old one reads CSV alone, with all of the quotes and the escapes that it has.";
-    let decision = "I think we should keep the old format for now, because two customers still read it.";
-    let open = "Is the exporter done?\nThen look at the page in `docs/export.md`.";
-    let messages = [
-        user(port),
-        model("Done."),
-        user(decision),
-        model("So be it."),
-        user("Thanks!"),
-        model("Yes?"),
-        user(open),
-    ];
-    assert_eq!(
-        behind(&messages, 600),
-        format!(
-            "<carried-over>\n{NEWEST}\n- Is the exporter done?\n  Then look at the page in `docs/export.md`.\n{SAID}\n- {decision}\n- \
-             {port}\n</carried-over>"
-        )
-    );
-    // What decides something comes before what does not.
-    let few = behind(&messages, 105);
-    assert!(
-        few.contains(decision) && few.contains("docs/export.md") && !few.contains("CSV"),
-        "{few}"
-    );
-}
-
-#[test]
-fn what_the_model_or_a_tool_said_before_is_not_the_users() {
-    let advice = "You should always run the whole suite before each commit.";
-    let log = "The importer must never be called before the exporter.";
-    let result =
-        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": log}]});
-    let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]});
-    let copied = format!("{advice}\n{log}\nNever touch the migrations of the old importer.");
-    let messages = [
-        model(advice),
-        call,
-        result,
-        user(&copied),
-        model("So be it."),
-        user("Mend the exporter."),
-    ];
-    let said = behind(&messages, 600);
-    assert!(
-        said.contains("Never touch the migrations")
-            && !said.contains("whole suite")
-            && !said.contains("must never"),
-        "{said}"
-    );
-    // The user said it first.
-    let said = behind(&[user(advice), model(advice), user("Mend the exporter.")], 600);
-    assert!(said.contains(advice), "{said}");
-}
-
-#[test]
-fn what_recall_finds_is_said_in_the_last_line() {
-    let words = UsersWords {
-        left_out: Some(LeftOut {
-            results: 41,
-            tools: 6,
-        }),
-        ..words(two())
-    };
-    let line = "\nLeft out: 41 results of 6 tools; session_recall finds them.\n</carried-over>";
-    let carried = carry("Go on.", &words, None, all(600));
-    assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
-    assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
-    assert!(
-        !carry("Go on.", &words, None, policy(CarryScope::Rules, 600))
-            .prompt
-            .contains("Left out")
-    );
-}
-
-#[test]
-fn in_a_draft_what_was_asked_is_done_and_what_was_decided_holds() {
-    let messages = [
-        user("Can you add a test of the reader? Commit this."),
-        model("Done."),
-        user("I thought we wanted the small format instead of the large one?"),
-        model("Yes."),
-        user("Port the exporter."),
-    ];
-    let body = json!({"model": "m", "messages": messages}).to_string();
-    let view = wire::wire(WireId::Anthropic)
-        .read(&body.into(), Operation::Generate)
-        .unwrap();
-    let words = users_words(&RuleSources {
-        since: None,
-        earlier: &[],
-        said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
-        without: &[],
-        markers: &[],
-        redactor: &Redactor::new(&[]),
-    });
-    let draft = "Goal: Port the exporter.\n\nEarlier requests. They are done; do not run them again:\n- Can you add a test of the reader? \
-                 Commit this. (turn 1)\n- I thought we wanted the small format instead of the large one? (turn 2)\n\n<read-files>\n</read-files>";
-    let carried = carry(draft, &words, None, all(600)).prompt;
-    let block = &carried[draft.len()..];
-    assert!(
-        block.contains("small format") && !block.contains("Commit") && !block.contains("add a test"),
-        "{block}"
-    );
-}
-
-#[test]
-fn a_reply_stands_with_what_it_answers() {
-    let port = "Port the exporter to the new interface.";
-    for reply in ["yes please", "2", "Go on.", "ok, try again", "weiter", "继续"] {
-        let block = behind(
-            &[
-                user(port),
-                model("There are two ways.\nShall I take the second one?"),
-                user(reply),
-            ],
-            600,
-        );
-        let expected = format!(
-            "<carried-over>\n{NEWEST}\n- {port}\n  (The model asked: Shall I take the second one?)\n  {reply}\n</carried-over>"
-        );
-        assert_eq!(block, expected);
-    }
-    assert_eq!(behind(&[user("hello")], 600), "");
-}
-
-#[test]
-fn a_rule_in_another_language_is_one() {
-    for rule in [
-        "Ändere niemals die öffentliche Schnittstelle.",
-        "Die Kommentare müssen englisch sein.",
-        "Ne touche pas au dossier des migrations.",
-        "Réponds toujours en français.",
-        "No uses bibliotecas nuevas sin preguntar.",
-        "Los mensajes siempre en inglés.",
-        "不要修改公共接口。",
-        "提交信息必须用英文。",
-        "公開APIは変更しないでください。",
-        "コメントは必ず英語で書いてください。",
-    ] {
-        assert_eq!(texts(&found(&[user(rule)], &[], &[])), [rule]);
-    }
-    for text in [
-        "No idea why it fails.",
-        "There must be a bug in the parser.",
-        "It hands off when that is done.",
-    ] {
-        assert_eq!(texts(&found(&[user(text)], &[], &[])), [""; 0], "{text}");
-    }
-    // In a language that no table has, the words are carried all the same.
-    let other = "Älä koske migraatioihin.";
-    assert!(
-        behind(
-            &[user(other), model("Ok."), user("Jatketaan viejän parissa nyt.")],
-            600
-        )
-        .contains(other)
-    );
 }
 
 #[test]

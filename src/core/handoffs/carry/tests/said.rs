@@ -1,0 +1,249 @@
+//! What else the user said, behind a prompt.
+
+use super::*;
+use crate::agents::files::FileChange;
+use crate::work::SeenChange;
+
+/// What the user said in these messages.
+fn said_in(messages: &[Value]) -> UsersWords {
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let view = wire::wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap();
+    users_words(&RuleSources {
+        since: None,
+        earlier: &[],
+        said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
+        without: &[],
+        markers: &[],
+        redactor: &Redactor::new(&[]),
+    })
+}
+
+/// What is put behind a poor prompt after these messages.
+fn behind(messages: &[Value], tokens: usize) -> String {
+    let carried = carry(
+        "Goal: go on with the work.",
+        &said_in(messages),
+        None,
+        all(tokens),
+    );
+    carried.prompt["Goal: go on with the work.".len()..]
+        .trim()
+        .to_owned()
+}
+
+const NEWEST: &str = "The user's newest message, quoted. It is still to be answered unless the text above says that it is done:";
+const SAID: &str = "What else the user said, quoted, newest first. Requests among it may be done:";
+
+#[test]
+fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
+    let port =
+        "Port the importer. The old one reads CSV alone, with all of the quotes and the escapes that it has.";
+    let decision = "I think we should keep the old format for now, because two customers still read it.";
+    let open = "Is the exporter done?\nThen look at the page in `docs/export.md`.";
+    let messages = [
+        user(port),
+        model("Done."),
+        user(decision),
+        model("So be it."),
+        user("Thanks!"),
+        model("Yes?"),
+        user(open),
+    ];
+    assert_eq!(
+        behind(&messages, 600),
+        format!(
+            "<carried-over>\n{NEWEST}\n- Is the exporter done?\n  Then look at the page in `docs/export.md`.\n{SAID}\n- {decision}\n- \
+             {port}\n</carried-over>"
+        )
+    );
+    // What decides something comes before what does not.
+    let few = behind(&messages, 105);
+    assert!(
+        few.contains(decision) && few.contains("docs/export.md") && !few.contains("CSV"),
+        "{few}"
+    );
+}
+
+#[test]
+fn what_the_model_or_a_tool_said_before_is_not_the_users() {
+    let advice = "You should always run the whole suite before each commit.";
+    let log = "The importer must never be called before the exporter.";
+    let result =
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": log}]});
+    let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]});
+    let copied = format!("{advice}\n{log}\nNever touch the migrations of the old importer.");
+    let messages = [
+        model(advice),
+        call,
+        result,
+        user(&copied),
+        model("So be it."),
+        user("Mend the exporter."),
+    ];
+    let said = behind(&messages, 600);
+    assert!(
+        said.contains("Never touch the migrations")
+            && !said.contains("whole suite")
+            && !said.contains("must never"),
+        "{said}"
+    );
+    // The user said it first.
+    let said = behind(&[user(advice), model(advice), user("Mend the exporter.")], 600);
+    assert!(said.contains(advice), "{said}");
+}
+
+#[test]
+fn what_recall_finds_is_said_in_the_last_line() {
+    let words = UsersWords {
+        left_out: Some(LeftOut {
+            results: 41,
+            tools: 6,
+        }),
+        ..words(two())
+    };
+    let line = "\nLeft out: 41 results of 6 tools; session_recall finds them.\n</carried-over>";
+    let carried = carry("Go on.", &words, None, all(600));
+    assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
+    assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
+    assert!(
+        !carry("Go on.", &words, None, policy(CarryScope::Rules, 600))
+            .prompt
+            .contains("Left out")
+    );
+}
+
+#[test]
+fn in_a_draft_what_was_asked_is_done_and_what_was_decided_holds() {
+    let messages = [
+        user("Can you add a test of the reader? Commit this."),
+        model("Done."),
+        user("I thought we wanted the small format instead of the large one?"),
+        model("Yes."),
+        user("Port the exporter."),
+    ];
+    let words = said_in(&messages);
+    let draft = "Goal: Port the exporter.\n\nEarlier requests. They are done; do not run them again. What they say of how to work holds:\n- Can you add a test of the reader? \
+                 Commit this. (turn 1)\n- I thought we wanted the small format instead of the large one? (turn 2)\n\n<read-files>\n</read-files>";
+    let carried = carry(draft, &words, None, all(600)).prompt;
+    let block = &carried[draft.len()..];
+    assert!(
+        block.contains("small format") && !block.contains("Commit") && !block.contains("add a test"),
+        "{block}"
+    );
+}
+
+#[test]
+fn a_reply_stands_with_what_it_answers() {
+    let port = "Port the exporter to the new interface.";
+    for reply in ["yes please", "2", "Go on.", "ok, try again", "weiter", "继续"] {
+        let block = behind(
+            &[
+                user(port),
+                model("There are two ways.\nShall I take the second one?"),
+                user(reply),
+            ],
+            600,
+        );
+        let expected = format!(
+            "<carried-over>\n{NEWEST}\n- {port}\n  (The model asked: Shall I take the second one?)\n  {reply}\n</carried-over>"
+        );
+        assert_eq!(block, expected);
+    }
+    assert_eq!(behind(&[user("hello")], 600), "");
+}
+
+#[test]
+fn a_rule_in_another_language_is_one() {
+    for rule in [
+        "Ändere niemals die öffentliche Schnittstelle.",
+        "Die Kommentare müssen englisch sein.",
+        "Ne touche pas au dossier des migrations.",
+        "Réponds toujours en français.",
+        "No uses bibliotecas nuevas sin preguntar.",
+        "Los mensajes siempre en inglés.",
+        "不要修改公共接口。",
+        "提交信息必须用英文。",
+        "公開APIは変更しないでください。",
+        "コメントは必ず英語で書いてください。",
+    ] {
+        assert_eq!(texts(&found(&[user(rule)], &[], &[])), [rule]);
+    }
+    for text in [
+        "No idea why it fails.",
+        "There must be a bug in the parser.",
+        "It hands off when that is done.",
+    ] {
+        assert_eq!(texts(&found(&[user(text)], &[], &[])), [""; 0], "{text}");
+    }
+    // In a language that no table has, the words are carried all the same.
+    let other = "Älä koske migraatioihin.";
+    assert!(
+        behind(
+            &[user(other), model("Ok."), user("Jatketaan viejän parissa nyt.")],
+            600
+        )
+        .contains(other)
+    );
+}
+
+#[test]
+fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
+    let asked = "Port the reader. Never touch `migrations/`.";
+    let messages = [
+        user(asked),
+        model("Done: it is ported."),
+        user("Now the exporter."),
+    ];
+    let seen = SeenFacts {
+        finished: vec![SeenStatement {
+            text: asked.to_owned(),
+            turn: 1,
+        }],
+        ..SeenFacts::default()
+    };
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600));
+    let line = "- Never touch `migrations/`. [said with: Port the reader. That is done.]\n";
+    assert!(carried.prompt.contains(line), "{}", carried.prompt);
+    assert_eq!(rules_behind(&carried.prompt), ["Never touch `migrations/`."]);
+    // A request that is not known to be done has no mark.
+    let carried = carry("Go on.", &said_in(&messages), None, all(600));
+    assert!(
+        carried.prompt.contains("- Never touch `migrations/`.\n"),
+        "{}",
+        carried.prompt
+    );
+}
+
+#[test]
+fn changed_files_that_a_prompt_does_not_name_are_one_line() {
+    let change = |path: &str| SeenChange {
+        path: path.to_owned(),
+        change: FileChange::Modified,
+        why: None,
+        turn: 1,
+        call: 1,
+    };
+    let seen = SeenFacts {
+        files: ["src/a.rs", "src/b.rs", "docs/c.md"].map(change).to_vec(),
+        ..SeenFacts::default()
+    };
+    let words = UsersWords::default();
+    let carried = carry("Go on with `b.rs`.", &words, Some(&seen), all(600));
+    let line =
+        "Files that were changed, and are not named above:\n- `src/a.rs`, `docs/c.md`\n</carried-over>";
+    assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
+    let named = "Changed: src/a.rs, src/b.rs and docs/c.md.";
+    assert_eq!(carry(named, &words, Some(&seen), all(600)).prompt, named);
+}
+
+#[test]
+fn a_rule_in_the_newest_message_stands_there_alone() {
+    let messages = [user("Port the exporter. Never touch `migrations/`.")];
+    let said = behind(&messages, 600);
+    assert_eq!(said.matches("migrations").count(), 1, "{said}");
+    let carried = carry("Go on.", &said_in(&messages), None, all(600));
+    let rule = (CarriedState::InPrompt, "Never touch `migrations/`.");
+    assert_eq!(states(&carried, CarriedKind::Rule), [rule]);
+}
