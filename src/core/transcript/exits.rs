@@ -280,7 +280,7 @@ fn json_code(text: &str) -> Option<i32> {
     number(&code.text(json))
 }
 
-/// The number on the first line of `text`, if it stands alone on it.
+/// The number on the first line of `text`, if the line has nothing else.
 fn number(text: &str) -> Option<i32> {
     text.lines().next()?.trim_end().parse().ok()
 }

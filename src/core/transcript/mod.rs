@@ -116,7 +116,7 @@ impl<'a> Transcript<'a> {
         AgentKind::from_texts(&texts)
     }
 
-    /// The goal of the agent's session. `tags` lists further beginnings of harness texts.
+    /// The goal of the agent's session. `tags` lists further beginnings of harness text.
     pub fn goal(&self, tags: &[String]) -> SessionGoal {
         goal::of(self.turns(), tags)
     }

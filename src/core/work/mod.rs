@@ -5,7 +5,7 @@
 //!                                       └──► one walk of the calls ─┴► Work
 //! ```
 //! Drafts, documents, YAML files and the block after a carry-over prompt all read it, so that none contradicts another.
-//! It prefers few certain facts to many uncertain ones. A fact is stated if a call, its result and the tables of
+//! The account prefers few certain facts to many uncertain ones. A fact is stated if a call, its result and the tables of
 //! `agents` prove it. Otherwise it is reported as unknown: for example how a run without an exit code ended, or whether
 //! a check still holds after a command that may have changed files.
 //!

@@ -45,7 +45,7 @@ pub(crate) const OPEN_MESSAGE: &str = "The user's last message, still to be answ
 /// Settings of an index, constant for its life.
 #[derive(Debug, Clone)]
 pub struct DraftIndexSettings {
-    /// Beginnings of harness texts (`handoff.preamble_tags`).
+    /// Beginnings of harness text (`handoff.preamble_tags`).
     pub tags: Vec<String>,
     /// Additional words that make a sentence a constraint, in lower case.
     pub markers: Vec<String>,
@@ -106,7 +106,7 @@ impl MessageReader<'_> {
                     TranscriptPartKind::Text(_) => texts + 1,
                     _ => 0,
                 };
-                // When goose continues in another process, it omits calls without output and joins the texts around
+                // When goose continues in another process, it omits calls without output and joins the text around
                 // them.
                 if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
                     items.push(IndexedItem::Gap);

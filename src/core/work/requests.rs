@@ -12,7 +12,7 @@ use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
 use crate::text::{newest, table};
 
-/// The lists of `requests.toml`, which says what each is.
+/// The lists of `requests.toml`, which explains each.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct AskingWords {
@@ -28,9 +28,9 @@ static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(include_str!
 /// Maximum number of remembered finished requests; the newest are kept.
 const MAX_FINISHED: usize = 40;
 
-/// Whether a message only lets the model go on, asks it to try again, or chooses what it offered.
+/// Whether a message only tells the model to continue or to try again, or chooses one of its suggestions.
 pub(crate) fn is_reply(text: &str) -> bool {
-    /// Words of such a message.
+    /// Maximum number of words in such a message.
     const LONGEST: usize = 8;
     let small = text.to_lowercase();
     let is_word = |c: char| c.is_alphanumeric() || c == '\'';
@@ -45,7 +45,7 @@ pub(crate) fn is_reply(text: &str) -> bool {
             .all(|word| ASKING.replies.contains(word) || is_choice(word))
 }
 
-/// Whether a sentence asks for something to be done or answered, which is over once it was.
+/// Whether a sentence asks for an action or an answer, and so no longer matters once it is done.
 pub(crate) fn asks(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -58,7 +58,7 @@ pub(crate) fn asks(sentence: &str) -> bool {
         let after = rest.strip_prefix(words);
         after.is_some_and(|after| !after.starts_with(char::is_alphanumeric))
     };
-    // "I thought we wanted the other one?" corrects what was done.
+    // "I thought we wanted the other one?" is a correction.
     if ASKING.corrects.iter().any(&begins) {
         return false;
     }
@@ -67,7 +67,7 @@ pub(crate) fn asks(sentence: &str) -> bool {
         || after_clause(rest).is_some_and(asks)
 }
 
-/// The rest of a sentence that begins with a clause before what it asks for.
+/// The rest of a sentence after a clause that leads to its request.
 fn after_clause(sentence: &str) -> Option<&str> {
     let (clause, rest) = sentence.split_once(", ")?;
     let first = clause.split_whitespace().next()?;
@@ -94,7 +94,7 @@ pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
 
 /// Whether a turn begins with a request in several words, and not with the answer to a question.
 fn asks_anew(turn: &IndexedTurn<'_>) -> bool {
-    /// Words of an answer at most: "Add the long one" may choose.
+    /// Maximum number of words in an answer: "Add the long one" may be a choice.
     const MAX_ANSWER_WORDS: usize = 4;
     let text = turn.user_text();
     text.split_whitespace().count() > MAX_ANSWER_WORDS && sentences(&text).any(asks)
@@ -102,15 +102,15 @@ fn asks_anew(turn: &IndexedTurn<'_>) -> bool {
 
 /// Start of the current task: the last request, and the earlier requests that it continues.
 ///
-/// A request continues the previous one if that was stopped or ended with a question that it answers, or if it only tells the
-/// model to continue.
+/// A request continues the previous one if that was stopped or ended with a question that it answers. It also does if it
+/// only tells the model to continue.
 pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;
     };
     while at > 0 {
         let goes_on = lets_go_on(&turns[at]);
-        // A request of its own after a question leaves the question behind.
+        // A new request after a question drops the question.
         let unfinished = match turns[at - 1].ended {
             TurnEnd::Answered => false,
             TurnEnd::Question => !asks_anew(&turns[at]),
@@ -171,13 +171,13 @@ fn claims_done(text: &str) -> bool {
     has(&WORDS.done) && !has(&WORDS.not_done)
 }
 
-/// Whether a request was answered with words that a part of it is left, or its last check failed.
+/// Whether the model reported that a part of a request is left, or the last check of the turn failed.
 pub(crate) fn is_unfinished(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
     has_failing_check(&facts.verification, |check| check.turn == turn.n)
         || turn.replies.last().is_some_and(|reply| says_left(&reply.text))
 }
 
-/// Whether the end of a model's text says that something is left. What stands before may be about steps that were done since.
+/// Whether the last sentences of a model's text report remaining work. Earlier ones may announce steps that followed.
 fn says_left(text: &str) -> bool {
     const MAX_CLOSING_SENTENCES: usize = 3;
     let all: Vec<&str> = sentences(text).collect();

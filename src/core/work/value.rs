@@ -75,7 +75,7 @@ pub struct SeenVerification {
     /// The number of the call, from 1.
     #[serde(skip)]
     pub call: usize,
-    /// The command still ran in the background when it was last seen.
+    /// Whether the command still ran in the background when last seen.
     #[serde(skip)]
     pub is_running: bool,
     /// Whether a file changed after it; `None` if unknown.
@@ -139,7 +139,7 @@ pub struct SeenEffect {
     pub call: usize,
     /// Whether it succeeded; `None` if unknown.
     pub passed: Option<bool>,
-    /// The command still ran in the background when it was last seen.
+    /// Whether the command still ran in the background when last seen.
     pub is_running: bool,
     /// Lines of the output that name the change.
     pub lines: Vec<String>,

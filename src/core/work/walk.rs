@@ -29,7 +29,7 @@ pub(crate) const MAX_LINE_BYTES: usize = 140;
 
 /// State of the work at one point of the transcript.
 ///
-/// The unit of time is a group: calls that the model made at once, so that nobody can tell which ran first.
+/// The unit of time is a group: calls that the model made at once, so that their order is not certain.
 #[derive(Default)]
 pub(crate) struct TranscriptWalk<'i> {
     pub(super) whereabouts: Whereabouts,

@@ -23,7 +23,7 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Reads the system prompt and the harness texts, which occur in the first turns, and for some agents in the last.
+    /// Reads the system prompt and the harness text, which is in the first turns, and for some agents in the last.
     pub fn from_transcript(transcript: &Transcript<'_>) -> Self {
         const FIRST: usize = 6;
         const LAST: usize = 4;

@@ -169,7 +169,7 @@ impl RecallIndex<'_> {
     }
 }
 
-/// Letter pairs of a word as a bit set, enough to tell which words look alike.
+/// Letter pairs of a word as a bit set, which is enough to find words that look alike.
 struct Bigrams {
     pairs: u128,
     len: usize,

@@ -43,7 +43,7 @@ struct MessageEntry {
     handoffs: u32,
 }
 
-/// Index of the cut part of a conversation: texts, words and their positions.
+/// Index of the cut part of a conversation: passages, words and their positions.
 #[derive(Debug)]
 pub struct RecallIndex<'a> {
     pub(super) settings: &'a RecallIndexSettings,

@@ -1,4 +1,4 @@
-//! Divides a text block into the sections to search, without baton's markers, and without harness text in user turns.
+//! Divides text blocks into the sections to search, without baton's markers, and without harness text in user turns.
 
 use std::ops::Range;
 
@@ -32,10 +32,10 @@ pub(super) enum TextSource {
     Result,
 }
 
-/// A section of a text block, with its origin.
+/// A section with its origin.
 pub(super) type SourceSection = (TextSource, Range<usize>);
 
-/// The sections of a text block, and the number of handoffs in it.
+/// The sections, and the number of handoffs that they contain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sections {
     pub(super) all: Vec<SourceSection>,
@@ -64,7 +64,7 @@ fn ours(line: &str) -> Option<OwnLine> {
     .find_map(|(begins, line)| rest.starts_with(begins).then_some(line))
 }
 
-/// Divides a text block by origin. `spoken` has the speakers of a block in a user turn.
+/// Divides `text` by origin. In a user turn, `spoken` has its speakers.
 pub(super) fn of(text: &str, role: Role, spoken: &[Spoken]) -> Sections {
     let mut found = match memchr::memmem::find(text.as_bytes(), b"handoff-") {
         Some(_) => without_marks(text),
@@ -173,7 +173,7 @@ pub struct CutPart<'a> {
 /// Settings of an index, constant for its life.
 #[derive(Debug, Clone, Default)]
 pub struct RecallIndexSettings {
-    /// Beginnings of harness texts (`handoff.preamble_tags`).
+    /// Beginnings of harness text (`handoff.preamble_tags`).
     pub tags: Vec<String>,
     /// Removes credentials from quoted text.
     pub redactor: Redactor,

@@ -25,7 +25,7 @@ pub(crate) enum ValueKind {
 }
 
 impl ValueKind {
-    /// Whether the kind alone determines the subject of a sentence.
+    /// Whether the kind determines the subject of a sentence without further words.
     pub(super) fn is_topic(self) -> bool {
         matches!(self, Self::Zone | Self::Language | Self::Manner | Self::Measures)
     }
