@@ -148,6 +148,7 @@ impl ConversationBill {
         }
         // The last of the agent's own requests: earlier ones were refused, or cut without the agent's knowledge.
         let Some((main, usage)) = answered().rfind(|(request, _)| !request.own) else {
+            // Without any response, the cost is unknown and not zero.
             bill.cost = bill.cost.filter(|_| answered().next().is_some());
             return bill;
         };
@@ -166,6 +167,7 @@ impl ConversationBill {
         }
         let without = if exchange.handoff.is_some() || self.handoff.is_some() {
             let is_cold = main.cache_miss.is_some_and(|miss| miss.is_cold(usage));
+            // A request right after a cut reads little from the cache anyway. Only later does that show a lost cache.
             let missed = exchange.handoff == self.handoff && (is_cold || usage.cache_read == 0);
             self.whole_history(exchange, main, output, missed)
         } else {

@@ -100,6 +100,7 @@ impl<'a> AnswerContent<'a> {
         let Some(piece) = piece else { return };
         match self.parts.last_mut() {
             Some(last) if last.kind == kind && last.key == key => last.pieces.push(piece),
+            // An empty string, which is two quotes, begins no part.
             _ if piece.len() <= "\"\"".len() => {}
             _ => self.begin(kind, key, None, Some(piece)),
         }
@@ -200,6 +201,7 @@ impl<'a> AnswerContent<'a> {
                 TurnPartKind::Thinking => self.add(AnswerPartKind::Thinking, key, said),
                 TurnPartKind::Call => {
                     let index = number(text, json::get(text, part.span, "index"));
+                    // A call without a number is identified by its order in the message.
                     self.call(index.or(Some(calls)), part.name, part.value);
                     calls += 1;
                 }

@@ -106,11 +106,13 @@ pub(super) fn end(
     };
     let texts = answer.texts();
     let all: String = texts.iter().map(|text| text.get()).collect();
+    // The wrapper would hide the first and the last line of the output.
     let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
     let text = text.trim_end().trim_end_matches("</untrusted_context>");
     let stated = answer.exit();
     let code = match shell.map(|shell| shell.code_form) {
         _ if stated.is_some() => stated,
+        // If several texts state a code, none of them is certain.
         Some(CodeForm::AsJson) => {
             let mut codes = texts.iter().filter_map(|text| json_code(&text.get()));
             codes.next().filter(|_| codes.next().is_none())

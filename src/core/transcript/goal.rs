@@ -119,6 +119,7 @@ impl<'a> GoalWalk<'a> {
                 }
             }
             Some(GoalChange::Dropped) if self.last.is_some() => self.goal = SessionGoal::Dropped,
+            // No goal was set in this transcript, so none was dropped.
             Some(GoalChange::Dropped) => {}
         }
     }

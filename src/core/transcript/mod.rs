@@ -136,6 +136,7 @@ impl<'a> Transcript<'a> {
     /// A reader of the speakers in all turns, beginning with the first.
     pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
         let words = speakers::INTERJECTION.trim_end().as_bytes();
+        // Pairing calls with results walks all parts, so it is only done if the body has an interjection at all.
         let is_interjected = memmem::find(&self.view.body, words).is_some();
         SaidReader::new(settings, is_interjected.then(|| self.answered_calls()))
     }

@@ -104,6 +104,7 @@ impl ChangedFiles {
         let bare = words().map(|word| word.trim_matches(['/', '*', '.']));
         let named: Vec<&str> = bare.filter(|word| !word.is_empty()).collect();
         let is_any = |word: &str| matches!(word, "." | "./" | "*" | "..") || word.contains('$');
+        // Any git command may restore files, except one that begins a branch.
         let anything = words().any(|word| is_any(word) || word == "git" && !begins_branch);
         self.looks += self.all.len().saturating_mul(named.len());
         let anything = anything || self.looks > MOST_LOOKS;

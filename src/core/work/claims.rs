@@ -78,6 +78,7 @@ impl SeenFacts {
     fn status_of(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
         let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
         let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
+        // A failed check outweighs passed ones: the claim covers all checks of its purpose.
         let failed = runs.iter().rev().find(|run| run.passed == Some(false));
         if let Some(run) = failed {
             let why = format!("the last run of `{}` {}", run.command, run.failure());

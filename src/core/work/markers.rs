@@ -144,6 +144,7 @@ fn class(
         MarkerSpeaker::Model => !by_user,
     };
     let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.occur_in(&small);
+    // Built-in markers take precedence over configured words.
     let known = MARKERS.iter().find(marks).map(|row| row.class);
     let known = known.or_else(|| (!by_user && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));

@@ -326,6 +326,7 @@ impl MessageReader<'_> {
         };
         let command = call
             .and_then(|call| call.command.as_deref())
+            // The output of a failed git command proves no state of the repository.
             .filter(|_| failed != Some(true));
         let mut outcome = IndexedResult {
             not_run: outcomes::is_not_run(text),

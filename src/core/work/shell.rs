@@ -20,6 +20,7 @@ impl<'i> TranscriptWalk<'i> {
         let Some(command) = &call.command else {
             return self.may_change(false);
         };
+        // The end of a cut command proves nothing, because not all of its commands are known.
         let end = match call.whole {
             true => outcome.end,
             false => LineEnd::default(),
@@ -27,6 +28,7 @@ impl<'i> TranscriptWalk<'i> {
         let exit = end.code;
         self.may_change(call.is_read_only);
         for (path, change) in &call.paths {
+            // Only exit code 0 proves that the line got as far as the change.
             if let (Some(change), Some(0)) = (change, exit) {
                 self.file(self.whereabouts.relative(path), *change, turn);
             }
@@ -37,6 +39,7 @@ impl<'i> TranscriptWalk<'i> {
         let begins = self.shell_directory.before(call, &self.whereabouts);
         self.shell_directory
             .advance(call, outcome, exit, &self.whereabouts);
+        // The line may run known commands unseen, so their earlier ends may not be the last ones.
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
@@ -56,6 +59,8 @@ impl<'i> TranscriptWalk<'i> {
         for keyed in &keyed {
             self.ended_run(done, keyed, &end);
         }
+        // The output does not show which command had the effects; they are attributed to the last one that changes
+        // something.
         let last = runs.iter().rposition(|run| run.purpose.changes());
         for (at, run) in runs.iter().enumerate() {
             if !run.purpose.verifies() {

@@ -138,6 +138,7 @@ impl<'i> TranscriptWalk<'i> {
     }
 
     fn take(&mut self, turn: usize, call: &'i IndexedCall, outcome: Option<&'i IndexedResult>) {
+        // Calls of baton's tools are not part of the work.
         if call.kind == ToolKind::Own {
             return;
         }
@@ -251,6 +252,7 @@ impl<'i> TranscriptWalk<'i> {
             let known = self.was_read.contains_key(&path) || self.files.holds(&path);
             let change = match (call.kind, outcome.made) {
                 (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(FileChange::Created),
+                // Without a statement in the result, an unknown file may have been created or overwritten.
                 (ToolKind::Write, None) if !known => Some(FileChange::Written),
                 _ => *change,
             };

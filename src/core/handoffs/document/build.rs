@@ -122,6 +122,7 @@ fn commands(seen: &SeenFacts) -> (Vec<work::SeenCommand>, usize) {
     let from = all.len().saturating_sub(LAST_COMMANDS);
     let (earlier, last) = all.split_at(from);
     let mut kept: Vec<&work::SeenCommand> = earlier.iter().filter(|ran| stays(ran)).chain(last).collect();
+    // If there are too many, the last commands get no exception, and the oldest are dropped.
     if kept.len() > MOST_COMMANDS {
         kept.retain(|ran| stays(ran));
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));

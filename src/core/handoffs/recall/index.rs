@@ -135,6 +135,7 @@ impl<'a> RecallIndex<'a> {
                             |source: &TextSource| matches!(source, TextSource::User | TextSource::Summary);
                         let opens =
                             turn.role == Role::User && found.all.iter().any(|(source, _)| asks(source));
+                        // A message begins one turn, however many text blocks it has.
                         if opens && user_turn == before.0 {
                             user_turn += 1;
                         }
@@ -180,6 +181,7 @@ impl<'a> RecallIndex<'a> {
         if let Some((call, used)) = used {
             let called = &mut self.calls[call];
             called.end = Some(used.end(self.agent));
+            // Credentials must not be quoted. Results of baton's tools and of to-do lists add nothing to their calls.
             if called.secret || matches!(called.kind, ToolKind::Own | ToolKind::Todo) {
                 return;
             }

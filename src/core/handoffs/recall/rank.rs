@@ -121,6 +121,7 @@ fn scored(index: &RecallIndex<'_>, groups: &TermGroups, mass: &[f32]) -> Vec<Pas
             }
         }
         for passage in touched {
+            // Of all words that may stand for one word of the question, only the best match counts.
             scores[passage] += std::mem::take(&mut best[passage]);
             has[passage] |= 1 << at;
         }
@@ -231,6 +232,7 @@ fn distinct(index: &RecallIndex<'_>, all: impl Iterator<Item = RankedPassage>) -
     all.filter(|one| {
         let passage = &index.passages[one.passage];
         let Some(call) = passage.call else { return true };
+        // The better ranked of a call and its result comes first, and excludes the other.
         if *of_call.entry(call).or_insert(passage.source) != passage.source {
             return false;
         }

@@ -110,6 +110,7 @@ fn without_marks(text: &str) -> Sections {
         let (start, end) = (at, at + line.len());
         at = end;
         let next = match ours(line) {
+            // Baton wrote the whole message.
             Some(OwnLine::Note) => return Sections::default(),
             Some(OwnLine::Opens) => {
                 found.handoffs += 1;

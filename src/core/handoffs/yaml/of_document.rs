@@ -61,6 +61,7 @@ impl HandoffFile {
                 ..Self::of_document(document)
             };
             let mut failing = facts.blockers.clone();
+            // Values of the file take precedence over facts. Failing checks remain blockers in any case.
             let own = std::mem::replace(self, facts);
             self.take(own);
             failing.retain(|check| !self.blockers.contains(check));

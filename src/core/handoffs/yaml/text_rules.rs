@@ -129,6 +129,7 @@ fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
         .iter()
         .flat_map(|one| one.captures_iter(text).take(ITEMS));
     let mut all: Vec<_> = captures.filter_map(|captures| matched(text, &captures)).collect();
+    // Before sorting, because the order of the expressions decides here.
     let first = all.first().and_then(|(_, _, items)| items.first().cloned());
     all.sort_by_key(|(start, ..)| *start);
     let mut seen = HashSet::new();
