@@ -4,12 +4,18 @@
 //! `cargo run --example arms`
 #![allow(clippy::print_stdout)]
 
+#[path = "simulation/mod.rs"]
+#[allow(dead_code, reason = "each program uses a part of it")]
+mod simulation;
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use baton_core::bill::{Arm, ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
+use baton_core::bill::{PriceQuery, PriceTable, Rates};
 use baton_llm::state::prices;
+
+use simulation::{Arm, ArmBill, SessionSizes};
 
 /// 2026-11-23, noon: the day of the prices.
 const NOW: u64 = 1_795_435_200_000;

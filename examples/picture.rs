@@ -3,11 +3,17 @@
 //! `cargo run --example picture > docs/session.svg`
 #![allow(clippy::print_stdout)]
 
+#[path = "simulation/mod.rs"]
+#[allow(dead_code, reason = "each program uses a part of it")]
+mod simulation;
+
 use std::error::Error;
 use std::fmt::Write as _;
 
-use baton_core::bill::{Arm, PriceQuery, SessionSizes};
+use baton_core::bill::PriceQuery;
 use baton_llm::state::prices;
+
+use simulation::{Arm, SessionSizes};
 
 /// Five hundred calls of one task, as sizes (tests/recordings/sessions/README.md).
 const SESSION: &str = include_str!("../tests/recordings/sessions/05-very-long-task.json");

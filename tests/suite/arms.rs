@@ -1,10 +1,16 @@
 //! Cost of sessions by the moment of their cuts, for the sessions of `tests/recordings/sessions`, and the
 //! guarantees of cuts without cost.
 
+#[path = "../../examples/simulation/mod.rs"]
+#[allow(dead_code, reason = "each program uses a part of it")]
+mod simulation;
+
 use std::path::Path;
 
-use baton_core::bill::{Arm, CacheRule, PriceQuery, PriceTable, SessionSizes};
+use baton_core::bill::{CacheRule, PriceQuery, PriceTable};
 use baton_llm::state::prices;
+
+use simulation::{Arm, SessionSizes};
 
 /// The day of the prices.
 const NOW: u64 = 1_795_435_200_000;

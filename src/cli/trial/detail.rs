@@ -47,7 +47,8 @@ pub(super) fn lines(
     lines.push(String::new());
     lines.extend(calls(one, &shown, columns));
     let mut cuts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    for arm in &shown {
+    // Masking hands nothing over.
+    for arm in shown.iter().filter(|arm| arm.arm != "masked") {
         arm.bill
             .cuts
             .iter()
@@ -112,21 +113,12 @@ fn arms(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
             };
             row.extend([money(arm.cost), saving(arm.saved), error]);
         }
-        let (cuts, compactions) = (arm.bill.cuts.len().to_string(), arm.bill.compactions.to_string());
-        row.extend([percent(arm.saved, one.cost()), cuts, compactions]);
+        row.extend([percent(arm.saved, one.cost()), arm.bill.cuts.len().to_string()]);
         row
     };
     let head: &[&str] = match has_dollars {
-        true => &[
-            "  would have",
-            "cost",
-            "saved",
-            "±",
-            "share",
-            "cuts",
-            "compactions",
-        ],
-        false => &["  would have", "saved", "cuts", "compactions"],
+        true => &["  would have", "cost", "saved", "±", "share", "cuts"],
+        false => &["  would have", "saved", "cuts"],
     };
     let head: Vec<String> = head.iter().map(|text| (*text).to_owned()).collect();
     let rows: Vec<_> = std::iter::once(head).chain(shown.iter().map(row)).collect();
@@ -173,12 +165,8 @@ fn calls(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
 /// What would have been carried over a cut, and what a reader of it would have missed.
 fn carried(over: &CarriedOver, columns: usize) -> Vec<String> {
     let mut lines = vec!["  what would have been carried:".to_owned()];
-    lines.extend(
-        over.carried
-            .prompt
-            .lines()
-            .map(|line| format!("    {}", visible(line))),
-    );
+    let prompt = over.carried.prompt.lines();
+    lines.extend(prompt.flat_map(|line| wrapped(&format!("    {}", visible(line)), columns, 2)));
     let left = over
         .carried
         .items

@@ -30,3 +30,4 @@ pub use reckon::{ArmResult, DEFAULT_FOLLOW_SHARE, ModelUse, Reckoned, TrialSetti
 pub use replay::{ReplayBill, ReplayCut};
 pub use report::{ArmSum, GroupSum, Judged, LengthSum, Outcome, TrialReport, Verdict};
 pub use session::{RecordedCall, RecordedSession, SubscriptionUse, counted_once};
+pub use sizes::tool_tokens;

@@ -153,8 +153,7 @@ impl<'a> Replay<'a> {
         self.pause(n, call.at_ms);
         self.cut_for_free(n);
         let read = self.grow(n);
-        self.mask(n, read);
-        let read = read.min(self.cached);
+        let read = self.mask(n, read);
         if call.rounds.total() > 0 {
             self.pay(
                 call.model,
@@ -186,7 +185,12 @@ impl<'a> Replay<'a> {
         let call = &self.session.calls[n];
         let Some(compaction) = &call.compaction else {
             let read = self.cache_gives(call);
-            let least = self.fixed() + if self.cut.is_some() { PROMPT } else { 0 };
+            // What the user takes back does not reach behind a cut.
+            let least = if self.cut.is_some() {
+                self.fixed() + PROMPT
+            } else {
+                self.fixed()
+            };
             let left = self.history.saturating_sub(call.dropped);
             self.history = left.max(least.min(self.history)) + call.new;
             if call.results > 0 {
@@ -221,8 +225,11 @@ impl<'a> Replay<'a> {
     /// The tokens that the cache gives a call: as many as recorded, at their place in this history.
     fn cache_gives(&self, call: &ReplayCall) -> u64 {
         let (read, prefix) = (call.counts.cache_read, self.session.prefix);
-        // Providers that cache their output as well give more than the request before had.
-        let more = read.saturating_sub(self.recorded);
+        // Providers that cache their output, and requests that the record lacks, give more than the call before had.
+        let more = match self.cached >= self.history {
+            true => read.saturating_sub(self.recorded),
+            false => 0,
+        };
         let moved = match read {
             0 => 0,
             _ if read <= prefix => read + self.tool,
@@ -400,19 +407,19 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Leaves out old results if that is worth the cache of what follows them.
-    fn mask(&mut self, n: usize, read: u64) {
+    /// Leaves out old results if that is worth the cache of what follows them. Returns the tokens that the cache gives.
+    fn mask(&mut self, n: usize, read: u64) -> u64 {
         if !self.policy.masks || self.history < MASK_FROM_TOKENS || self.results.len() <= MASK_KEEPS {
-            return;
+            return read;
         }
         let old = self.results.len() - MASK_KEEPS;
         let tokens: u64 = self.results.iter().take(old).map(|(_, tokens)| tokens).sum();
         let gone = tokens.saturating_sub(MASK_TOKENS * old as u64);
         let Some(first) = self.results.front().filter(|_| gone >= MIN_MASKED_TOKENS) else {
-            return;
+            return read;
         };
+        let kept = first.0.min(read);
         let before = self.history;
-        self.cached = first.0.min(read);
         self.history -= gone;
         self.results.drain(..old);
         self.results
@@ -425,6 +432,7 @@ impl<'a> Replay<'a> {
             reason: format!("{tokens} tokens of results left out"),
             tokens: before,
         });
+        kept
     }
 
     /// Sends the history, of which the cache gives so much.

@@ -120,8 +120,11 @@ impl ReplaySession {
         let whole = first.counts.whole_input();
         let prefix = match session.copied {
             0 => whole.saturating_sub((first.said + first.results) / TOKEN_BYTES),
-            _ => PREFIX_TOKENS.min(whole),
+            _ => PREFIX_TOKENS,
         };
+        // Every call has it: a shorter one bounds it.
+        let shortest = calls.iter().map(|call| call.counts.whole_input()).min();
+        let prefix = prefix.min(shortest.unwrap_or_default());
         let mut rates = RateTable::new(session, prices);
         let step = step(calls);
         let reads = read_again(calls);
@@ -253,7 +256,7 @@ impl<'a> RateTable<'a> {
 }
 
 /// Tokens of the tool that handoffs need, in every request.
-fn tool_tokens() -> u64 {
+pub fn tool_tokens() -> u64 {
     let tool = Tool::handoff(None, true);
     (tool.description.len() + tool.schema.len()) as u64 / TOKEN_BYTES
 }

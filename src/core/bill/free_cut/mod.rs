@@ -13,7 +13,7 @@ use crate::record::CachedHistory;
 use crate::text::words::plural;
 
 use self::worlds::CutComparison;
-pub(crate) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
+pub use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of a conversation's cost and savings that bets may cost.
 ///

@@ -113,14 +113,14 @@ fn input(rates: &Rates, cached: u64, new: u64) -> TokenCounts {
 }
 
 /// Tokens of a carry-over prompt.
-pub(crate) const PROMPT: u64 = 1_500;
+pub const PROMPT: u64 = 1_500;
 
 /// Assumptions about reading content again after a cut: total tokens, tokens per call, and output per call.
 ///
 /// Pessimistic: most cuts need less.
-pub(crate) const READ_AGAIN: u64 = 20_000;
-pub(crate) const READ: u64 = 5_000;
-pub(crate) const READ_OUTPUT: u64 = 150;
+pub const READ_AGAIN: u64 = 20_000;
+pub const READ: u64 = 5_000;
+pub const READ_OUTPUT: u64 = 150;
 
 /// Tokens of the summary that an agent's own compaction writes.
-pub(crate) const SUMMARY: u64 = 4_000;
+pub const SUMMARY: u64 = 4_000;

@@ -1,0 +1,337 @@
+//! The cost of a session for each rule of when to cut: the sizes of its calls are run against a simulated cache, once for each arm.
+
+mod sizes;
+
+use std::collections::HashMap;
+
+use baton_core::bill::{
+    CacheRule, CutLedger, DraftCost, PROMPT, READ, READ_AGAIN, READ_OUTPUT, Rates, RequestCosts,
+    RequestSegment, SUMMARY, SimulatedCache, TokenCounts,
+};
+
+use sizes::SessionCall;
+pub(crate) use sizes::SessionSizes;
+
+/// Tokens of the message that asks for a draft.
+const DRAFT_REQUEST: u64 = 300;
+
+/// Tokens that a draft is made from where the history is not in the cache: `draft.bundle_tokens`.
+const SELECTION: u64 = 8_000;
+
+/// Tokens that may be after a draft that is ready.
+const MOST_SINCE: u64 = 6_000;
+
+/// Where the notice of a full context comes by default.
+const NUDGE_TOKENS: u64 = 200_000;
+
+/// Bytes of a token. Both sides of the share of the fixed part have it.
+const BYTES: u64 = 4;
+
+/// Tokens of a part of the system prompt and the tools.
+const PREFIX_PART: u64 = 512;
+
+baton_core::named! {
+    /// When a session is cut.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub(crate) enum Arm {
+        /// Never: at its limit the agent compacts.
+        None = "none",
+        /// Where the model handed over; where it never did, at the default of the notice.
+        Model = "model",
+        /// Where it costs nothing (`handoff.when_cache_cold = "on"`).
+        Free = "free",
+        /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "break-even"`).
+        Pays = "nudge=pays",
+        /// Where it costs nothing, and where a handoff pays.
+        FreeAndPays = "free+nudge=pays",
+    }
+}
+
+impl Arm {
+    /// Whether cuts that cost nothing are made.
+    fn is_free(self) -> bool {
+        matches!(self, Self::Free | Self::FreeAndPays)
+    }
+}
+
+/// What a session costs in one arm.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ArmBill {
+    /// Dollars.
+    pub(crate) cost: f64,
+    /// Of these, for unused drafts.
+    pub(crate) unused_drafts: f64,
+    /// Requests of all kinds.
+    pub(crate) requests: u32,
+    pub(crate) cuts: Vec<ArmCut>,
+    /// The agent's own compactions.
+    pub(crate) compactions: u32,
+    /// What all requests were billed for.
+    pub(crate) tokens: TokenCounts,
+}
+
+/// A cut of a simulated session.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ArmCut {
+    /// In front of the answer to which call, from 0.
+    pub(crate) call: usize,
+    /// Why.
+    pub(crate) reason: String,
+    /// Tokens of the history.
+    pub(crate) tokens: u64,
+}
+
+impl SessionSizes {
+    /// The bill of an arm. `None`: a model has no price.
+    pub(crate) fn bill(&self, arm: Arm, rates: &dyn Fn(&str) -> Option<Rates>) -> Option<ArmBill> {
+        let mut run = ArmRun::new(self, arm, rates)?;
+        for (n, call) in self.calls.iter().enumerate() {
+            run.call(n, call)?;
+        }
+        run.pause(u64::MAX);
+        run.bill.unused_drafts = run.unused;
+        Some(run.bill)
+    }
+
+    /// Calls from this one to the next pause that outlives the cache.
+    fn calls_in_stretch(&self, from: usize, lifetime_ms: u64) -> usize {
+        let later = self.calls.get(from + 1..).unwrap_or_default();
+        let until = later.iter().position(|call| call.pause_ms > lifetime_ms);
+        until.unwrap_or(later.len())
+    }
+
+    fn has_handoffs(&self) -> bool {
+        self.calls.iter().any(|call| call.handoff)
+    }
+}
+
+/// A session that is being run.
+struct ArmRun<'a> {
+    session: &'a SessionSizes,
+    arm: Arm,
+    rates_of: &'a dyn Fn(&str) -> Option<Rates>,
+    /// By what the next request is billed.
+    costs: RequestCosts,
+    /// By model.
+    caches: HashMap<String, SimulatedCache>,
+    history: Vec<RequestSegment>,
+    /// How many of these are the system prompt and the tools.
+    fixed: usize,
+    ids: u64,
+    ledger: CutLedger,
+    /// Segments that the ready draft covers.
+    ready: Option<usize>,
+    /// Dollars of drafts that were not used so far.
+    unused: f64,
+    bill: ArmBill,
+}
+
+impl<'a> ArmRun<'a> {
+    fn new(session: &'a SessionSizes, arm: Arm, rates_of: &'a dyn Fn(&str) -> Option<Rates>) -> Option<Self> {
+        let mut run = Self {
+            session,
+            arm,
+            rates_of,
+            costs: RequestCosts {
+                rates: rates_of(&session.model)?,
+                model: session.model.clone(),
+                effort: String::new(),
+                at_ms: 0,
+                fixed_bytes: session.prefix * BYTES,
+                limit: session.limit,
+                lifetime_ms: None,
+            },
+            caches: HashMap::new(),
+            history: Vec::new(),
+            fixed: 0,
+            ids: 0,
+            ledger: CutLedger::default(),
+            ready: None,
+            unused: 0.0,
+            bill: ArmBill::default(),
+        };
+        // In parts: a change of the tools leaves those before it in the cache.
+        let whole = session.prefix;
+        for from in (0..whole).step_by(PREFIX_PART as usize) {
+            run.push(PREFIX_PART.min(whole - from));
+        }
+        run.fixed = run.history.len();
+        Some(run)
+    }
+
+    fn call(&mut self, n: usize, call: &SessionCall) -> Option<()> {
+        self.pause(call.pause_ms);
+        if let Some(model) = &call.model {
+            self.costs.model.clone_from(model);
+            self.costs.rates = (self.rates_of)(model)?;
+        }
+        self.cut_for_free(n);
+        let is_full = self.tokens() + call.new > self.session.limit.unwrap_or(u64::MAX);
+        if is_full {
+            self.compact();
+        }
+        self.push(call.new);
+        if let Some(reason) = self.handoff_due(n, call) {
+            self.hand_over(n, reason);
+        }
+        self.send(call.output);
+        Some(())
+    }
+
+    /// Simulates a pause, in which a draft may be written.
+    fn pause(&mut self, pause_ms: u64) {
+        let until = self.costs.at_ms.saturating_add(pause_ms);
+        let due = self.ledger.draft_due(&self.costs);
+        let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < until);
+        if let Some(begun) = due {
+            let cost = self.draft(begun);
+            self.ledger.draft_paid(cost, begun);
+            self.unused += cost;
+            self.ready = Some(self.history.len());
+        }
+        self.costs.at_ms = until;
+    }
+
+    fn cut_for_free(&mut self, n: usize) {
+        if !self.arm.is_free() {
+            return;
+        }
+        let since = |from: usize| self.history[from..].iter().map(|s| s.tokens).sum::<u64>();
+        let since = self.ready.map(since).filter(|since| *since <= MOST_SINCE);
+        let how = match since {
+            Some(_) => DraftCost::Nothing,
+            None => DraftCost::Cheapest(SELECTION),
+        };
+        let Some(cut) = self.ledger.moment(&self.costs, how) else {
+            return;
+        };
+        match cut.draft {
+            DraftCost::Selection(tokens) => {
+                let counts = TokenCounts {
+                    input: tokens,
+                    output: PROMPT,
+                    ..TokenCounts::default()
+                };
+                self.paid(counts);
+            }
+            DraftCost::Nothing => self.unused = 0.0,
+            DraftCost::History | DraftCost::Cheapest(_) => {
+                self.draft(self.costs.at_ms);
+            }
+        }
+        self.ledger.cut(&cut);
+        self.cut(n, cut.reason.text(), PROMPT + since.unwrap_or_default());
+        self.read_again();
+    }
+
+    /// Why the model hands over in this call.
+    fn handoff_due(&self, n: usize, call: &SessionCall) -> Option<String> {
+        match self.arm {
+            Arm::None | Arm::Free => None,
+            Arm::Model if self.session.has_handoffs() => {
+                call.handoff.then(|| "the model handed over".to_owned())
+            }
+            Arm::Model => {
+                let half = self.session.limit.map_or(u64::MAX, |limit| limit / 2);
+                let from = half.min(NUDGE_TOKENS);
+                (self.tokens() >= from).then(|| format!("the notice at {from} tokens"))
+            }
+            Arm::Pays | Arm::FreeAndPays => {
+                let left = self.session.calls_in_stretch(n, self.rule().lifetime_ms);
+                let left = u32::try_from(left).unwrap_or(u32::MAX);
+                let calls = self.ledger.pays(&self.costs.rates, left)?;
+                Some(format!("pays after {calls} of {left} calls"))
+            }
+        }
+    }
+
+    /// The model hands over: a leg that reads the history and writes the prompt, and a fresh one.
+    fn hand_over(&mut self, n: usize, reason: String) {
+        self.send(PROMPT);
+        self.cut(n, reason, PROMPT);
+        self.read_again();
+    }
+
+    fn cut(&mut self, call: usize, reason: String, carried: u64) {
+        let tokens = self.tokens();
+        self.bill.cuts.push(ArmCut { call, reason, tokens });
+        self.begin_with(carried);
+    }
+
+    /// Sends the history with the request for a draft, and returns what that costs.
+    fn draft(&mut self, at_ms: u64) -> f64 {
+        let mut request = self.history.clone();
+        request.push(self.segment(DRAFT_REQUEST));
+        let counts = self.cache().send(at_ms, &request, PROMPT);
+        self.paid(counts)
+    }
+
+    fn compact(&mut self) {
+        self.summarize();
+        self.begin_with(SUMMARY);
+        self.read_again();
+    }
+
+    fn summarize(&mut self) {
+        let (at_ms, history) = (self.costs.at_ms, self.history.clone());
+        let counts = self.cache().send(at_ms, &history, SUMMARY);
+        self.paid(counts);
+        self.bill.compactions += 1;
+    }
+
+    fn begin_with(&mut self, carried: u64) {
+        self.history.truncate(self.fixed);
+        self.push(carried);
+        self.ledger.handed_over();
+        self.ready = None;
+    }
+
+    /// Calls that read cut contents again: the same number after a handoff and after a compaction.
+    fn read_again(&mut self) {
+        self.send(READ_OUTPUT);
+        for _ in 0..READ_AGAIN / READ {
+            self.push(READ);
+            self.send(READ_OUTPUT);
+        }
+    }
+
+    fn send(&mut self, output: u64) {
+        let (at_ms, history) = (self.costs.at_ms, self.history.clone());
+        let counts = self.cache().send(at_ms, &history, output);
+        self.paid(counts);
+        let bytes = counts.whole_input() * BYTES;
+        self.ledger.answered(&self.costs, counts, None, bytes);
+    }
+
+    fn paid(&mut self, counts: TokenCounts) -> f64 {
+        let cost = counts.cost(&self.costs.rates).total();
+        self.bill.cost += cost;
+        self.bill.tokens += counts;
+        self.bill.requests += 1;
+        cost
+    }
+
+    fn cache(&mut self) -> &mut SimulatedCache {
+        let (rule, is_billed) = (self.rule(), self.costs.rates.write_is_billed);
+        let new = || SimulatedCache::new(rule, is_billed);
+        self.caches.entry(self.costs.model.clone()).or_insert_with(new)
+    }
+
+    fn rule(&self) -> CacheRule {
+        CacheRule::for_model(&self.costs.model, false)
+    }
+
+    fn tokens(&self) -> u64 {
+        self.history.iter().map(|segment| segment.tokens).sum()
+    }
+
+    fn push(&mut self, tokens: u64) {
+        let segment = self.segment(tokens);
+        self.history.push(segment);
+    }
+
+    fn segment(&mut self, tokens: u64) -> RequestSegment {
+        self.ids += 1;
+        RequestSegment { id: self.ids, tokens }
+    }
+}
