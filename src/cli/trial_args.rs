@@ -39,7 +39,7 @@ pub(super) struct TryArgs {
     /// You pay for a subscription, not for tokens: no dollars (Codex records it, the others do not)
     #[arg(long)]
     pub(super) subscription: bool,
-    /// Share of task ends and notices at which the model hands over (0 to 1)
+    /// Share of task ends and notices that the model follows by a handoff (0 to 1)
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_FOLLOW_SHARE, value_parser = share)]
     pub(super) follow_share: f64,
     /// Use another price table (TOML) [bill.prices]

@@ -1,4 +1,4 @@
-//! Which recorded sessions ran behind baton: the journal has their conversations.
+//! Finds the recorded sessions that ran through baton, by the conversations in the journal.
 
 use crate::cli::exit::CliResult;
 use crate::state::config::Config;
@@ -7,7 +7,7 @@ use crate::state::session::conversation_key;
 use baton_core::record::{LOCAL, WireId};
 use baton_core::trial::RecordedSession;
 
-/// The wires and the headers by which agents name their sessions to a proxy.
+/// Wires, and headers that name an agent's session.
 const NAMED: [(WireId, &[&str]); 4] = [
     (WireId::Anthropic, &["x-claude-code-session-id"]),
     (WireId::OpenaiResponses, &["session-id", "thread-id"]),
@@ -15,7 +15,8 @@ const NAMED: [(WireId, &[&str]); 4] = [
     (WireId::OpenaiResponses, &["session_id"]),
 ];
 
-/// Marks the sessions whose conversations are in the journal, besides those with handoffs in them. A subagent goes with its session.
+/// Marks sessions whose conversations are in the journal. Sessions with handoffs in their records are marked already. A subagent is marked
+/// like its session.
 pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResult {
     let Some(journal) = JournalReader::open(&config.state_dir)? else {
         return Ok(());

@@ -14,10 +14,10 @@ const MAX_TIME: Duration = Duration::from_secs(60);
 /// Memory of all databases that are open. Ids are sorted in it; rows are read one by one.
 const MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Bytes of an entry, with all its parts; what is beyond is left out.
+/// Maximum bytes of an entry with all its parts. The rest is left out.
 const MAX_ENTRY_BYTES: usize = 32 << 20;
 
-/// Bytes that a part takes besides its text.
+/// Bytes that a part takes in addition to its text.
 const PART: usize = 32;
 
 /// Takes one entry.
@@ -79,7 +79,7 @@ fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     Ok((connection, unread))
 }
 
-/// The values of a row as JSON; what is none, or has no room, is null.
+/// Parses the values of a row as JSON. Invalid values, and values without room, become null.
 fn parsed(text: &str, room: &mut usize) -> Json {
     let left = room.checked_sub(text.len() + PART);
     *room = left.unwrap_or(0);

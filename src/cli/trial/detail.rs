@@ -1,4 +1,4 @@
-//! One session: what each policy would have done, call by call, and whether the work would have gone on well.
+//! Prints one session: the effect of each policy call by call, and the context after each cut.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use baton_core::record::{CarriedItem, CarriedState};
 use baton_core::text::date::rfc3339;
 use baton_core::trial::{ArmResult, POLICIES, Reckoned, lost_cache};
 
-/// Cuts of which a draft is made.
+/// Maximum number of cuts with a draft.
 const DRAFTS: usize = 8;
 
-/// Columns before what happened at a call.
+/// Columns before the events of a call.
 const EVENTS_AT: usize = 40;
 
 pub(super) fn lines(
@@ -68,7 +68,7 @@ pub(super) fn lines(
     Ok(lines)
 }
 
-/// The policies that are shown: the defaults, what they are compared with, the best setting for this session, and the upper bound.
+/// Selects the policies to show: the defaults, the comparisons, the best setting for this session, and the upper bound.
 fn shown(one: &Reckoned) -> Vec<&ArmResult> {
     let is_setting = |result: &&ArmResult| {
         POLICIES
@@ -128,7 +128,7 @@ fn arms(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
     lines
 }
 
-/// The calls at which something happened, each with what it was.
+/// Lists the calls with events.
 fn calls(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
     let mut lines = vec!["  call  sent (UTC)           history".to_owned()];
     for (at, call) in one.session.calls.iter().enumerate() {
@@ -162,7 +162,7 @@ fn calls(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
     lines
 }
 
-/// What would have been carried over a cut, and what a reader of it would have missed.
+/// Prints the context after a cut, and the facts that a reader of it would have missed.
 fn carried(over: &CarriedOver, columns: usize) -> Vec<String> {
     let mut lines = vec!["  what would have been carried:".to_owned()];
     let prompt = over.carried.prompt.lines();

@@ -18,7 +18,7 @@ const SILENT: Duration = Duration::from_secs(1);
 const REDRAWN: Duration = Duration::from_millis(100);
 const BAR: u64 = 30;
 
-/// What was read.
+/// Result of reading all files.
 pub(super) struct Gathered {
     pub(super) sessions: Vec<RecordedSession>,
     /// Files that were not read, or not all of each, with the reason.
@@ -28,7 +28,7 @@ pub(super) struct Gathered {
     pub(super) seconds: f64,
 }
 
-/// Reads the files. The result does not depend on which is read first.
+/// Reads the files. The result does not depend on the order.
 pub(super) fn all(files: &[SessionFile], tags: &[String]) -> Gathered {
     let began = Instant::now();
     let (done, ended) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -57,7 +57,7 @@ pub(super) fn all(files: &[SessionFile], tags: &[String]) -> Gathered {
     }
 }
 
-/// What a function makes of each of these, in their order.
+/// Maps all items in parallel and keeps their order.
 pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], make: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     let next = AtomicUsize::new(0);

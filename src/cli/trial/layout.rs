@@ -74,7 +74,7 @@ pub(super) fn money(amount: f64) -> String {
     format!("{sign}${cents:.2}")
 }
 
-/// `+$12.40`: a saving, or with a minus a loss.
+/// Formats a saving as `+$12.40`, and a loss as `-$12.40`.
 pub(super) fn saving(amount: f64) -> String {
     let text = money(amount);
     let is_gain = amount > 0.0 && text != "$0.00";

@@ -1,4 +1,4 @@
-//! `baton try`: what handoffs would have done in the sessions that agents keep on this machine. Reads only.
+//! `baton try`: the effect that handoffs would have had in the sessions of agents on this machine. Reads only.
 //!
 //! `places` finds the files, `files` and `databases` read them, `gather` reads all of them at once. `screen`, `plot` and `detail`
 //! present what `baton_core::trial` makes of them.
@@ -93,7 +93,7 @@ fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
     }
 }
 
-/// No session: where they were looked for, and what to do.
+/// Failure for a machine without sessions, with the directories that were searched.
 fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
     let own = || places::directories(args.agent);
     let looked = args.from.clone().map_or_else(own, |path| vec![path]);
@@ -105,7 +105,7 @@ fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
     Exit::NO_INPUT.failure(lines.join("\n")).help(help)
 }
 
-/// No session in a span: those that there are outside of it.
+/// Failure for a span without sessions, with the span of the existing ones.
 fn nothing_since(from_ms: u64, ended_ms: &[u64]) -> CommandFailure {
     let day = |ms: u64| rfc3339_millis(ms)[..10].to_owned();
     let [first, last] =
@@ -183,7 +183,7 @@ fn written(file: &Path, done: std::io::Result<()>) -> CliResult {
     })
 }
 
-/// A line for each session: what was paid, and what it would have cost under each policy.
+/// Renders a line for each session: the recorded cost, and the cost under each policy.
 fn csv(all: &[Reckoned]) -> String {
     let arms = POLICIES.iter().map(|policy| policy.name).chain(["hindsight"]);
     let arms: String = arms.map(|name| format!(",{name}")).collect();

@@ -1,4 +1,4 @@
-//! The plot as SVG: what was paid by the length of sessions, and how much less it would have been.
+//! The plot as SVG: recorded cost by the length of sessions, and the share that the best setting would have saved.
 
 use super::layout::{money, percent, saving};
 use super::screen::{length_name, sessions, span};

@@ -1,4 +1,4 @@
-//! What handoffs of recorded sessions would have carried.
+//! Drafts of handoffs in recorded sessions.
 
 use super::files;
 use super::places::SessionFile;
@@ -13,7 +13,7 @@ use baton_core::trial::{MissedReader, Reckoned};
 /// Sessions whose rules are looked for, those that gain most: a draft is made for each.
 const SESSIONS: usize = 3;
 
-/// Rules of the user that a draft lacks, so that a cut without the block behind it would have dropped them. Looked for in the
+/// Collects rules of the user that a draft lacks, so that a cut without the appended block would have dropped them. Examines the
 /// last cut of the sessions that gain most.
 pub(super) fn dropped(
     tried: &[Reckoned],
@@ -44,7 +44,7 @@ pub(super) fn dropped(
     Ok(rules)
 }
 
-/// A handoff before a call, by a draft without a model, and what a reader of it would have missed.
+/// A handoff before a call by a draft without a model, with the facts that a reader of it would have missed.
 pub(super) struct CarriedOver {
     pub(super) carried: Carried,
     /// Read or run again within the next requests, and not named in the prompt.

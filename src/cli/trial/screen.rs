@@ -23,7 +23,7 @@ const UNREAD: usize = 5;
 /// Characters of a session's id that are printed; `--session` takes them.
 const ID: usize = 8;
 
-/// What the screen is made of.
+/// Input of the screen.
 pub(super) struct Screen<'a> {
     pub(super) report: &'a TrialReport,
     pub(super) sessions: &'a [Reckoned],
@@ -136,7 +136,7 @@ impl Screen<'_> {
         table(&rows, self.columns)
     }
 
-    /// A row for each policy: what it would have saved of what was paid.
+    /// Renders a row for each policy: its savings, and their share of the recorded cost.
     fn policies(&self) -> Vec<String> {
         let report = self.report;
         let whole: f64 = self.whole();
@@ -193,7 +193,7 @@ impl Screen<'_> {
         lines
     }
 
-    /// What shares are shares of: dollars, or tokens as list prices weigh them.
+    /// The base of all shares: dollars, or tokens weighed by list prices.
     fn whole(&self) -> f64 {
         let all = self
             .sessions
@@ -205,7 +205,7 @@ impl Screen<'_> {
         }
     }
 
-    /// Sessions by length: what the best setting would have saved, and lost.
+    /// Renders sessions by length with the savings and losses of the best setting.
     fn lengths(&self) -> Vec<String> {
         let lengths = &self.report.lengths;
         let most = lengths
@@ -282,7 +282,7 @@ impl Screen<'_> {
         )
     }
 
-    /// What the figures rest on.
+    /// Renders notes on the data behind the figures.
     fn notes(&self) -> Vec<String> {
         let report = self.report;
         let off = report.model_error.map(|(all, worst)| {
@@ -315,7 +315,7 @@ impl Screen<'_> {
             .collect()
     }
 
-    /// What the defaults would have done, the best setting, and the upper bound.
+    /// Renders the verdict: the defaults, the best setting, and the upper bound.
     fn verdict(&self) -> Vec<String> {
         let (report, verdict) = (self.report, &self.report.verdict);
         let default = report.arm(&verdict.default.arm).map(|sum| {
@@ -430,7 +430,7 @@ pub(super) fn span(report: &TrialReport) -> String {
     }
 }
 
-/// An id that `--session` opens: the beginning of a session's, and the whole name of a subagent.
+/// Shortens an id so that `--session` still opens it: the first characters of a session's id, and the whole name of a subagent.
 pub(super) fn short_id(one: &Reckoned) -> String {
     let id = visible(&one.session.id);
     let (session, agent) = id

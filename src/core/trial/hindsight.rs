@@ -1,13 +1,13 @@
-//! The upper bound: where a session would have been cut by somebody who knew how it goes on.
+//! The upper bound: the best cuts of a session, computed with knowledge of all its calls.
 
 use super::policies::HINDSIGHT;
 use super::replay::{Replay, ReplayBill};
 use super::sizes::ReplaySession;
 
-/// Places for a cut that are compared: each costs one more run over the calls after it.
+/// Maximum number of places for a cut. Each costs one more run over the later calls.
 const MAX_PLACES: usize = 64;
 
-/// Tokens of history, besides the fixed part, that make a cut worth a look.
+/// Tokens of messages that a history needs for a cut to be considered.
 const MIN_TOKENS: u64 = 10_000;
 
 /// The cheapest bill of all ways to cut a session at some of its calls. After a cut the history is the same whatever came before it, so

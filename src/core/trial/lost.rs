@@ -1,4 +1,4 @@
-//! Why a call had to store again what the cache had: the causes of lost caches, as accountants of prompt caches name them.
+//! Causes of lost caches, named as by accountants of prompt caches.
 
 use serde::Serialize;
 
@@ -13,13 +13,13 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum LossCause {
-        /// The agent compacted: what follows is new.
+        /// The agent compacted, so that all messages are new.
         Compaction = "compaction",
         /// Another model, which has a cache of its own.
         ModelSwitch = "model switch",
         /// The pause was as long as the cache lives.
         Expired = "expired",
-        /// No pause and no other model: what stands before the newest messages was changed.
+        /// Neither a pause nor another model: an earlier part of the request changed.
         PrefixChange = "prefix change",
     }
 }
@@ -50,7 +50,7 @@ impl LostCaches {
     }
 }
 
-/// Why a call stored again what the call before had in the cache, and how many tokens. `None`: it did not.
+/// Finds the cause for which a call stored cached tokens again, and the number of these tokens. `None` if the cache served the call.
 pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u64)> {
     let (before, call) = (session.calls.get(at.checked_sub(1)?)?, session.calls.get(at)?);
     let lost = before.counts.whole_input().saturating_sub(call.counts.cache_read);
@@ -73,7 +73,7 @@ pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u6
     Some((cause, rewritten))
 }
 
-/// The lost caches of a session by their cause. `rates`: of a call, by its index.
+/// Sums up the lost caches of a session by their cause. `rates` returns the rates of a call by its index.
 pub(super) fn lost_caches<'r>(
     session: &RecordedSession,
     rates: impl Fn(usize) -> &'r Rates,

@@ -1,4 +1,4 @@
-//! What a session looked up again after a place at which it would have been cut.
+//! Look-ups that a session repeated after a cut.
 
 use std::collections::HashSet;
 

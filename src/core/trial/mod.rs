@@ -1,11 +1,10 @@
-//! What handoffs would have done in sessions that agents have recorded: each session is replayed call by call under policies of when to
-//! cut.
+//! The effect of handoffs in recorded sessions: each session is replayed call by call under policies that decide when to cut.
 //!
 //! ```text
 //! an agent's lines ─► session (calls with usage and times) ─► counted once ─► replay under each policy ─► report
 //! ```
-//! Knows how agents record calls. Must not know files, databases, clocks: entries come in one at a time, and of a session's texts no more is
-//! kept than the beginning of its first request.
+//! Knows the session files of agents. Must not know files, databases, clocks. Entries come in one at a time. The only text that is kept is
+//! the beginning of a session's first request.
 
 mod hindsight;
 mod lost;

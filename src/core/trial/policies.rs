@@ -2,14 +2,14 @@
 
 use crate::nudge::Thresholds;
 
-/// When a session is cut. Every policy decides by what the proxy has seen up to that request.
+/// Decides when a session is cut, by the requests that the proxy has seen so far.
 #[derive(Debug, PartialEq)]
 pub struct Policy {
     /// The name in JSON and CSV.
     pub name: &'static str,
     /// The name on the screen.
     pub title: &'static str,
-    /// The lines of the config that make it; empty for the defaults and for what is not a setting.
+    /// The lines of the config that select it. Empty for the defaults, and for policies without a setting.
     pub setting: &'static str,
     /// Whether requests have the tool: the model hands over at task ends, and after notices.
     pub(super) has_tool: bool,
@@ -158,11 +158,11 @@ pub(super) static HINDSIGHT: Policy = Policy {
     ..NONE
 };
 
-/// What baton does without a setting.
+/// Name of the policy that needs no setting.
 pub(super) const DEFAULTS: &str = DEFAULT.name;
 
 impl Policy {
-    /// Whether the decisions depend on what a provider bills.
+    /// Whether decisions depend on the bill of earlier requests.
     pub(super) fn needs_ledger(&self) -> bool {
         self.is_free || self.thresholds.nudge_pays
     }

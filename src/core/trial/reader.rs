@@ -30,13 +30,13 @@ const HANDOFF: &str = "[[handoff-resume:";
 /// Calls whose results are awaited at most.
 const AWAITED: usize = 64;
 
-/// Types of entries that say that the agent compacted.
+/// Types of entries that mark a compaction.
 const COMPACTIONS: [&str; 3] = ["compact_boundary", "compacted", "compaction"];
 
 /// Reads one record: a file, or the rows of a database. It may have several sessions.
 #[derive(Debug, Default)]
 pub struct TrialReader {
-    /// How texts of a harness begin.
+    /// Opening tags of harness texts.
     tags: Vec<String>,
     source: u32,
     entries: u32,
@@ -55,7 +55,7 @@ pub struct TrialReader {
 struct Thread {
     session: RecordedSession,
     speakers: Speakers,
-    /// What came since the last call.
+    /// Events since the last call.
     since: RecordedCall,
     /// When the last entry came that is not an answer.
     asked_ms: u64,
@@ -70,12 +70,12 @@ struct Thread {
     seen: HashSet<u64>,
     /// Whether the last entry was an answer.
     was_answer: bool,
-    /// Sum of all requests, by which Codex's figure is known as one that was there before.
+    /// Sum of all requests. Codex repeats a figure with an unchanged sum.
     total: u64,
 }
 
 impl TrialReader {
-    /// The reader of the record with this number. `tags`: how texts of a harness begin.
+    /// Creates the reader of the record with this number. `tags` are opening tags of harness texts.
     pub fn new(source: u32, tags: &[String]) -> Self {
         Self {
             tags: tags.to_vec(),
@@ -95,7 +95,7 @@ impl TrialReader {
 
     /// Takes an entry.
     pub fn entry(&mut self, entry: &Json) {
-        // A fork has a copy of its parent's head behind its own.
+        // A fork has a copy of its parent's head after its own.
         let is_head = ["session_meta", "session"].contains(&entry["type"].as_str().unwrap_or_default());
         let id = self
             .session_id(entry)
@@ -119,7 +119,7 @@ impl TrialReader {
         if !is_answer && !messages.is_empty() {
             thread.asked_ms = time_of(entry).unwrap_or(thread.asked_ms);
         }
-        // What an answer calls is behind its own call.
+        // The tool calls of an answer belong to the next request.
         let (before, behind) = messages.split_at(if is_answer { 0 } else { messages.len() });
         thread.messages(before, &self.tags);
         match kind {
@@ -167,7 +167,7 @@ impl TrialReader {
 }
 
 impl Thread {
-    /// What an entry says besides messages and usage.
+    /// Takes the directory, model, compaction and limits of an entry.
     fn surroundings(&mut self, entry: &Json, kind: &str) {
         let payload = &entry["payload"];
         let places = [entry, payload, &entry["message"]["path"]];
@@ -240,7 +240,7 @@ impl Thread {
             return;
         }
         let added = |call: &RecordedCall| (call.said + call.results) as f64;
-        // Bytes that come behind each call.
+        // Bytes added after each call.
         let mut behind: Vec<f64> = calls.iter().skip(1).map(added).chain([0.0]).collect();
         for at in (1..behind.len()).rev() {
             behind[at - 1] += behind[at];

@@ -11,22 +11,24 @@ use super::sizes::ReplaySession;
 use crate::bill::{PriceTable, TokenCounts, dollars};
 use crate::nudge::Windows;
 
-/// The share of notices and task ends at which a model hands over. Half: without a word at the right moment models do not use such a tool
-/// at all (SelfCompact, arXiv 2606.23525), and what stands in the context is kept to in every case (Governance Decay, arXiv 2606.22528).
+/// Share of notices and task ends that the model follows by a handoff.
+///
+/// Half lies between two findings: models hardly use such a tool without an instruction (SelfCompact, arXiv 2606.23525), and follow an
+/// instruction in their context in every episode (Governance Decay, arXiv 2606.22528).
 pub const DEFAULT_FOLLOW_SHARE: f64 = 0.5;
 
-/// By so much the share may be wrong.
+/// Assumed error of that share.
 const FOLLOW_ERROR: f64 = 0.25;
 
 /// A session counts as unchanged if a policy changes its cost by less than this share.
 pub(super) const UNCHANGED: f64 = 0.005;
 
-/// What a trial depends on besides the sessions.
+/// Parameters of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialSettings<'a> {
     pub prices: &'a PriceTable,
     pub windows: &'a Windows,
-    /// The share of notices and task ends at which a model hands over.
+    /// Share of notices and task ends that the model follows by a handoff.
     pub follow_share: f64,
 }
 
@@ -66,7 +68,7 @@ pub struct ModelUse {
     pub paid: f64,
 }
 
-/// What a policy would have done.
+/// Result of a policy in one session.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmResult {
     pub arm: &'static str,
@@ -74,15 +76,15 @@ pub struct ArmResult {
     /// Dollars.
     #[serde(serialize_with = "dollars")]
     pub cost: f64,
-    /// Dollars less than without cuts, which is what was recorded; negative if it costs more.
+    /// Dollars less than recorded. Negative if the policy costs more.
     #[serde(serialize_with = "dollars")]
     pub saved: f64,
     /// The expected error of that.
     #[serde(serialize_with = "dollars")]
     pub error: f64,
-    /// Whether it needs to know how the session goes on.
+    /// Whether the policy needs knowledge of later calls.
     pub hindsight: bool,
-    /// Of a session in which the model follows each notice: cuts, compactions and requests.
+    /// Cuts, compactions and requests if the model follows each notice.
     #[serde(flatten)]
     pub bill: ReplayBill,
     /// Dollars saved by model.
@@ -116,18 +118,18 @@ impl Reckoned {
         Some(none.bill.cost / paid - 1.0)
     }
 
-    /// Whether its dollars are somebody's: on a subscription they are what an API key would have cost.
+    /// Whether the dollars were paid. On a subscription they only weigh tokens.
     pub fn has_dollars(&self) -> bool {
         self.session.subscription.is_none() && !self.arms.is_empty()
     }
 
-    /// Whether other policies are compared with it: a session behind baton had one already.
+    /// Whether policies are compared in this session. A session that ran through baton followed one already.
     pub fn is_judged(&self) -> bool {
         !self.session.behind_baton
     }
 }
 
-/// Replays a session at the prices of its day, under these policies, of which the first is without cuts. `None`: it has no calls.
+/// Replays a session under these policies, at the prices of its day. The first policy makes no cuts. `None` if the session has no calls.
 pub fn reckon(
     session: RecordedSession,
     settings: &TrialSettings<'_>,

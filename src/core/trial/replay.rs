@@ -1,8 +1,8 @@
-//! A recorded session under a policy: the requests that would have been sent, and what each would have been billed.
+//! Replays a recorded session under a policy: the requests that would have been sent, and their bill.
 //!
-//! The record says how many tokens each call had, and how many of them the provider's cache gave. A policy only moves the history, so
-//! what the cache gave moves with it, by position: a cache that was lost in the session is lost under every policy, and without a cut
-//! the bill is the recorded one. Nothing that a policy decides depends on a later call.
+//! The record has the size of each call, and the number of tokens that the provider's cache served. A policy only moves the history, and the
+//! cached tokens move with it by position. So a cache that was lost in the session is lost under every policy, and without a cut the bill is
+//! the recorded one. No decision of a policy depends on a later call.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use crate::wire::Usage;
 /// Below so many tokens of history the tool's description advises against a handoff.
 const MIN_HANDOFF_TOKENS: u64 = 50_000;
 
-/// Share of the history at which the agent compacted from which on it would have done so under another policy.
+/// Share of the compacted history that another policy must reach for the agent to compact as well.
 const COMPACTS_AT: f64 = 0.8;
 
 /// Tokens of a draft's source if the history is not in the cache: `draft.bundle_tokens`.
@@ -31,8 +31,8 @@ const DRAFT_REQUEST_TOKENS: u64 = 300;
 /// Tokens that may follow a draft that was written ahead.
 const MAX_TOKENS_SINCE_DRAFT: u64 = 6_000;
 
-/// Where old results begin to be left out, how many of the newest stay, how many tokens make it worth the lost cache, and what stands
-/// in place of each: as the providers' own context editing does.
+/// Masking as in the providers' context editing: the history at which it begins, the newest results that stay, the tokens that make up for
+/// the lost cache, and the size of a placeholder.
 const MASK_FROM_TOKENS: u64 = 100_000;
 const MASK_KEEPS: usize = 10;
 const MIN_MASKED_TOKENS: u64 = 20_000;
@@ -55,7 +55,7 @@ pub struct ReplayBill {
     pub cuts: Vec<ReplayCut>,
     /// The agent's own compactions.
     pub compactions: u32,
-    /// What all requests were billed for.
+    /// Billed tokens of all requests.
     pub tokens: TokenCounts,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Replay<'a> {
         replay.bill
     }
 
-    /// Sends a call. `forced`: why it hands over, whatever the policy decides.
+    /// Sends a call. `forced` is the reason of a handoff that the policy does not decide.
     pub(super) fn call(&mut self, n: usize, forced: Option<&str>) {
         let call = &self.session.calls[n];
         self.end_task(n);
@@ -180,12 +180,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Adds what a call adds to the history, or what the agent's compaction left of it. Returns the tokens that the cache gives.
+    /// Grows the history by a call, or replaces it by the agent's compaction. Returns the number of cached tokens.
     fn grow(&mut self, n: usize) -> u64 {
         let call = &self.session.calls[n];
         let Some(compaction) = &call.compaction else {
             let read = self.cache_gives(call);
-            // What the user takes back does not reach behind a cut.
+            // A rewind does not reach beyond a cut.
             let least = if self.cut.is_some() {
                 self.fixed() + PROMPT
             } else {
@@ -222,7 +222,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The tokens that the cache gives a call: as many as recorded, at their place in this history.
+    /// Number of cached tokens of a call: those recorded, by their position in this history.
     fn cache_gives(&self, call: &ReplayCall) -> u64 {
         let (read, prefix) = (call.counts.cache_read, self.session.prefix);
         // Providers that cache their output, and requests that the record lacks, give more than the call before had.
@@ -306,7 +306,7 @@ impl<'a> Replay<'a> {
         ))
     }
 
-    /// Passes the time up to a call, in which a draft may be written ahead.
+    /// Passes the time up to a call. A draft may be written ahead in it.
     fn pause(&mut self, n: usize, until_ms: u64) {
         if !self.policy.needs_ledger() || n == 0 {
             return;
@@ -322,7 +322,7 @@ impl<'a> Replay<'a> {
         self.ready = Some(self.history);
     }
 
-    /// Sends the history with the request for a draft, and returns what that costs.
+    /// Sends the history with the request for a draft, and returns its cost.
     fn draft(&mut self, n: usize, cached: u64) -> f64 {
         let call = &self.session.calls[n];
         let whole = self.history + DRAFT_REQUEST_TOKENS;
@@ -407,7 +407,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Leaves out old results if that is worth the cache of what follows them. Returns the tokens that the cache gives.
+    /// Masks old results if that makes up for the lost cache. Returns the number of cached tokens.
     fn mask(&mut self, n: usize, read: u64) -> u64 {
         if !self.policy.masks || self.history < MASK_FROM_TOKENS || self.results.len() <= MASK_KEEPS {
             return read;
@@ -435,7 +435,7 @@ impl<'a> Replay<'a> {
         kept
     }
 
-    /// Sends the history, of which the cache gives so much.
+    /// Sends the history. `read` is the number of cached tokens.
     fn send(&mut self, n: usize, read: u64, output: u64) {
         let call = &self.session.calls[n];
         let counts = call.billed(self.history, read.min(self.history), output);

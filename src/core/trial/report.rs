@@ -1,4 +1,4 @@
-//! What all sessions together say.
+//! Sums over all sessions, and the verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ const LENGTHS: [u64; 7] = [25_000, 50_000, 100_000, 150_000, 200_000, 300_000, 5
 /// Below this share of the cost a saving is not worth a proxy.
 const MIN_SAVED_SHARE: f64 = 0.03;
 
-/// All sessions, and what follows.
+/// Report on all sessions.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialReport {
     pub sessions: usize,
     pub subagents: usize,
-    /// Sessions that ran behind baton: they are counted apart, and no policy is judged by them.
+    /// Sessions that ran through baton. They are not part of any other figure.
     pub behind_baton: usize,
     pub calls: usize,
     /// When the first call was sent, and the last one, in milliseconds since the Unix epoch.
@@ -35,7 +35,7 @@ pub struct TrialReport {
     pub paid: f64,
     /// By which share the replay without cuts differs from the record: of the sum, and of the worst session.
     pub model_error: Option<(f64, f64)>,
-    /// The share of notices and task ends at which a model hands over.
+    /// Share of notices and task ends that the model follows by a handoff.
     pub follow_share: f64,
     /// By agent and model, by call, the dearest first.
     pub groups: Vec<GroupSum>,
@@ -70,7 +70,7 @@ pub struct LengthSum {
     pub sessions: usize,
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
-    /// What those sessions saved that it makes cheaper, and what the others lost.
+    /// Savings of the sessions that it makes cheaper, and losses of the others.
     #[serde(serialize_with = "dollars")]
     pub won: f64,
     #[serde(serialize_with = "dollars")]
@@ -84,7 +84,7 @@ pub struct ArmSum {
     pub title: String,
     /// The lines of the config that make it.
     pub setting: String,
-    /// Whether it needs to know how a session goes on.
+    /// Whether the policy needs knowledge of later calls.
     pub hindsight: bool,
     #[serde(serialize_with = "dollars")]
     pub saved: f64,
@@ -102,11 +102,11 @@ pub struct ArmSum {
     pub compactions: u32,
 }
 
-/// What to do.
+/// Recommendation to the user.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
     pub outcome: Outcome,
-    /// What the defaults would have done.
+    /// The defaults.
     pub default: Judged,
     /// The policy without knowledge of the future that saves most after its error. Chosen afterwards, over these very sessions.
     pub best: Judged,
@@ -193,7 +193,7 @@ impl TrialReport {
     }
 }
 
-/// What the savings are shares of: recorded dollars, or on subscriptions alone the tokens as list prices weigh them.
+/// Base of all shares: recorded dollars, or tokens weighed by list prices if all sessions are on a subscription.
 fn weight(all: &[&Reckoned]) -> f64 {
     counted(all).map(|one| one.cost()).sum()
 }
@@ -233,7 +233,7 @@ fn groups(all: &[&Reckoned], arms: usize) -> Vec<GroupSum> {
     groups
 }
 
-/// Sessions by their longest history, and what a policy would have done.
+/// Groups sessions by their longest history, with the effect of a policy.
 fn lengths(all: &[&Reckoned], arm: &str) -> Vec<LengthSum> {
     let mut lengths: BTreeMap<u64, LengthSum> = BTreeMap::new();
     for one in counted(all).filter(|one| !one.session.is_subagent()) {
@@ -306,7 +306,7 @@ impl ArmSum {
         self.saved - self.error
     }
 
-    /// What it means, of so many recorded dollars.
+    /// Judges the savings against the recorded dollars.
     fn outcome(&self, paid: f64) -> Outcome {
         match () {
             () if self.saved > self.error && self.saved > paid * MIN_SAVED_SHARE => Outcome::ForYou,

@@ -12,9 +12,9 @@ use crate::transcript::AgentKind;
 pub struct RecordedSession {
     #[serde(serialize_with = "agent_name")]
     pub agent: Option<AgentKind>,
-    /// The agent's own id of it; of a subagent with its name behind a `/`.
+    /// The agent's id of the session. A subagent's name follows after a `/`.
     pub id: String,
-    /// The directory that it worked in, where the record says so.
+    /// The session's directory, if recorded.
     pub directory: Option<String>,
     /// The beginning of the user's first text.
     pub title: String,
@@ -25,13 +25,13 @@ pub struct RecordedSession {
     #[serde(skip)]
     pub calls: Vec<RecordedCall>,
     pub subscription: Option<SubscriptionUse>,
-    /// Calls in front of the first one that another record has, too.
+    /// Leading calls that another record has as well.
     #[serde(skip)]
     pub copied: usize,
     /// Whether it ends with a finished to-do list.
     #[serde(skip)]
     pub ends_finished: bool,
-    /// Whether it ran behind baton, as handoffs in it show.
+    /// Whether it ran through baton, by handoffs in it or by the journal.
     pub behind_baton: bool,
     /// Whether calls have no usage of their own, and their sizes are estimated from the session's sums.
     pub estimated: bool,
@@ -51,7 +51,7 @@ pub struct RecordedCall {
     pub answered_ms: u64,
     pub model: u16,
     pub counts: TokenCounts,
-    /// What was billed for rounds of the provider's own before the answer.
+    /// Bill of the provider's own rounds before the answer.
     pub rounds: TokenCounts,
     /// Whether the user said something since the call before.
     pub user: bool,
@@ -67,7 +67,7 @@ pub struct RecordedCall {
     pub compaction: Option<Box<Self>>,
     /// Whether a shadow would have handed over here.
     pub handoff: bool,
-    /// Bytes of what was said, and of results, since the call before.
+    /// Bytes of messages, and of results, since the call before.
     pub said: u64,
     pub results: u64,
     /// Files that were read or changed since the call before: hash of the path, and the tokens that were read; 0 where it was
@@ -81,7 +81,7 @@ pub struct SubscriptionUse {
     pub plan: String,
     /// Per cent of the limit of the shortest window, summed up; `None` where the record has no limits.
     pub percent: Option<f64>,
-    /// The last figure, from which the next one grows.
+    /// The last figure.
     #[serde(skip)]
     pub last: Option<f64>,
 }
@@ -141,7 +141,7 @@ pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     sessions.sort_by_cached_key(key);
     let mut seen = HashSet::new();
     for session in &mut sessions {
-        // The last copied call says how long the history is with which this one goes on.
+        // The last copied call has the length of the history that this session continues.
         let is_copied = |call: &&RecordedCall| call.id != 0 && seen.contains(&call.id);
         let last = session.calls.iter().take_while(is_copied).last().cloned();
         session.calls.retain(|call| call.id == 0 || seen.insert(call.id));
@@ -153,7 +153,7 @@ pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     sessions
 }
 
-/// Beginning of the name under which Claude Code records the request of a compaction.
+/// First letters of the subagent's name that Claude Code gives to the request of a compaction.
 const COMPACTION: &str = "acompact";
 
 /// Puts the recorded requests of compactions before the first call that was answered after them.

@@ -1,4 +1,4 @@
-//! A recorded session as its replay needs it: what each call adds to the history, at what price.
+//! A recorded session in the form for the replay: growth of the history, and rates of each call.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) struct ReplaySession {
 pub(super) struct ReplayCall {
     pub(super) at_ms: u64,
     pub(super) counts: TokenCounts,
-    /// What was billed for rounds of the provider's own before the answer.
+    /// Bill of the provider's own rounds before the answer.
     pub(super) rounds: TokenCounts,
     pub(super) model: u16,
     /// Index of its rates.
@@ -59,7 +59,7 @@ pub(super) struct ReplayCall {
     pub(super) compaction: Option<ReplayCompaction>,
     /// Whether the pause before it outlived the cache by the provider's rule.
     pub(super) is_cold: bool,
-    /// Whether the provider bills what it stores, and for the long lifetime, if the call itself does not show it.
+    /// Whether stored tokens have a price, and have the long lifetime, if the call itself stores none.
     stores: bool,
     is_long: bool,
     /// Whether the user spoke after a finished to-do list.
@@ -77,7 +77,7 @@ pub(super) struct ReplayCall {
 pub(super) struct ReplayCompaction {
     /// Tokens of the history before it.
     pub(super) from: u64,
-    /// Its request, if the record has it: the model, what was billed, and dollars.
+    /// Its request, if recorded: model, counts and dollars.
     pub(super) request: Option<(u16, TokenCounts, f64)>,
 }
 
@@ -87,7 +87,7 @@ impl ReplayCall {
         self.counts.whole_input()
     }
 
-    /// Counts of a request of this size at this call, of which the cache gives so much. What is left is stored as it was for the call.
+    /// Counts of a request of this size at this call. The tokens that no cache served are stored as those of the call.
     pub(super) fn billed(&self, whole: u64, cache_read: u64, output: u64) -> TokenCounts {
         let rest = whole - cache_read;
         let input = if self.stores {
@@ -113,7 +113,7 @@ impl ReplayCall {
 }
 
 impl ReplaySession {
-    /// A session at the prices of its day. `None`: it has no calls, or one of its models has no price.
+    /// Prepares a session at the prices of its day. `None` if it has no calls, or a model without a price.
     pub(super) fn new(session: &RecordedSession, prices: &PriceTable, windows: &Windows) -> Option<Self> {
         let calls = &session.calls;
         let first = calls.first()?;
@@ -261,8 +261,8 @@ pub fn tool_tokens() -> u64 {
     (tool.description.len() + tool.schema.len()) as u64 / TOKEN_BYTES
 }
 
-/// Tokens at the beginning that the cache keeps if the messages change: most that it gave after it had lost the history, else what it gave
-/// the first call.
+/// Leading tokens that stay cached if the messages change: the most that were cached after the history was lost, else those cached at the
+/// first call.
 fn shared(calls: &[RecordedCall], prefix: u64) -> u64 {
     let is_cached = calls.iter().any(|call| call.counts.cache_read > 0);
     let lost = calls.windows(2).filter_map(|pair| {
@@ -279,7 +279,7 @@ fn shared(calls: &[RecordedCall], prefix: u64) -> u64 {
     }
 }
 
-/// What a call adds to the history, and takes out of it.
+/// Computes the change of the history at a call.
 fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: u64) -> ReplayCall {
     let whole = call.counts.whole_input();
     let last = before.map_or(0, |before| before.counts.whole_input());
@@ -288,7 +288,7 @@ fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: 
     let (new, dropped) = match compacted {
         true => (step, 0),
         false if whole >= last => (whole - last, 0),
-        // What the cache gave is what is left of a history that was taken back.
+        // After a rewind the cache served the remaining history.
         false => {
             let left = Some(call.counts.cache_read).filter(|read| (prefix.max(1)..whole).contains(read));
             let left = left.unwrap_or(whole);
@@ -320,7 +320,7 @@ fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: 
     }
 }
 
-/// The mean of what calls add.
+/// Mean growth of the history in a call.
 fn step(calls: &[RecordedCall]) -> u64 {
     let input = |call: &RecordedCall| call.counts.whole_input();
     let pairs = calls.windows(2);
@@ -330,7 +330,7 @@ fn step(calls: &[RecordedCall]) -> u64 {
 }
 
 /// For a cut before each call: tokens of the files that were read before it, and that are changed after it without being read first.
-/// Later calls contain what the session itself reads again. `None`: no file was read before.
+/// Later calls contain the session's own repeated reads. `None` if no file was read before.
 fn read_again(calls: &[RecordedCall]) -> Vec<Option<u64>> {
     let mut files: HashMap<u64, (usize, u64)> = HashMap::new();
     let mut first_read = usize::MAX;

@@ -128,7 +128,9 @@ pub struct SavingsReport {
     pub total: BillSum,
     /// Sums by group.
     pub groups: Vec<BillSum>,
-    /// What other settings would have saved in these conversations; `shadow`: handoffs at the moments of a shadow.
+    /// Estimated savings of other settings in these conversations.
+    ///
+    /// `shadow` hands off at the moments that shadow mode recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<ArmSum>,
     /// Moments that shadow mode recorded.

@@ -1,4 +1,4 @@
-//! What other policies of when to cut would have saved in the journal's conversations, by the same replay as `baton try`.
+//! Estimates the savings of other policies in the journal's conversations, by the same replay as `baton try`.
 
 use std::collections::BTreeMap;
 

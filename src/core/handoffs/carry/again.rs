@@ -28,7 +28,7 @@ pub(crate) enum LookUp {
 }
 
 impl LookUp {
-    /// A line for people.
+    /// Formats the look-up as a line for the user.
     pub(crate) fn into_text(self) -> String {
         match self {
             Self::File(path) => path,
