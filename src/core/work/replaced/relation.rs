@@ -35,14 +35,9 @@ impl Overlap {
     }
 }
 
-/// Maximum number of subject words in a correction that shares only one of them with the corrected sentence.
-const MAX_CORRECTION_WORDS: usize = 5;
-
 /// Whether one may replace the other at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
-    // A question states no value, unless it is a correction: "I thought we wanted the small one instead?"
-    let states = later.statement.corrects || !later.text.trim_end().ends_with(['?', '？']);
-    earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds && states
+    earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds
 }
 
 pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {
@@ -125,9 +120,7 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
     let forbids = old.forbids && new.forbids && is_one;
     let alike = words.is_most(5, topics) && (old.exclusive || new.exclusive || forbids);
     let repeated = same && words.shared > 1 && is_one && !old.names && !new.names;
-    // A long sentence may correct any of its subjects, so one shared word is not enough.
-    let is_about_it = new.about.len() <= MAX_CORRECTION_WORDS || words.is_most(4, topics);
-    let corrected = words.shared + topics > 0 && new.corrects && is_about_it;
+    let corrected = words.shared + topics > 0 && new.corrects;
     let named = words.shared > 0 && (same && one_only || words.lost == 0 && old.keyed);
     match () {
         () if surely => Some(Surely),
