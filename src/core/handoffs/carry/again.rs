@@ -1,4 +1,4 @@
-//! What a model looks up again after a cut: what a carry-over prompt could have said.
+//! Finds what the model looks up again after a cut: information that the carry-over prompt could have included.
 
 use std::collections::HashSet;
 
@@ -14,13 +14,13 @@ use crate::tools::RECALL_NAME;
 use crate::transcript::{Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;
 
-/// Requests after a handoff within which something is looked up again because of it.
+/// Number of requests after a handoff during which a repeated look-up counts as its consequence.
 pub const REQUESTS: usize = 20;
 
-/// Bytes of a command that is reported.
+/// Maximum size of a reported command in bytes.
 const LINE: usize = 120;
 
-/// What a call looks up.
+/// A file or a command that a call looks up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum LookUp {
     File(String),
@@ -37,9 +37,13 @@ impl LookUp {
     }
 }
 
-/// What was looked up again after a handoff, the one definition: files read again and commands run again (`calls`), and
-/// questions to recall with whether they found anything. `pairs`: the hidden calls since the handoff. `None` where nothing is
-/// known: no transcript with the handoff, and no question.
+/// Everything that was looked up again after a handoff.
+///
+/// `calls` has the files read again and the commands run again. `pairs` has the hidden calls since the handoff,
+/// including
+/// questions to recall, which are reported with their success. `None` if nothing is known: neither a transcript with
+/// the
+/// handoff nor a question.
 pub fn looked_up_again<'p>(
     calls: Option<Vec<String>>,
     pairs: impl IntoIterator<Item = &'p HiddenPair>,
@@ -52,8 +56,9 @@ pub fn looked_up_again<'p>(
     is_known.then(|| clean.collect())
 }
 
-/// Files read again and commands run again within the next requests after a handoff, each once. `None`: its sentinel is not in
-/// this transcript.
+/// Files read again and commands run again within the next requests after a handoff, each once.
+///
+/// `None` if the sentinel is not in this transcript.
 pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
     let cut = transcript.turn_of(handoff)?;
     let mut before = HashSet::new();
@@ -90,7 +95,7 @@ fn question(pair: &HiddenPair) -> Option<String> {
     Some(format!("\"{}\" ({found})", one_line(&query, LINE)))
 }
 
-/// The question of a call, whose arguments each wire has elsewhere, as JSON or as its text.
+/// The question of a call. Each wire has the arguments in another member, as JSON or as a string.
 fn query(call: &Value) -> Option<String> {
     let members = call.as_object()?;
     if let Some(Value::String(query)) = members.get("query") {
@@ -102,7 +107,7 @@ fn query(call: &Value) -> Option<String> {
     })
 }
 
-/// The files that a turn's calls read, and the commands that they run.
+/// Reports the files that a turn's calls read, and the commands that they run.
 pub(crate) fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
     if turn.role != Role::Assistant {
         return;

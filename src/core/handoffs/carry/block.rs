@@ -1,4 +1,4 @@
-//! The block behind a carry-over prompt: written and read. It is part of a prefix, so that its texts never change.
+//! Writes and reads the block after a carry-over prompt. Its wording never changes, because it is part of a prefix.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ const OPENS: &str = "<carried-over>\n";
 const CLOSES: &str = "</carried-over>";
 const NAME: &str = "carried-over>";
 
-/// Above the lines of each kind.
+/// Headings above the lines of each kind.
 const NEWEST: &str = "The user's newest message, quoted. It is still to be answered unless the text above says that it is done:";
 const SAID: &str = "What else the user said, quoted, newest first. Requests among it may be done:";
 const RULES: &str =
@@ -22,7 +22,7 @@ const FILES: &str = "Files that were changed, and are not named above:";
 const ITEM: &str = "- ";
 const SET_IN: &str = "\n  ";
 
-/// Chooses the lines of a block within its tokens.
+/// Chooses the lines of a block within its token budget.
 pub(super) struct BlockWriter {
     left: usize,
     kinds: Vec<CarriedKind>,
@@ -37,7 +37,7 @@ impl BlockWriter {
         }
     }
 
-    /// Puts a line into the block, unless the prompt has it or it does not fit.
+    /// Adds a line to the block, unless the prompt has it or it does not fit.
     pub(super) fn put(&mut self, kind: CarriedKind, text: String, is_there: bool) -> CarriedItem {
         let state = match is_there {
             true => CarriedState::InPrompt,
@@ -47,7 +47,7 @@ impl BlockWriter {
         CarriedItem { kind, state, text }
     }
 
-    /// Takes a line into the block's budget; `false` if it does not fit.
+    /// Takes a line into the budget; `false` if it does not fit.
     pub(super) fn takes(&mut self, kind: CarriedKind, text: &str) -> bool {
         let is_first = !self.kinds.contains(&kind);
         // A line break is part of a token.
@@ -65,7 +65,7 @@ impl BlockWriter {
     }
 }
 
-/// The block of what was added; `None` where nothing was. `left_out`: its last line.
+/// Formats the block of added items; `None` if there are none. `left_out` is its last line.
 pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>) -> Option<String> {
     let mut out = OPENS.to_owned();
     for kind in CarriedKind::ALL {
@@ -74,7 +74,7 @@ pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>) -> Option<Stri
             if at == 0 {
                 out.extend([heading(kind), "\n"]);
             }
-            // Further lines of a message are set in, so that none of them is taken for a heading or an item.
+            // Indents the further lines of a message, so that none of them is read as a heading or an item.
             out.extend([ITEM, &item.text.replace('\n', SET_IN), "\n"]);
         }
     }
@@ -93,12 +93,12 @@ fn heading(kind: CarriedKind) -> &'static str {
     }
 }
 
-/// Whether a text could be taken for the edge of a block.
+/// Whether a string could be read as the edge of a block.
 pub(super) fn has_edge(text: &str) -> bool {
     text.contains(NAME)
 }
 
-/// A stored prompt without the block behind it, and the rules of that block, newest first.
+/// Splits a stored prompt into the prompt itself and the rules of the block after it, newest first.
 pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
     let inside = prompt.trim_end().strip_suffix(CLOSES);
     let Some((before, block)) = inside.and_then(|inside| inside.rsplit_once(OPENS)) else {
@@ -112,7 +112,7 @@ pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
     (before.trim_end(), rules.collect())
 }
 
-/// A prompt without blocks that its writer copied from the context: what still holds is put behind it anew.
+/// The prompt without blocks that its writer copied from the context. The items that still hold are appended anew.
 pub fn without_blocks(prompt: &str) -> Cow<'_, str> {
     if !has_edge(prompt) {
         return prompt.into();
@@ -121,10 +121,10 @@ pub fn without_blocks(prompt: &str) -> Cow<'_, str> {
     let mut rest = prompt;
     while let Some((before, after)) = rest.split_once(OPENS) {
         out.push_str(before.trim_end());
-        // One may break off.
+        // A truncated copy has no end: it is removed to the end of the prompt.
         rest = after.split_once(CLOSES).map_or("", |(_, rest)| rest);
     }
     out.push_str(rest);
-    // An edge that is left must not be read as one.
+    // A remaining edge must not be read as the edge of the new block.
     out.replace(CLOSES, "").into()
 }

@@ -1,4 +1,4 @@
-//! Hostile conversations cost the carry time in proportion to their size.
+//! Checks that hostile conversations cost time in proportion to their size.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 use crate::work::{DraftIndexSettings, SeenFacts};
 
-/// The user's texts, their rules, what was seen, and the block.
+/// Time for the user's words, their rules, the observed facts and the block.
 fn time(texts: &[String]) -> Duration {
     let todos = texts.iter().enumerate().map(
         |(n, text)| json!({"content": text, "status": if n % 2 == 0 { "pending" } else { "completed" }}),
@@ -57,7 +57,7 @@ at_sizes! {
     sentinels_without_an_end_cost_time_in_proportion_to_their_size
 }
 
-/// A user's text of nothing but beginnings, in lines and in one.
+/// A user's text of nothing but beginnings of sentinels, on many lines or on one.
 fn sentinels_without_an_end_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
     for pair in sizes.windows(2) {
         for begins in [
@@ -72,7 +72,7 @@ fn sentinels_without_an_end_cost_time_in_proportion_to_their_size(sizes: &[usize
     }
 }
 
-/// Ten times the size takes about ten times as long.
+/// Checks that ten times the size takes about ten times as long.
 fn hostile_words_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
     type TextMaker = fn(usize) -> String;
     let shapes: [(&str, TextMaker); 7] = [

@@ -1,11 +1,11 @@
-//! The checked cut: what a carry-over prompt lacks of what the user said and of what was seen. Pure.
+//! The checked cut: appends user statements and observed facts that a carry-over prompt omits. Pure.
 //!
 //! ```text
-//! transcript ─► the user's own words ─► newest message, rules, the rest ─► without what a later word replaced
-//! prompt ─► what of these, of to-dos and of evidence it lacks ─► by rank, one block behind it, and what did not fit
+//! transcript ─► the user's own words ─► newest message, rules, the rest ─► without replaced statements
+//! prompt ─► the statements, to-dos and evidence that it omits ─► by rank, one block after it, and the omitted rest
 //! ```
-//! They come from real user text alone: never from results, pasted files, the harness or the model. No model is asked.
-//! The same transcript and prompt make the same bytes. Must not know: stores, clocks, who wrote the prompt.
+//! Statements come from real user text only: never from results, pasted files, the harness or the model. No model is
+//! asked. The same transcript and prompt give the same bytes. Must not know: stores, clocks, who wrote the prompt.
 
 mod again;
 mod block;
@@ -46,34 +46,34 @@ use crate::work::lines::code;
 use crate::work::{ClaimStatus, SeenFacts, SeenStatement};
 
 named! {
-    /// `handoff.append_missing`: what is put behind a carry-over prompt where the prompt lacks it.
+    /// `handoff.append_missing`: the kinds of items that are appended if a carry-over prompt omits them.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum CarryScope {
-        /// Rules, what else the user said, open to-dos, and evidence against claims.
+        /// Rules, other user statements, open to-dos, and evidence against claims.
         #[default]
         All = "all",
-        /// Rules of the user.
+        /// The user's rules.
         Rules = "rules",
-        /// Nothing: the prompt is the only thing.
+        /// Nothing: the prompt stays as it is.
         Off = "off",
     }
 }
 
-/// What may be carried, and how much of it.
+/// Kinds and amount of carried items.
 #[derive(Debug, Clone, Copy)]
 pub struct CarryPolicy {
     pub scope: CarryScope,
-    /// Tokens of the block, with what is around it.
+    /// Token budget of the block, including its headings and edges.
     pub tokens: usize,
 }
 
-/// Bytes of a to-do item, and of a contradicted claim.
+/// Maximum size of a to-do item and of a contradicted claim, in bytes.
 const LINE: usize = 200;
-/// Open items of a to-do list that are carried.
+/// Maximum number of carried to-do items.
 const TODOS: usize = 12;
-/// Changed files that are named, the newest ones.
+/// Maximum number of changed files in the block; the newest are kept.
 const MAX_FILES: usize = 10;
-/// Contradicted claims that are carried.
+/// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
 /// The rules that a handoff was checked for, newest first.
@@ -85,27 +85,29 @@ pub fn rules_of(handoff: &Handoff) -> Vec<String> {
     rules.map(|item| rule::unmarked(&item.text).to_owned()).collect()
 }
 
-/// A stored prompt without what was put behind it.
+/// A stored prompt without the block after it.
 pub fn prompt_alone(prompt: &str) -> &str {
     block::split(prompt).0
 }
 
-/// The rules behind a prompt of which nothing else is known, newest first.
+/// The rules in the block after a prompt whose handoff is unknown, newest first.
 pub fn rules_behind(prompt: &str) -> Vec<String> {
     let rules = block::split(prompt).1.into_iter();
     rules.map(|rule| rule::unmarked(rule).to_owned()).collect()
 }
 
-/// A carry-over prompt with what it lacked.
+/// A carry-over prompt with the appended items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Carried {
     pub prompt: String,
-    /// Each rule, open to-do and contradicted claim, and where it is.
+    /// The rules, open to-dos, contradicted claims and other statements, each with its state.
     pub items: Vec<CarriedItem>,
 }
 
-/// Puts behind a prompt what it lacks, until the budget ends. By rank: claims that the evidence contradicts, the user's newest
-/// message, rules, open to-dos, what else the user said. `seen`: the work since the last handoff.
+/// Appends the items that a prompt omits, as far as the budget allows.
+///
+/// Order of priority: claims that the evidence contradicts, the user's newest message, rules, open to-dos, other user
+/// statements. `seen` has the facts since the last handoff.
 pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy: CarryPolicy) -> Carried {
     let prompt = without_blocks(prompt);
     let prompt = prompt.trim_end();
@@ -123,7 +125,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         .map(LeftOut::line);
     let (before_done, has_done) = draft::without_done(prompt);
     let mut lacking = Lacking {
-        // What a draft lists as done is told as done, and need not hold.
+        // The list of finished requests does not count: a statement in it is reported as done, and need not hold.
         index: PromptIndex::from_prompt(&before_done),
         block: BlockWriter::within(
             policy
@@ -162,20 +164,20 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         lacking.items.push(item);
     }
     if has_all {
-        // In a draft, what was asked earlier is among what is done.
+        // A draft lists earlier requests among the finished work.
         let live: Vec<&SaidSentence> = words.rest.iter().filter(|one| !(has_done && one.asks)).collect();
         lacking.rest(&live, newest.as_deref());
     }
     let items = lacking.items;
     let prompt = match block::text(&items, left_out.as_deref()) {
-        // What was said may hold what looks like a mark of ours; the prompt's are broken up already.
+        // The user's words may contain text like a marker. The markers of the prompt have been escaped before.
         Some(block) => format!("{prompt}\n\n{}", sentinel::normalised(&block)),
         None => prompt.to_owned(),
     };
     Carried { prompt, items }
 }
 
-/// What a prompt lacks, as far as it was looked at.
+/// Collects the items that a prompt omits.
 struct Lacking {
     index: PromptIndex,
     block: BlockWriter,
@@ -183,8 +185,9 @@ struct Lacking {
 }
 
 impl Lacking {
-    /// Rules, newest first. What is forbidden comes first where not all of it fits.
-    /// A rule that stands in the newest message is there.
+    /// Adds rules, newest first. Prohibitions have priority if not all rules fit.
+    ///
+    /// A rule that the newest message quotes counts as included.
     fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
         let shown = newest.map(PromptIndex::from_prompt);
         let first = self.items.len();
@@ -202,11 +205,14 @@ impl Lacking {
         }
         let of_rules = self.items.drain(first..);
         let mut of_rules: Vec<(usize, CarriedItem)> = places.into_iter().zip(of_rules).collect();
+        // Chosen by priority, but listed newest first.
         of_rules.sort_by_key(|(at, _)| *at);
         self.items.extend(of_rules.into_iter().map(|(_, item)| item));
     }
 
-    /// The other sentences: those that decide something first, those that ask last, each newest first. A line for each message.
+    /// Adds the other sentences, one line per message.
+    ///
+    /// Sentences that decide something come first, and those that ask come last; within each group the newest is first.
     fn rest(&mut self, sentences: &[&SaidSentence], newest: Option<&str>) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
@@ -246,19 +252,19 @@ impl Lacking {
     }
 }
 
-/// The open items of a to-do list, those under way first.
+/// The open items of a to-do list, those in progress first.
 fn open_todos(todos: &[NumberedTodo]) -> impl Iterator<Item = &NumberedTodo> {
     let of = |state: TodoState| todos.iter().filter(move |todo| todo.item.state == state);
     of(TodoState::Active).chain(of(TodoState::Pending)).take(TODOS)
 }
 
-/// The changed files that a prompt does not name, in one line; `None` if it names all of them.
+/// The changed files that a prompt does not name, on one line; `None` if it names all of them.
 fn unnamed_files(seen: &SeenFacts, prompt: &str) -> Option<String> {
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+');
     let words = prompt
         .split(|c: char| !is_path(c))
         .map(|word| word.trim_end_matches('.'));
-    // A prompt may name a file by its path, or by its name alone.
+    // A prompt may name a file by its path, or by its name only.
     let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
     let named: HashSet<&str> = names.collect();
     let changed = seen
@@ -278,7 +284,7 @@ fn unnamed_files(seen: &SeenFacts, prompt: &str) -> Option<String> {
     (!newest.is_empty()).then(|| newest.join(", ") + &more)
 }
 
-/// What a prompt says that was seen otherwise: claims that the last runs contradict, ended things that it lists as open.
+/// Statements of the prompt that the facts contradict: disproved claims, and finished work listed as open.
 fn contradicted(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let claims = seen.claims(prompt).into_iter();
     let wrong = claims.filter(|claim| claim.status == ClaimStatus::Contradicted);

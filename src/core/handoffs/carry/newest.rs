@@ -1,4 +1,4 @@
-//! What the user said that a handoff may carry: the newest message, the rules that hold, and the rest by rank.
+//! User statements that a handoff may carry: the newest message, the active rules, and the rest by rank.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -19,39 +19,39 @@ use crate::transcript::Transcript;
 use crate::work::SeenStatement;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 
-/// Bytes of a sentence that are kept.
+/// Maximum size of a kept sentence in bytes.
 const MAX_SENTENCE_BYTES: usize = 400;
 
-/// Bytes of the newest message that are kept.
+/// Maximum kept size of the newest message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1500;
 
-/// Rules, and other sentences, that are considered: the newest ones.
+/// Maximum number of rules, and of other sentences; the newest are considered.
 const MAX_SENTENCES: usize = 200;
 
-/// What the user said, redacted.
+/// The user's words, redacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsersWords {
     pub newest: Option<NewestMessage>,
-    /// Rules that hold, newest first.
+    /// Active rules, newest first.
     pub rules: Vec<Rule>,
-    /// The other sentences since the last cut, newest message first.
+    /// Other sentences since the last cut, newest message first.
     pub rest: Vec<SaidSentence>,
-    /// What recall finds of the work that the cut leaves out, if recall is offered.
+    /// Results that the cut leaves out, if recall is offered to find them.
     pub left_out: Option<LeftOut>,
     /// To-do list of the whole history.
     pub todos: Vec<NumberedTodo>,
 }
 
-/// Results of tools that a cut leaves out.
+/// Tool results that a cut leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut {
     pub results: usize,
-    /// Different tools.
+    /// Number of different tools.
     pub tools: usize,
 }
 
 impl LeftOut {
-    /// The results in a transcript; `None` if it has none.
+    /// Counts the results in a transcript; `None` if it has none.
     pub fn from_transcript(transcript: &Transcript<'_>) -> Option<Self> {
         let uses = transcript.tool_uses().into_iter();
         let names: Vec<String> = uses
@@ -63,7 +63,7 @@ impl LeftOut {
         (results > 0).then_some(Self { results, tools })
     }
 
-    /// The line that says what recall finds.
+    /// The line that tells the model about recall.
     pub(super) fn line(&self) -> String {
         let results = plural(self.results as u64, "result");
         let tools = plural(self.tools as u64, "tool");
@@ -71,7 +71,9 @@ impl LeftOut {
     }
 }
 
-/// The newest message. If it only answers the model or lets it go on, the message before and the model's question belong to it.
+/// The newest message.
+///
+/// If it only answers the model or tells it to continue, the previous message and the model's question belong to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewestMessage {
     request: Option<String>,
@@ -80,39 +82,41 @@ pub struct NewestMessage {
     is_reply: bool,
 }
 
-/// A sentence of the user's that is not a rule.
+/// A user's sentence that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaidSentence {
-    /// The number of its message.
+    /// The number of the message.
     pub message: usize,
     pub text: String,
     /// Whether it decides, wishes or corrects something.
     pub leans: bool,
-    /// Whether it asks for something, which may be done.
+    /// Whether it asks for something, which may be done by now.
     pub asks: bool,
 }
 
-/// A sentence as it was said.
+/// A sentence before its selection.
 struct Candidate {
-    /// The number of its text, and its place in it.
+    /// Numbers of the message and of the sentence in it.
     at: (usize, usize),
     saying: Option<RuleStatement>,
-    /// As it was said, on a line.
+    /// The sentence as it was said, on one line.
     text: String,
 }
 
-/// The rules that hold, newest first.
+/// The active rules, newest first.
 pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
     users_words(sources).rules
 }
 
-/// What the user said: each once, without what a later word replaced or lifted. What replaced a rule is one.
+/// The user's statements, each once, without those that a later one replaced or lifted.
+///
+/// A statement that replaced a rule is a rule itself.
 pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let markers: Vec<String> = sources.markers.iter().map(|word| word.to_lowercase()).collect();
     let carried = sources.earlier.len();
     let messages = &sources.said.0;
     let said = messages.iter().map(|message| message.lines().join("\n"));
-    // What an earlier handoff carried was said before what is left of the history.
+    // Rules that an earlier handoff carried are older than the remaining history.
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
         let mut sayings: Vec<_> = text
@@ -121,7 +125,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
             .collect();
         let has_force = sayings.iter().any(|(saying, _)| saying.is_some());
         if turn < carried && !has_force {
-            // A word that replaced a rule.
+            // No rule by its own words: it was carried because it replaced a rule.
             sayings = vec![(Some(RuleStatement::Holds), text.clone())];
         }
         let place = move |(n, (saying, text))| Candidate {
@@ -150,7 +154,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     }
     let newest = newest(messages, sources.redactor);
     let since = carried + since(messages, sources.since);
-    // Of the rest, what a later word may have replaced is not told at all.
+    // Other statements are omitted even if a later one only may have replaced them.
     let is_replaced = |one: &Candidate| {
         statements
             .of_whole(&SpokenText::new(one.at.0, true, &one.text))
@@ -171,13 +175,13 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     }
 }
 
-/// The first message after the last cut; all count where the newest one was said before it: its work goes on.
+/// Index of the first message after the last cut; 0 if there is none, because then the work before the cut continues.
 fn since(messages: &[UserMessage], cut: Option<usize>) -> usize {
     let first = cut.and_then(|cut| messages.iter().position(|message| message.turn > cut));
     first.unwrap_or_default()
 }
 
-/// The newest message; a reply to the model with what it answers.
+/// The newest message; if it is a reply to the model, with the question and the request before it.
 fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage> {
     let (last, before) = messages.split_last()?;
     let clean =
@@ -202,7 +206,7 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
 }
 
 impl NewestMessage {
-    /// As it is quoted, without what is among these finished requests; `None` if nothing is left that says what is asked.
+    /// The message as it is quoted, without finished requests; `None` if nothing remains that shows the task.
     pub(super) fn quoted(&self, finished: &[SeenStatement]) -> Option<String> {
         let is_finished = |text: &str| {
             finished
@@ -223,7 +227,7 @@ impl NewestMessage {
     }
 }
 
-/// A message without pastes; of a long one its beginning and its end.
+/// The text of a message without pastes; of a long one, the beginning and the end.
 fn whole(message: &UserMessage) -> String {
     let text = message.lines().join("\n");
     if text.len() <= MAX_MESSAGE_BYTES {
@@ -236,11 +240,11 @@ fn whole(message: &UserMessage) -> String {
     format!("{} […] {}", &text[..head], &text[tail..])
 }
 
-/// The rules that hold, as far as they were read: newest first.
+/// The active rules found so far, newest first.
 struct ActiveRules<'r> {
     redactor: &'r Redactor,
     rules: Vec<((usize, usize), Rule)>,
-    /// The wordings of the rules.
+    /// Wordings of the rules so far.
     known: HashSet<String>,
     lifting: Vec<Statement>,
 }
@@ -292,7 +296,7 @@ impl<'r> ActiveRules<'r> {
         }
     }
 
-    /// A sentence that is not a rule, unless it was said again later.
+    /// A sentence that is not a rule; `None` if it was repeated later.
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
         let leans = WORDS.leans.occur_in(&text.to_lowercase());
@@ -309,7 +313,7 @@ impl<'r> ActiveRules<'r> {
         self.redactor.cleaned(&one_line(text, MAX_SENTENCE_BYTES))
     }
 
-    /// The rules, each with its message: one of `messages`, which begin at the turn `first`.
+    /// The rules, each with its message from `messages`, whose first one has the number `first`.
     fn rules(mut self, without: &[String], messages: &[String], first: usize) -> Vec<Rule> {
         for ((turn, _), rule) in &mut self.rules {
             if let Some(message) = turn.checked_sub(first).and_then(|at| messages.get(at)) {
@@ -325,7 +329,7 @@ impl<'r> ActiveRules<'r> {
     }
 }
 
-/// Whether a later sentence lifts an earlier rule: most of what it names is in the rule.
+/// Whether a later sentence lifts an earlier rule: most of its words are in the rule.
 fn lifts(later: &Statement, earlier: &Statement) -> bool {
     let (all, shared) = later.overlap(earlier);
     shared > 0 && shared * 3 >= all * 2

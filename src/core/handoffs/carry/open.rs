@@ -1,4 +1,4 @@
-//! What a carry-over prompt lists as open though it was finished or given up.
+//! Finds items that a carry-over prompt lists as open, although they were finished or dropped.
 
 use super::prompt_index::PromptIndex;
 use super::words::WORDS;
@@ -6,13 +6,13 @@ use crate::text::prose::one_line;
 use crate::text::prose::{list_item, sentences};
 use crate::work::SeenFacts;
 
-/// Bytes of a listed item.
+/// Maximum size of a listed item in bytes.
 const LINE: usize = 120;
 
-/// Most items of a to-do list, and of a prompt: every one is compared with every other.
+/// Maximum number of items of a to-do list and of a prompt: each pair is compared.
 const MAX_ITEMS: usize = 200;
 
-/// A line for each item that a prompt lists as open and that is not.
+/// A line for each item that a prompt wrongly lists as open.
 pub(super) fn stale_open_items(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let open = seen
         .todos
@@ -38,13 +38,14 @@ pub(super) fn stale_open_items(seen: &SeenFacts, prompt: &str) -> Vec<String> {
         let own = PromptIndex::from_prompt(item);
         let is_it = |text: &str, index: &PromptIndex| own.has(text, false) && index.has(item, false);
         let (_, _, how) = ended.iter().find(|(text, index, _)| is_it(text, index))?;
+        // A list may have the same item twice, finished and open.
         let is_open = open.iter().any(|index| index.has(item, false));
         (!is_open).then(|| format!("lists \"{}\" as open; {how}", one_line(item, LINE)))
     });
     wrong.collect()
 }
 
-/// The items of a prompt that it says are open: with an empty box, below a heading that says so, or behind such a label.
+/// The items that a prompt lists as open: with an empty checkbox, below such a heading, or after such a label.
 fn listed(prompt: &str) -> Vec<&str> {
     let mut items = Vec::new();
     let mut is_open = false;
@@ -65,7 +66,7 @@ fn listed(prompt: &str) -> Vec<&str> {
     items
 }
 
-/// Whether a box in front of an item is empty, and the item.
+/// Whether the checkbox before an item is empty, and the item without it.
 fn unboxed(item: &str) -> (Option<bool>, &str) {
     let Some((mark, rest)) = item.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
         return (None, item);
@@ -78,7 +79,7 @@ fn unboxed(item: &str) -> (Option<bool>, &str) {
     (open, if open.is_some() { rest.trim() } else { item })
 }
 
-/// The items behind a label like `Next:` or `Still open:`.
+/// The items after a label like `Next:` or `Still open:`.
 fn behind_label(sentence: &str) -> Vec<&str> {
     let label = sentence.split_once(": ").filter(|(label, _)| says_open(label));
     let items = label
@@ -91,9 +92,9 @@ fn is_heading(line: &str) -> bool {
     line.starts_with('#') || line.ends_with(':') || line.starts_with("**") && line.ends_with("**")
 }
 
-/// Whether a heading or a label says that what follows is still to be done.
+/// Whether a heading or a label announces open work.
 fn says_open(label: &str) -> bool {
-    /// Words of a label.
+    /// Maximum number of words in a label.
     const LABEL: usize = 5;
     let small = label.to_lowercase();
     label.split_whitespace().count() <= LABEL

@@ -1,4 +1,4 @@
-//! What a carry-over prompt says, by its sentences' words.
+//! Index of a carry-over prompt by the words of its sentences.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +8,14 @@ use crate::text::stem::stem;
 
 /// The sentences of a prompt by their words.
 pub(super) struct PromptIndex {
-    /// Its [`plain`] text between blanks.
+    /// The [`plain`] text of the prompt, with a space at either end.
     plain: String,
     by_word: HashMap<String, Vec<u32>>,
-    /// Whether each sentence denies something.
+    /// Whether each sentence negates something.
     denies: Vec<bool>,
 }
 
-/// Words that deny.
+/// Words of negation.
 const DENIES: [&str; 12] = [
     "not",
     "never",
@@ -52,7 +52,7 @@ impl PromptIndex {
         }
     }
 
-    /// Whether the prompt has a text: word for word, or each sentence of it in one sentence with nearly all of its words.
+    /// Whether the prompt covers `text`: verbatim, or with nearly all words of each sentence in one of its sentences.
     pub(super) fn has(&self, text: &str, forbids: bool) -> bool {
         let text = text.trim_end_matches('…');
         let own = plain(text);
@@ -60,12 +60,12 @@ impl PromptIndex {
             return true;
         }
         let mut sentences = sentences(text).peekable();
-        // What is too short for a sentence is there word for word or not at all.
+        // Fragments that are too short for a sentence only match verbatim.
         sentences.peek().is_some() && sentences.all(|sentence| self.has_sentence(sentence, forbids))
     }
 
     fn has_sentence(&self, sentence: &str, forbids: bool) -> bool {
-        /// Share of a sentence's words, in tenths.
+        /// Minimum share of a sentence's words, in tenths.
         const MIN_SHARED_TENTHS: usize = 8;
         let small = sentence.to_lowercase();
         let words: HashSet<String> = weighty(&small).collect();
@@ -89,13 +89,13 @@ impl PromptIndex {
     }
 }
 
-/// The stems of a text's words in lower case that say something.
+/// Stems of the meaningful words in a lower-case string.
 fn weighty(small: &str) -> impl Iterator<Item = String> {
     let words = tokens(small).filter(|word| !is_empty_word(word) && word.len() > 1);
     words.map(stem)
 }
 
-/// A text's letters and digits in lower case, with one blank between words: two texts of one wording have the same.
+/// Letters and digits in lower case, with one space between words, so that equal wordings give equal strings.
 pub(super) fn plain(text: &str) -> String {
     let words = text
         .split(|c: char| !c.is_alphanumeric())
@@ -103,7 +103,7 @@ pub(super) fn plain(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// The words of a text with what joins them, as in paths, versions and times.
+/// The words of a string, including the characters that join paths, versions and times.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let is_inner =
         |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '@' | '$' | '\'');

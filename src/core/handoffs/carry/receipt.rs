@@ -1,4 +1,4 @@
-//! What a handoff carried, and what models leave out, in numbers.
+//! Statistics of carried items, and of items that models omit.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
 
-/// How many things a handoff was checked for, by what came of them.
+/// Numbers of checked items by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Receipt {
-    /// Rules and to-dos that the prompt has.
+    /// Rules and to-dos that the prompt includes.
     pub in_prompt: usize,
     /// Rules and to-dos that baton added.
     pub added: usize,
-    /// Things that did not fit.
+    /// Items that did not fit.
     pub left_out: usize,
     /// Claims that the evidence contradicts.
     pub contradicted: usize,
@@ -33,7 +33,7 @@ impl Receipt {
         receipt
     }
 
-    /// The receipt in words; `None` where there was nothing to carry.
+    /// The receipt in words; `None` if there was nothing to carry.
     pub fn line(&self) -> Option<String> {
         let Self {
             in_prompt,
@@ -52,26 +52,26 @@ impl Receipt {
     }
 }
 
-/// What the prompts of a model leave out. The names are API.
+/// Items that the prompts of a model omit. The names are API.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Omissions {
-    /// Handoffs that had something to carry.
+    /// Number of handoffs that had something to carry.
     pub handoffs: usize,
-    /// Rules and to-dos that their prompts lacked.
+    /// Number of rules and to-dos that their prompts omitted.
     pub missing_items: usize,
 }
 
 impl Omissions {
-    /// How much a handoff lacks on average.
+    /// Mean number of omitted items per handoff.
     pub fn each(&self) -> f64 {
         self.missing_items as f64 / self.handoffs.max(1) as f64
     }
 }
 
-/// What models leave out, by model.
+/// The omissions of each model.
 pub fn omissions<'h>(handoffs: impl IntoIterator<Item = &'h Handoff>) -> BTreeMap<&'h str, Omissions> {
     let mut models: BTreeMap<&str, Omissions> = BTreeMap::new();
-    // What else the user said need not be in a prompt.
+    // Other user statements need not be in a prompt.
     let is_due = |item: &&CarriedItem| {
         matches!(
             item.kind,

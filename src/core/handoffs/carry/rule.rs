@@ -1,4 +1,5 @@
-//! Sentences of the user that hold beyond their request: what they forbid, constrain, prefer, correct or lift.
+//! Finds the user's sentences that hold beyond their request: they forbid, constrain, prefer, correct or lift
+//! something.
 
 use super::user::UserMessages;
 use super::words::{self, WORDS};
@@ -7,27 +8,27 @@ use crate::text::phrases::Phrases;
 use crate::text::prose::{has_word, sentences};
 use crate::work::SeenStatement;
 
-/// Behind a rule that a later word replaces where it speaks of the same.
+/// Mark after a rule that a later statement may replace.
 const REPLACED: &str = " [replaced by a later word where the two conflict]";
 
-/// After a rule that was said with a request that is done.
+/// Mark after a rule whose message also had a request that is done.
 const SAID_WITH: &str = " [said with: ";
 const IS_DONE: &str = " That is done.]";
 
-/// A rule of the user, word for word.
+/// A rule of the user, verbatim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub text: String,
-    /// It forbids something.
+    /// Whether the rule forbids something.
     pub forbids: bool,
-    /// A later word has another value for what may be the same.
+    /// Whether a later statement has another value, possibly for the same thing.
     pub replaced: bool,
-    /// The whole message that it was said in, on a line; empty for one of an earlier handoff.
+    /// The whole message of the rule, on one line; empty if it comes from an earlier handoff.
     pub message: String,
 }
 
 impl Rule {
-    /// The rule as it stands in a block. A rule that was said with a finished request goes on with it.
+    /// The rule as it appears in a block. A mark is added if the request in its message is done.
     pub(super) fn shown(&self, finished: &[SeenStatement]) -> String {
         let mark = if self.replaced { REPLACED } else { "" };
         let is_done = finished.iter().any(|done| done.text == self.message);
@@ -40,7 +41,7 @@ impl Rule {
     }
 }
 
-/// A rule as it was said, of its line in a block.
+/// The rule in a line of a block, without the mark.
 pub(super) fn unmarked(line: &str) -> &str {
     let alone = line
         .strip_suffix(IS_DONE)
@@ -49,7 +50,7 @@ pub(super) fn unmarked(line: &str) -> &str {
     line.strip_suffix(REPLACED).unwrap_or(line)
 }
 
-/// What a sentence of the user says about later work.
+/// Effect of a user's sentence on later work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleStatement {
     Forbids,
@@ -57,23 +58,26 @@ pub(super) enum RuleStatement {
     Lifts,
 }
 
-/// Where rules come from, and which do not count.
+/// Sources of rules, and exclusions.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleSources<'s> {
-    /// Rules that an earlier handoff carried, newest first: the history that they were said in may be gone.
+    /// Rules that an earlier handoff carried, newest first. The history that they were said in may be gone.
     pub earlier: &'s [String],
     pub said: &'s UserMessages,
-    /// The turn of the last cut: of what was said before it, only rules go on.
+    /// The turn of the last cut. Only rules survive from before it.
     pub since: Option<usize>,
-    /// Rules that the user dropped, and texts that are carried otherwise.
+    /// Rules that the user dropped, and text that is carried otherwise.
     pub without: &'s [String],
-    /// Further words that make a rule.
+    /// Additional words that make a rule.
     pub markers: &'s [String],
     pub redactor: &'s Redactor,
 }
 
-/// The sentences of a line, and what each says about later work; a line with the label of a rule is one. A sentence that
-/// announces the next one, or that the next one refers to, stands with it.
+/// The sentences of a line, each with its effect on later work.
+///
+/// A line with a rule's label counts as one sentence. So does a sentence with another that announces it, or that it
+/// refers
+/// back to.
 pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<RuleStatement>, String)> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {
@@ -108,7 +112,7 @@ pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<RuleStateme
     found
 }
 
-/// Whether a sentence says only for how long the next one holds.
+/// Whether a sentence only states how long the next one holds.
 fn announces(sentence: &str) -> bool {
     const SHORT: usize = 80;
     let small = sentence.to_lowercase();
@@ -126,7 +130,7 @@ fn announces(sentence: &str) -> bool {
         && small.split_whitespace().count() < 12
 }
 
-/// What a sentence says about later work; `None` for a question, and for what is bound to its request.
+/// The effect of a sentence on later work; `None` for a question, and for a sentence that is limited to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let small = sentence.trim().to_lowercase();
     if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
@@ -168,7 +172,8 @@ fn is_lifting(small: &str, words: &str) -> bool {
         })
 }
 
-/// `always` and `never` of a convention (`tests never touch …`); in front of a pronoun's verb they describe.
+/// Whether `always` or `never` states a convention (`tests never touch …`). Before the verb of a pronoun, they
+/// describe.
 fn has_never(small: &str) -> bool {
     const DESCRIBES: [&str; 12] = [
         "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was",
@@ -181,7 +186,7 @@ fn has_never(small: &str) -> bool {
     })
 }
 
-/// The clauses of a sentence in lower case, each without the words that may stand in front of it.
+/// The clauses of a lower-case sentence, each without its leading filler words.
 fn clauses(small: &str) -> Vec<&str> {
     let mut all = Vec::new();
     for part in small.split([',', ';', ':', '—', '(']) {

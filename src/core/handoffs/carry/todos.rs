@@ -1,4 +1,4 @@
-//! The to-do list of a whole transcript: the agent keeps it, whatever is cut.
+//! The to-do list of a whole transcript, because the agent keeps it across cuts.
 
 use crate::agents::todo::{self, NumberedTodo, TodoList};
 use crate::agents::tools::{self, ToolKind};

@@ -1,4 +1,4 @@
-//! The lines of a user's text that were typed: what was pasted is left out.
+//! The typed lines of a user's text, without pasted ones.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,9 +21,12 @@ struct PasteWords {
 
 static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
 
-/// The lines that a user typed: no code, quotation, tagged block, numbered listing, mark of ours, or what follows the
-/// heading of a file or an announcement of one. What is quoted may contain the end of a quotation, so that code ends with
-/// the last fence, and a block with the last closing tag of its name.
+/// The lines that a user typed.
+///
+/// Excludes code, quotations, tagged blocks, numbered listings, markers, and everything after a file's heading or an
+/// announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends with the last fence,
+/// and a
+/// block with the last closing tag of its name.
 pub(super) fn typed(text: &str) -> Vec<&str> {
     let pasted = pasted(text);
     let closed = closed_tags(text);
@@ -43,6 +46,7 @@ pub(super) fn typed(text: &str) -> Vec<&str> {
             fence += 1;
             continue;
         }
+        // With an odd number of fences the last block is not closed, so everything after it is code.
         let is_fenced = fence > 0 && (fence < fences || fences % 2 == 1);
         if is_fenced
             || trimmed.is_empty()
@@ -68,6 +72,7 @@ pub(super) fn typed(text: &str) -> Vec<&str> {
             }
             continue;
         }
+        // Everything after the heading is the file.
         if is_file_heading(trimmed) {
             break;
         }
@@ -82,11 +87,13 @@ pub(super) fn typed(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Lines of a message from which on it may be a pasted document.
+/// Number of lines above which a message may be a pasted document.
 const MAX_TYPED_LINES: usize = 40;
 
-/// The part of a text that reads as pasted: from the first line that a program printed to the last one. In a long text with
-/// headings, it is all between the first and the last paragraph.
+/// The range of `text` that seems to be pasted.
+///
+/// The range reaches from the first to the last line that a program printed. In a long text with headings, everything between
+/// the first and the last paragraph counts as pasted.
 fn pasted(text: &str) -> Option<Range<usize>> {
     let mut at = 0;
     let lines = text.split_inclusive('\n').map(|line| {
@@ -115,7 +122,7 @@ fn pasted(text: &str) -> Option<Range<usize>> {
     Some(lines[first].0.start..lines[last].0.end)
 }
 
-/// Whether a line reads as printed by a program: colours, a time or a level in front, a place in a file, a prompt.
+/// Whether a program seems to have printed the line: colors, a leading time or level, a position in a file, a prompt.
 fn is_printed(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let bare = first.trim_matches(['[', ']', '(', ')', ':', ',']);
@@ -124,7 +131,7 @@ fn is_printed(line: &str) -> bool {
     has_colours(line) || is_time(bare) || is_level() || is_place(bare)
 }
 
-/// Whether a line has codes of colours, as terminals print them; the escape character may be lost.
+/// Whether a line has color codes of a terminal. The escape character may be lost.
 fn has_colours(line: &str) -> bool {
     line.contains('\u{1b}')
         || line.match_indices('[').any(|(at, _)| {
@@ -143,7 +150,7 @@ fn is_time(word: &str) -> bool {
     shape == "0000-00-00" || shape.starts_with("00:00:00")
 }
 
-/// Whether a word is a line of a file: `src/a.rs:12`, `src/a.rs:12:5`.
+/// Whether a word is a position in a file: `src/a.rs:12`, `src/a.rs:12:5`.
 fn is_place(word: &str) -> bool {
     let mut parts = word.split(':');
     let file = parts.next().unwrap_or_default();
@@ -155,7 +162,7 @@ fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")
 }
 
-/// The names of the tags that are closed anywhere in a text, and where each is closed last.
+/// The names of all closed tags, each with the position where it is closed last.
 fn closed_tags(text: &str) -> HashMap<&str, usize> {
     let mut pieces = text.split("</");
     let mut at = pieces.next().map_or(0, str::len);
@@ -177,19 +184,19 @@ fn tag(line: &str) -> Option<&str> {
     is_name.then(|| &name[..end])
 }
 
-/// Whether a line is one of a file with its number: `12→text`, `12 | text`.
+/// Whether a line is from a listing with line numbers: `12→text`, `12 | text`.
 fn is_listing(line: &str) -> bool {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.len() < line.len() && (rest.starts_with(['→', '\t', '|']) || rest.starts_with(" |"))
 }
 
-/// Whether a line begins with a mark of ours, broken up or not. A seal may begin with `No-`, which would read as a rule.
+/// Whether a line begins with a marker, escaped or not. A seal may begin with `No-`, which would read as a rule.
 fn is_mark(line: &str) -> bool {
     let inside = line.trim_start_matches(['-', '*', '•', ' ']).strip_prefix("[[");
     inside.is_some_and(|text| text.trim_start_matches('/').as_bytes().starts_with(STEM))
 }
 
-/// Whether a line names a file and nothing else, or is one of the usual headings over a file's text.
+/// Whether a line is nothing but a file name, or one of the usual headings above a file's content.
 fn is_file_heading(line: &str) -> bool {
     let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
     let is_path = !bare.is_empty()
@@ -204,7 +211,7 @@ fn is_file_heading(line: &str) -> bool {
     is_path || WORDS.file_headings.iter().any(|begins| small.starts_with(begins))
 }
 
-/// Whether a line says that what follows it is pasted.
+/// Whether a line announces pasted text.
 fn introduces_paste(line: &str) -> bool {
     let small = line.to_lowercase();
     line.ends_with(':') && WORDS.introduces.iter().any(|words| small.contains(words))

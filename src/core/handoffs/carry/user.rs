@@ -1,4 +1,4 @@
-//! The user's own words of a transcript: user text without what the harness, a shell or a paste put into it.
+//! The user's own words in a transcript, without text from the harness, a shell or a paste.
 
 use std::collections::HashSet;
 
@@ -9,19 +9,19 @@ use crate::text::prose::sentences;
 use crate::transcript::{AgentKind, SaidPart, Transcript};
 use crate::wire::Role;
 
-/// How a pasted sentinel begins and ends.
+/// Beginning and end of a pasted sentinel.
 const SENTINEL: &str = "[[handoff-resume:";
 const SENTINEL_ENDS: &str = "[[/handoff-resume:";
 
-/// A message of the user's.
+/// A message from the user.
 #[derive(Debug)]
 pub(super) struct UserMessage {
-    /// The turn that it is in.
+    /// Index of the turn.
     pub(super) turn: usize,
     pub(super) text: String,
-    /// The question that the model ended with before it; empty if there was none.
+    /// The model's question at the end of its previous turn; empty if there was none.
     pub(super) asked: String,
-    /// Its sentences that the model or a tool said before it.
+    /// Sentences of the message that the model or a tool said before.
     pub(super) quoted: HashSet<String>,
 }
 
@@ -30,8 +30,10 @@ pub(super) struct UserMessage {
 pub struct UserMessages(pub(super) Vec<UserMessage>);
 
 impl UserMessages {
-    /// Reads a transcript. `tags`: how texts of a harness begin. `carry_over`: the prompt that the transcript may begin
-    /// with in a user's place.
+    /// Reads a transcript.
+    ///
+    /// `tags` lists beginnings of harness text. `carry_over` is the prompt that the transcript may begin with, as a
+    /// user turn.
     pub fn from_transcript(transcript: &Transcript<'_>, tags: &[String], carry_over: Option<&str>) -> Self {
         let carry_overs: Vec<String> = carry_over.map(str::to_owned).into_iter().collect();
         let mut reader = transcript.said_by(SpeakerSettings {
@@ -62,7 +64,7 @@ impl UserMessages {
                     }
                 }
                 Role::Assistant => {
-                    // The text before it was a summary of the agent's.
+                    // The text before it was the agent's summary.
                     if messages.len() > newest && is_after_summary(&said) {
                         messages.truncate(newest);
                     }
@@ -90,13 +92,13 @@ impl UserMessages {
 }
 
 impl UserMessage {
-    /// Its lines, without pastes.
+    /// The lines of the message without pastes.
     pub(super) fn lines(&self) -> Vec<&str> {
         typed(&self.text)
     }
 }
 
-/// Bytes from which on a sentence does not stand twice by chance.
+/// Minimum size in bytes of a sentence that cannot occur twice by chance.
 const MIN_QUOTED_BYTES: usize = 40;
 
 /// Finds the sentences that the user copied from the model or from a result.
@@ -118,7 +120,7 @@ fn find_quoted(transcript: &Transcript<'_>, messages: &mut [UserMessage]) {
     }
 }
 
-/// The question that a turn of the model's ends with.
+/// The question that the model's turn ends with.
 fn question(said: &[SaidPart<'_>]) -> String {
     let last = said.iter().rev().find(|said| !said.text.trim().is_empty());
     let line = last
@@ -134,14 +136,14 @@ fn is_after_summary(said: &[SaidPart<'_>]) -> bool {
         .is_some_and(|first| wordings::follows_summary(&first.text))
 }
 
-/// A text without the sentinels that a user pasted, each with the carry-over prompt after it.
+/// The text without sentinels that the user pasted, each with the carry-over prompt after it.
 fn without_sentinels(text: &str) -> String {
-    // Found once: a text may have any number of beginnings without an end.
+    // Searched once only, because the text may have any number of beginnings without an end.
     let last_end = text.rfind(SENTINEL_ENDS).unwrap_or_default();
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(SENTINEL) {
-        // With the mark of a quotation in front of it.
+        // Also removes a quotation mark before it.
         kept.push_str(before.trim_end_matches(['>', ' ']));
         kept.push('\n');
         let has_end = text.len() - after.len() <= last_end;
@@ -149,7 +151,7 @@ fn without_sentinels(text: &str) -> String {
             Some((_, end)) => end.split_once("]]").map_or("", |(_, rest)| rest),
             None => {
                 let below = after.split_once('\n').map_or("", |(_, below)| below);
-                // A block that was cut off: where it ends is not known.
+                // A truncated block: its end is unknown.
                 let is_block = below.trim_start().starts_with("*Handed over");
                 if is_block { "" } else { below }
             }

@@ -1,4 +1,4 @@
-//! Words by which a sentence of the user is a rule: `rules.toml`, which says what each list is.
+//! Words that make a user's sentence a rule: `rules.toml`, which explains each list.
 
 use std::sync::LazyLock;
 
@@ -35,7 +35,7 @@ pub(super) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(incl
 
 /// Whether a line begins with `RULE:`, `Hard constraint:`, `User preference:`.
 pub(super) fn has_label(line: &str) -> bool {
-    /// Words of a label.
+    /// Maximum number of words in a label.
     const LABEL: usize = 3;
     let Some((label, rest)) = line.split_once(':') else {
         return false;

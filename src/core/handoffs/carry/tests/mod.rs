@@ -1,4 +1,4 @@
-//! What is put behind a prompt, and what is not.
+//! What is appended to a prompt, and what is not.
 
 mod said;
 
@@ -58,7 +58,7 @@ fn texts(rules: &[Rule]) -> Vec<&str> {
     rules.iter().map(|rule| &*rule.text).collect()
 }
 
-/// Nothing but these rules.
+/// User words that are only these rules.
 fn words(rules: Vec<Rule>) -> UsersWords {
     UsersWords {
         rules,
@@ -89,7 +89,7 @@ fn rules_are_the_users_alone_each_once_newest_first() {
         call,
         result,
         user("<system-reminder>\nNever in a reminder.\n</system-reminder>"),
-        // Gemini CLI's.
+        // A message from Gemini CLI itself.
         user(
             "System: Potential loop detected. Details: none. Avoid repeating the same tool calls without new results.",
         ),
@@ -119,14 +119,14 @@ fn earlier_rules_go_on_until_a_later_word_or_the_user_drops_them() {
         )),
         ["From now on, keep commit messages in German.", NEVER]
     );
-    // Found again in the whole history, it stands where it was said.
+    // If the whole history is available again, the rule keeps its original position.
     assert_eq!(
         texts(&found(&[user(NEVER), user("Prefer tabs.")], &earlier, &[])),
         ["Prefer tabs.", NEVER, ENGLISH]
     );
 }
 
-/// The rules as they stand in a block.
+/// The rules as they appear in a block.
 fn shown(messages: &[Value], earlier: &[&str]) -> Vec<String> {
     found(messages, earlier, &[])
         .iter()
@@ -139,17 +139,17 @@ fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
     const MARK: &str = " [replaced by a later word where the two conflict]";
     let port = "The port must be 8080.";
     let now = "Actually, the port is 9090 now.";
-    // By words that are no rule themselves, now or in an earlier handoff.
+    // Replaced by words that are not a rule themselves, now or in an earlier handoff.
     assert_eq!(shown(&[user(port), user(now)], &[]), [now]);
     assert_eq!(shown(&[user("Go on.")], &[now, port]), [now]);
-    // What is said besides the value goes on.
+    // The rest of the sentence, apart from the value, still holds.
     let cap = "HARD CONSTRAINT: The budget cap is $300. Never exceed it without asking.";
     let raised = "Update: keep the budget below nine hundred dollars.";
     assert_eq!(
         shown(&[user(cap), user(raised)], &[]),
         [raised.to_owned(), format!("{cap}{MARK}")]
     );
-    // The mark is no part of the rule: a later handoff judges anew, and a user may drop it.
+    // The mark is not part of the rule: a later handoff decides anew, and a user may drop the rule.
     let carried = carry(
         "Go on.",
         &words(found(&[user(cap), user(raised)], &[], &[])),
@@ -165,7 +165,7 @@ fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
     );
 }
 
-/// Rules on matters of their own, some with values of one sort: whichever are said, in whatever order, each stands.
+/// Rules about separate matters, some with values of the same kind. Each holds, in any combination and order.
 const APART: [&str; 22] = [
     NEVER,
     ENGLISH,
@@ -362,7 +362,7 @@ fn what_is_finished_and_listed_as_open_is_contradicted_in_one_line() {
         "Done: write the parser.",
         "Next: write the parser's tests for broken files.",
         "## Done\n- write the parser\n\n## Next\n- port the exporter",
-        // No words of either say that they are the same.
+        // No shared words show that they are the same.
         "Next: QA.",
     ] {
         assert_eq!(claims(right), [""; 0], "{right}");
@@ -406,7 +406,7 @@ fn what_was_read_or_run_before_a_cut_and_after_it_was_looked_up_again() {
         called_again(&Transcript::from_view(&view), id.parse().unwrap())
     };
     assert_eq!(again(0).unwrap(), ["/a.rs", "`cargo test`"]);
-    // Later than the next requests it is no consequence of the cut.
+    // Later look-ups are not a consequence of the cut.
     assert_eq!(again(REQUESTS).unwrap(), ["/a.rs"]);
     let view = wire::wire(WireId::Anthropic)
         .read(
@@ -418,7 +418,7 @@ fn what_was_read_or_run_before_a_cut_and_after_it_was_looked_up_again() {
         called_again(&Transcript::from_view(&view), id.parse().unwrap()),
         None
     );
-    // Nothing is known, or that there is nothing.
+    // Nothing is known, as opposed to nothing was looked up.
     let counted = |calls| looked_up_again(calls, [], &Redactor::new(&[])).map(|all| all.len());
     assert_eq!((counted(None), counted(Some(Vec::new()))), (None, Some(0)));
 }

@@ -1,10 +1,10 @@
-//! What else the user said, behind a prompt.
+//! Other user statements, appended to a prompt.
 
 use super::*;
 use crate::agents::files::FileChange;
 use crate::work::SeenChange;
 
-/// What the user said in these messages.
+/// The user's words in these messages.
 fn said_in(messages: &[Value]) -> UsersWords {
     let body = json!({"model": "m", "messages": messages}).to_string();
     let view = wire::wire(WireId::Anthropic)
@@ -20,7 +20,7 @@ fn said_in(messages: &[Value]) -> UsersWords {
     })
 }
 
-/// What is put behind a poor prompt after these messages.
+/// The block after a poor prompt that follows these messages.
 fn behind(messages: &[Value], tokens: usize) -> String {
     let carried = carry(
         "Goal: go on with the work.",
@@ -58,7 +58,7 @@ fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
              {port}\n</carried-over>"
         )
     );
-    // What decides something comes before what does not.
+    // Sentences that decide something come before others.
     let few = behind(&messages, 105);
     assert!(
         few.contains(decision) && few.contains("docs/export.md") && !few.contains("CSV"),
@@ -177,7 +177,7 @@ fn a_rule_in_another_language_is_one() {
     ] {
         assert_eq!(texts(&found(&[user(text)], &[], &[])), [""; 0], "{text}");
     }
-    // In a language that no table has, the words are carried all the same.
+    // In a language without a table, the words are carried all the same.
     let other = "Älä koske migraatioihin.";
     assert!(
         behind(
@@ -207,7 +207,7 @@ fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
     let line = "- Never touch `migrations/`. [said with: Port the reader. That is done.]\n";
     assert!(carried.prompt.contains(line), "{}", carried.prompt);
     assert_eq!(rules_behind(&carried.prompt), ["Never touch `migrations/`."]);
-    // A request that is not known to be done has no mark.
+    // Without evidence that its request is done, a rule has no mark.
     let carried = carry("Go on.", &said_in(&messages), None, all(600));
     assert!(
         carried.prompt.contains("- Never touch `migrations/`.\n"),
