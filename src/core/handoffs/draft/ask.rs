@@ -5,13 +5,13 @@ use super::{DraftEnd, carried};
 use crate::record::{HandoffOrigin, Position};
 
 named! {
-    /// How a draft is made.
+    /// Method of making a draft.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub enum DraftMethod {
-        /// The model is asked once more, after its own history.
+        /// Asks the model once more, after its own history.
         #[default]
         Oneshot = "oneshot",
-        /// A model is asked with a selection from the transcript alone.
+        /// Asks a model that only sees a selection from the transcript.
         Bundle = "bundle",
         /// Composed from the transcript without a model.
         Local = "local",
@@ -28,8 +28,9 @@ impl DraftMethod {
         }
     }
 
-    /// The next method after an attempt that ended like this. What was too large for one method falls back even where the
-    /// request names its method.
+    /// The next method after an attempt that ended like this.
+    ///
+    /// If the history was too large for the method, the next one is tried even if the request names a method.
     pub fn after(self, end: &DraftEnd, falls_back: bool) -> Option<Self> {
         match end {
             DraftEnd::Cancelled | DraftEnd::Review => None,
@@ -39,38 +40,38 @@ impl DraftMethod {
     }
 }
 
-/// A document that a handoff is made of: drafted, given, or accepted by a user.
+/// A document that a handoff is made from: drafted, supplied, or approved by a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedDraft {
-    /// The document, as it is now.
+    /// The document in its current state.
     pub document: String,
-    /// How it was made; `None`: it was given.
+    /// Method of the draft; `None` if the document was supplied.
     pub method: Option<DraftMethod>,
-    /// Where in the transcript it was made, if it was reviewed since.
+    /// Position in the transcript at which the draft was made, if it was reviewed since.
     pub made_at: Option<Position>,
 }
 
 impl AcceptedDraft {
-    /// The carry-over prompt of this document, before anything is put behind it, and the origin of the handoff.
+    /// The carry-over prompt of this document, before anything is appended, and the origin of the handoff.
     pub fn carried(&self, request: &DraftRequest) -> (String, HandoffOrigin) {
         match self.method {
             Some(method) => (carried(&self.document), request.origin_of(method)),
-            // A given document is the carry-over prompt unchanged.
+            // A supplied document is the carry-over prompt, without a frame.
             None => (self.document.trim().to_owned(), HandoffOrigin::User),
         }
     }
 }
 
 crate::named! {
-    /// `handoff.review`: whose drafts a user approves first.
+    /// `handoff.review`: which drafts a user must approve first.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum ReviewPolicy {
-        /// Drafts take effect by themselves.
+        /// Drafts take effect on their own.
         #[default]
         Never = "never",
-        /// Handoffs that a user or the API requests wait for a user's approval.
+        /// Handoffs that a user or the API requests wait for approval.
         Manual = "manual",
-        /// All of them do.
+        /// All handoffs wait for approval.
         Always = "always",
     }
 }
@@ -78,27 +79,29 @@ crate::named! {
 /// A trigger's request for a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRequest {
-    /// Who began it: `User` (a command), `Auto`, `Api`.
+    /// Origin of the request: `User` (a command), `Auto`, `Api`.
     pub origin: HandoffOrigin,
-    /// How it is made; `None`: as the config says.
+    /// Method of the draft; `None` for the configured one.
     pub method: Option<DraftMethod>,
-    /// The goal that the user gives the next session; may be empty.
+    /// The user's goal for the next session; may be empty.
     pub focus: String,
     /// Purpose of the next session.
     pub preset: Preset,
-    /// Another model of the same upstream; it gets the bundle. `None`: as the config says.
+    /// Another model of the same upstream, which gets the bundle; `None` for the configured one.
     pub model: Option<String>,
-    /// The model that requests after the handoff go to, of the same wire: [`OWN_MODEL`] for the agent's own. `None`: as the config says.
+    /// The model for requests after the handoff, on the same wire.
+    ///
+    /// [`OWN_MODEL`] stands for the agent's model; `None` for the configured one.
     pub to: Option<String>,
-    /// Whether it describes the state of the repository.
+    /// Whether the draft describes the state of the repository.
     pub git: bool,
-    /// Whether it describes commands.
+    /// Whether the draft describes commands.
     pub commands: bool,
-    /// Whether it states why files were changed.
+    /// Whether the draft states why files were changed.
     pub why: bool,
-    /// Whether a user must accept it before it takes effect.
+    /// Whether a user must approve it before it takes effect.
     pub review: bool,
-    /// Whether the history is cut even where that makes the request larger.
+    /// Whether to cut the history even if the request becomes larger.
     pub force: bool,
     /// A short reason for the user, shown in the sentinel.
     pub reason: Option<String>,
@@ -123,7 +126,7 @@ impl Default for DraftRequest {
     }
 }
 
-/// The name of the agent's own model, after a handoff that went to another one.
+/// Name of the agent's own model, for requests after a handoff to another one.
 pub const OWN_MODEL: &str = "own";
 
 /// The flags of `::handoff`, for help.
@@ -131,7 +134,7 @@ pub const FLAGS: &str = "[--review] [--force] [--method oneshot|bundle|local] [-
 [--to MODEL] [--no-git] [--no-commands] [--no-why] [goal…]";
 
 impl DraftRequest {
-    /// One that nobody asked for.
+    /// A request from a threshold, without a user.
     pub fn automatic() -> Self {
         Self {
             origin: HandoffOrigin::Auto,
@@ -139,8 +142,9 @@ impl DraftRequest {
         }
     }
 
-    /// The method that is tried first, with the method and the model of the config. A history is bound to the model that it was
-    /// made with, so another model gets a selection.
+    /// The first method to try, given the configured method and model.
+    ///
+    /// A history is bound to the model that it was made with, so another model gets a selection.
     pub fn first_method(&self, configured: DraftMethod, model: Option<&str>) -> DraftMethod {
         let names_model = self.model.as_deref().or(model).is_some();
         match self.method.unwrap_or(configured) {
@@ -159,11 +163,12 @@ impl DraftRequest {
             }
     }
 
-    /// Reads what follows `::handoff`: flags first, then the goal as it is. `--` ends the flags. Who asks is
-    /// `User`.
+    /// Parses the arguments of `::handoff`: flags first, then the goal verbatim. `--` ends the flags.
+    ///
+    /// The origin is `User`.
     ///
     /// # Errors
-    /// The name of the first invalid flag, and what is wrong with it.
+    /// The name of the first invalid flag, and the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut ask = Self::default();
         let mut rest = text.trim();
@@ -182,7 +187,7 @@ impl DraftRequest {
         Ok(ask)
     }
 
-    /// Takes one flag; `value`: what follows its `=`. Returns what is left of `rest`.
+    /// Applies one flag, and returns the remainder of `rest`. `value` is the text after its `=`.
     fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, String> {
         let bad = |why: &str| format!("{flag}{why}");
         let not_one_of = |names: &[&str]| bad(&format!(": its value is one of {}", names.join(", ")));
@@ -223,7 +228,7 @@ impl DraftRequest {
         Ok(rest)
     }
 
-    /// The origin of the handoff that was made by `method`: a command's are named by how they were made.
+    /// The origin of a handoff with a draft by `method`. Handoffs by command are named after the method.
     pub fn origin_of(&self, method: DraftMethod) -> HandoffOrigin {
         match (self.origin, method) {
             (HandoffOrigin::User, DraftMethod::Oneshot) => HandoffOrigin::Oneshot,
@@ -233,7 +238,7 @@ impl DraftRequest {
         }
     }
 
-    /// Whether it names neither how the document is made nor what it is about.
+    /// Whether the request names neither a method nor a subject.
     pub fn is_plain(&self) -> bool {
         let plain = Self {
             origin: self.origin,
@@ -246,7 +251,7 @@ impl DraftRequest {
         *self == plain
     }
 
-    /// The specification of its draft. `tokens`: of what is put together here, and not by a model.
+    /// The specification of the draft. `tokens` is the budget of a document that is composed here, without a model.
     pub fn spec<'r>(&'r self, tokens: usize, repository: &'r str) -> DraftSpec<'r> {
         DraftSpec {
             focus: &self.focus,
@@ -259,13 +264,13 @@ impl DraftRequest {
         }
     }
 
-    /// Whether another method is tried after a failure, since no user could request it.
+    /// Whether another method is tried after a failure, because no user is there to request it.
     pub fn falls_back(&self) -> bool {
         matches!(self.origin, HandoffOrigin::Auto | HandoffOrigin::Api)
     }
 }
 
-/// The first word, and what follows it.
+/// The first word, and the text after it.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())

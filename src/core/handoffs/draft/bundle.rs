@@ -1,4 +1,4 @@
-//! The bundle: a selection from a conversation, turn by turn, for a model that writes the carry-over.
+//! The bundle: a selection from a conversation, turn by turn, for the model that writes the carry-over prompt.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,17 +14,17 @@ use crate::work::message::{IndexedCall, IndexedResult};
 use crate::work::turns::{IndexedTurn, answers, calls, outcomes};
 use crate::work::{Work, is_kept};
 
-/// Lines of a turn, in order.
+/// Positions of lines in a turn: statements, sentences, calls, last words. The gaps leave room for an index.
 const STATEMENTS: usize = 0;
 const SENTENCE: usize = 100_000;
 const CALLED: usize = 200_000;
 const LAST: usize = 900_000;
 
-/// Bytes of a line.
+/// Maximum size of a line in bytes.
 const LINE: usize = 200;
-/// Results larger than this are dumps, and shortened to a line.
+/// Size in bytes above which a result is a dump, and is shortened to a line.
 const DUMP: usize = 4096;
-/// Tokens of an error, a patch or a trace.
+/// Maximum tokens of an error, a patch or a trace.
 const DETAIL: usize = 600;
 
 /// Weight of a dump, or of a repeated search.
@@ -188,7 +188,7 @@ impl BundleBuilder<'_, '_> {
     }
 }
 
-/// Last place of each call: of a repeated search or command, the last one counts.
+/// Last message of each call, because only the last of repeated searches or commands counts fully.
 fn last_of_each<'i>(work: &Work<'i>) -> HashMap<(ToolKind, &'i str), usize> {
     let all = calls(work.messages, 0..work.messages.len());
     let same =
@@ -197,9 +197,9 @@ fn last_of_each<'i>(work: &Work<'i>) -> HashMap<(ToolKind, &'i str), usize> {
         .collect()
 }
 
-/// What is above the turns: size, repository, to-do list, files that were changed.
+/// The text above the turns: size, repository, to-do list, changed files.
 fn head(work: &Work<'_>, request: &DraftSpec<'_>) -> String {
-    /// Files that are named above the turns, the last ones.
+    /// Maximum number of files named above the turns; the last ones are kept.
     const MAX_FILES: usize = 40;
     let mut out = format!(
         "{}; turns and lines that matter least are left out. Earlier requests are done.\n",

@@ -1,4 +1,4 @@
-//! A document as a carry-over prompt, and what is in front of it and behind it.
+//! A document as a carry-over prompt, and the frame around it.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use crate::transcript::{Transcript, TranscriptTurn, said};
 use crate::wire::{Role, View};
 use crate::work::reader::OPEN_MESSAGE;
 
-/// What is in front of a document.
+/// Frame before a document.
 const OPENS: &str = "<handoff-context>\n";
 
-/// A document as a carry-over prompt. The text around it is always the same, since it is at the start of a prefix.
+/// Wraps a document as a carry-over prompt. The frame is constant, because it is at the start of a prefix.
 pub fn carried(document: &str) -> String {
     format!(
         "{OPENS}{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \
@@ -20,25 +20,26 @@ pub fn carried(document: &str) -> String {
     )
 }
 
-/// The goal that leads the document of a carry-over prompt that [`carried`] made, or that such a document made without a model
-/// states as open.
+/// The goal of a carry-over prompt that [`carried`] made.
+///
+/// That is the first line, or the open goal that a document composed without a model states.
 pub fn goal_of(prompt: &str) -> Option<&str> {
     let document = document_of(prompt);
     let line = document.lines().next().filter(|_| prompt.starts_with(OPENS))?;
     line.strip_prefix(LABEL).or_else(|| local::open_goal(document))
 }
 
-/// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.
+/// The document in a carry-over prompt that [`carried`] made; the whole prompt if it was made otherwise.
 pub fn document_of(prompt: &str) -> &str {
     let after = prompt.strip_prefix(OPENS);
     let inside = after.and_then(|after| after.split_once("\n</handoff-context>\n"));
     inside.map_or(prompt, |(document, _)| document)
 }
 
-/// Beginning of the heading over earlier requests in a draft that was made without a model.
+/// Beginning of the heading over earlier requests, in a draft that was made without a model.
 const DONE: &str = "Earlier requests. They are done";
 
-/// A prompt without what such a draft lists as done, and whether it lists anything.
+/// A prompt without the finished work that such a draft lists, and whether it lists any.
 pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {
     let Some((before, done)) = prompt.split_once(DONE) else {
         return (prompt.into(), false);
@@ -48,7 +49,7 @@ pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {
     (format!("{before}{after}").into(), true)
 }
 
-/// A carry-over prompt with the user's last message, which has no answer yet.
+/// A carry-over prompt with the user's last message, which is still unanswered.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),
@@ -56,11 +57,12 @@ pub fn with_open_message(prompt: &str, message: &str) -> String {
     }
 }
 
-/// The user's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
-/// harness's own texts.
+/// The user's text after the model's last turn. A handoff carries it, because no later request shows it.
+///
+/// `tags` lists beginnings of harness text.
 pub fn open_message(view: &View, tags: &[String]) -> String {
     let transcript = Transcript::from_view(view);
-    // A turn that is sent by its id alone is the model's, mostly.
+    // A turn that the agent sends by id only usually belongs to the model.
     let is_models = |turn: TranscriptTurn<'_>| matches!(turn.role, Role::Assistant | Role::Other);
     let turns: Vec<TranscriptTurn<'_>> = transcript.turns().collect();
     let open = turns
@@ -82,10 +84,10 @@ pub fn open_message(view: &View, tags: &[String]) -> String {
     texts.join("\n\n")
 }
 
-/// What is in front of the goal.
+/// Label of the goal.
 pub(super) const LABEL: &str = "Goal: ";
 
-/// The document with the goal first, word for word; as it is where the goal is empty or stands at its top already.
+/// The document with the goal first, verbatim. Unchanged if the goal is empty or already stands at its top.
 pub(super) fn led(document: &str, goal: &str) -> String {
     match goal.trim() {
         "" => document.to_owned(),
@@ -169,7 +171,7 @@ mod goal_tests {
             (" \n", "## Goal\nx", "## Goal\nx"),
             ("Port it.", "", "Goal: Port it.\n\n"),
             (" Port it. ", "\n## Goal\nx\n", "Goal: Port it.\n\n## Goal\nx\n"),
-            // Told in other words, with more words, or further below, it is missing.
+            // In other words, with additional words, or further below, the goal counts as missing.
             (
                 "Port it.",
                 "## Goal\nport it.",

@@ -1,4 +1,4 @@
-//! Outcomes of a draft: the model's answer judged, and the text of an error.
+//! Outcomes of a draft: checks the model's response, and reads errors.
 
 use std::fmt;
 
@@ -9,36 +9,36 @@ use crate::text::words::grouped;
 use crate::wire::{StopReason, error_in};
 use crate::work::words::WORDS;
 
-/// Statuses by which a server refuses the form of a request.
+/// Statuses that reject the form of a request.
 const REFUSES: [u16; 2] = [400, 422];
 
-/// Characters of a provider's message that are passed on.
+/// Maximum number of characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
-/// How a draft ended that became no handoff.
+/// Why a draft did not become a handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DraftEnd {
     /// The model wrote nothing.
     Empty,
     /// The agent left, or the draft was cancelled.
     Cancelled,
-    /// The draft is written and waits for acceptance.
+    /// The draft is finished and waits for approval.
     Review,
     /// There is not enough to hand off since the last handoff.
     NothingYet,
-    /// The provider answered with an error: its status, where it had one, and its message.
+    /// The provider responded with an error: its status, if any, and its message.
     Provider(Option<u16>, String),
-    /// The provider could not be reached, or broke off: why.
+    /// The provider could not be reached, or the response broke off: the reason.
     Unreached(String),
     /// The history is larger than the model's window.
     Window,
-    /// The model refused, or its answer was filtered.
+    /// The model refused, or its output was filtered.
     Refused,
-    /// The answer was cut off at the bound of its output.
+    /// The output was cut off at its limit.
     Truncated,
     /// The provider paused the turn.
     Paused,
-    /// It took longer than this many seconds.
+    /// The draft took longer than this many seconds.
     Timeout(u64),
     /// The required pieces do not fit.
     TooSmall(BudgetTooSmall),
@@ -46,21 +46,21 @@ pub enum DraftEnd {
     TooLong,
     /// The handoff would make the request larger, in bytes.
     NotSmaller {
-        /// What the request has now.
+        /// Size of the current request.
         before: u64,
-        /// What it would have.
+        /// Size of the request after the handoff.
         after: u64,
     },
-    /// The draft was made of another transcript: the agent has gone back, or has rewritten its history.
+    /// The draft belongs to another transcript: the agent has gone back, or has rewritten its history.
     OtherTranscript,
-    /// The store could not be written.
+    /// Writing to the store failed.
     Store,
     /// A fault of this program.
     Internal,
 }
 
 impl DraftEnd {
-    /// Its name in the API, the log and metrics.
+    /// The name in the API, the log and metrics.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -83,7 +83,7 @@ impl DraftEnd {
         }
     }
 
-    /// Its name in the log: one for all failures.
+    /// The name in the log, which is the same for all failures.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Empty | Self::Cancelled | Self::Review => self.outcome(),
@@ -91,7 +91,7 @@ impl DraftEnd {
         }
     }
 
-    /// Status and reason of a refusal that may be of the request's form: some servers refuse to forbid calls.
+    /// Status and reason of a refusal that may concern the request's form, because some servers refuse to forbid calls.
     pub fn refused_form(&self) -> Option<(u16, &str)> {
         match self {
             Self::Provider(Some(status), why) if REFUSES.contains(status) => Some((*status, why)),
@@ -99,18 +99,19 @@ impl DraftEnd {
         }
     }
 
-    /// Reads an error answer.
+    /// Reads an error response.
     pub fn of_answer(status: u16, body: &[u8]) -> Self {
         Self::reported(Some(status), body)
     }
 
-    /// Reads an error under a status of success.
+    /// Reads an error that came with a success status.
     pub fn of_event(body: &[u8]) -> Self {
         Self::reported(None, body)
     }
 
     fn reported(status: Option<u16>, body: &[u8]) -> Self {
         let message = message(body);
+        // Providers report a full window as an ordinary error; only the wording or status 413 reveals it.
         match exceeds(&message) || status == Some(413) {
             true => Self::Window,
             false => Self::Provider(status, message),
@@ -151,7 +152,7 @@ impl fmt::Display for DraftEnd {
     }
 }
 
-/// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
+/// Checks a model's response: its joined text counts if its turn ended on its own. Calls are ignored.
 pub(super) fn judged(stop: StopReason, text: &str) -> Result<String, DraftEnd> {
     match (stop, text.trim()) {
         (StopReason::Done | StopReason::Calls, "") => Err(DraftEnd::Empty),
@@ -164,7 +165,7 @@ pub(super) fn judged(stop: StopReason, text: &str) -> Result<String, DraftEnd> {
     }
 }
 
-/// The message of an error, in one line; the body itself where it has none.
+/// The message of an error on one line, or the body itself if it has none.
 fn message(body: &[u8]) -> String {
     let whole = json::whole(body).ok();
     let error = whole.and_then(|whole| error_in(body, whole));

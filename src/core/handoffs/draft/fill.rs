@@ -5,12 +5,12 @@ use std::fmt;
 
 use crate::text::tokens::tokens;
 
-/// The required pieces do not fit.
+/// Error: the required pieces do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetTooSmall {
-    /// Tokens that it takes.
+    /// Tokens that are needed.
     pub needed: usize,
-    /// Tokens that there were.
+    /// Tokens that were available.
     pub given: usize,
 }
 
@@ -29,34 +29,34 @@ impl std::error::Error for BudgetTooSmall {}
 /// Priority of pieces; the lowest are dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PieceRank {
-    /// Never dropped; shortened only where the other required pieces leave no room.
+    /// Never dropped; shortened only if the other required pieces leave no room.
     Whole,
-    /// Never dropped; it may be shortened.
+    /// Never dropped, but may be shortened.
     Must,
     /// A sentence, a failure, a file.
     Anchor,
-    /// What the user said in an earlier turn.
+    /// The user's words in an earlier turn.
     ValueStatement,
     /// Other text of a turn.
     Turn,
-    /// What a tool answered that is no error.
+    /// A tool result that is not an error.
     Result,
 }
 
-/// A line, or a few.
+/// A piece of one or more lines.
 #[derive(Debug, Clone)]
 pub(super) struct DraftPiece {
-    /// Its place: group, and position in the group.
+    /// Position: the group, and the place in it.
     pub(super) at: (usize, usize),
     pub(super) rank: PieceRank,
-    /// Within a rank the highest come first.
+    /// Order within a rank, the highest first.
     pub(super) score: f32,
     pub(super) full: String,
-    /// In few words, where that is possible.
+    /// A shorter form, if possible.
     pub(super) short: Option<String>,
 }
 
-/// A piece that is in the document.
+/// A piece that was chosen for the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChosenPiece {
     pub(super) at: (usize, usize),
@@ -71,7 +71,7 @@ struct BudgetFill<'h> {
 }
 
 impl BudgetFill<'_> {
-    /// What a text costs, with the header of its group where it is the first one there.
+    /// Tokens of a piece's text, including the header of its group if it is the group's first.
     fn cost(&self, (group, _): (usize, usize), text: &str) -> usize {
         let header = match self.begun.contains(&group) {
             true => 0,
@@ -80,7 +80,7 @@ impl BudgetFill<'_> {
         header + line(text)
     }
 
-    /// Takes a text of a piece.
+    /// Takes a piece in its full or short form.
     fn take(&mut self, at: (usize, usize), text: &str, chosen: &mut Vec<ChosenPiece>) {
         self.used += self.cost(at, text);
         self.begun.insert(at.0);
@@ -93,12 +93,12 @@ impl BudgetFill<'_> {
     }
 }
 
-/// What a text costs with the end of its line.
+/// Tokens of a string with its line end.
 fn line(text: &str) -> usize {
     tokens(text) + 1
 }
 
-/// The pieces that fit into this many tokens besides `fixed`, in order of their places.
+/// Chooses the pieces that fit into `given` tokens along with `fixed` ones, in order of their positions.
 ///
 /// Dropped in this order: results, the least relevant turns, length, anchors. Required pieces are never dropped.
 pub(super) fn fill(
@@ -129,6 +129,7 @@ pub(super) fn fill(
     if needed > given {
         return Err(BudgetTooSmall { needed, given });
     }
+    // Room is spent by rank: pieces kept whole, anchors, longer forms of required pieces, then the rest.
     lengthen(&pieces[..whole], &mut filling, &mut chosen);
     add(&pieces[must..anchors], &mut filling, &mut chosen);
     lengthen(&pieces[whole..must], &mut filling, &mut chosen[whole..]);
@@ -137,7 +138,7 @@ pub(super) fn fill(
     Ok(chosen)
 }
 
-/// Takes required pieces in full, where that fits.
+/// Takes required pieces in full if that fits.
 fn lengthen(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut [ChosenPiece]) {
     for (piece, chosen) in pieces.iter().zip(chosen) {
         if let Some(short) = &piece.short {
@@ -150,7 +151,7 @@ fn lengthen(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut [C
     }
 }
 
-/// Those that fit, in full or in few words.
+/// Adds the pieces that fit, in full or in their short form.
 fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<ChosenPiece>) {
     for piece in pieces {
         let mut texts = std::iter::once(&piece.full).chain(&piece.short);
@@ -160,7 +161,9 @@ fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<Cho
     }
 }
 
-/// Weight of a turn: from 0 to 1 by how late it is among `turns` (turn numbers begin at 1), adjusted by the focus.
+/// Age and relevance of a turn.
+///
+/// The age is from 0 to 1, and grows with the turn's number among `turns`, from 1. The relevance is that to the focus.
 pub(super) fn standing(turn: usize, turns: usize, relevance: &[f32]) -> (f32, f32) {
     #[allow(clippy::cast_precision_loss)]
     let age = turn as f32 / turns.max(1) as f32;

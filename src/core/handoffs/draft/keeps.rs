@@ -1,4 +1,4 @@
-//! Required content of a conversation, and which of it a later sentence replaces.
+//! Required content of a conversation, with how firmly it must be kept.
 
 use std::collections::HashSet;
 
@@ -14,21 +14,21 @@ use crate::work::{SeenFailure, SentenceClass, Work, holds, is_kept};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetentionReason {
-    /// What the user wrote in the current task.
+    /// The user's words in the current task.
     Task,
     /// The first request.
     First,
-    /// What the model wrote last in one of the last two turns.
+    /// The model's last words in one of the last two turns.
     Last,
     Sentence(SentenceClass),
     /// A failure that is not settled.
     Failure,
-    /// A summary, or an earlier carry-over.
+    /// A summary, or an earlier carry-over prompt.
     Summary,
 }
 
 impl RetentionReason {
-    /// In front of such a text.
+    /// Label before the text.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Task | Self::First => "person",
@@ -44,11 +44,11 @@ impl RetentionReason {
 #[derive(Debug, Clone)]
 pub(super) struct RetainedText {
     pub(super) kept: RetentionReason,
-    /// The turn's number.
+    /// Number of the turn.
     pub(super) turn: usize,
     pub(super) full: String,
     pub(super) short: String,
-    /// It is kept whole, word for word: the first request.
+    /// Whether it is kept whole and verbatim, as the first request is.
     pub(super) whole: bool,
 }
 
@@ -65,18 +65,18 @@ impl RetainedText {
     }
 }
 
-/// Tokens of an excerpt, and of one that has to be short.
+/// Tokens of an excerpt, and of its short form.
 const EXCERPT: usize = 600;
 const SHORT: usize = 60;
-/// The same for what the model wrote.
+/// Tokens of an excerpt of the model's words, and of its short form.
 const STATEMENT: usize = 300;
 const STATEMENT_SHORT: usize = 40;
-/// Tokens of a summary that has to be short.
+/// Tokens of a summary in its short form.
 const SUMMARY: usize = 150;
-/// Tokens of the first request that are kept at least: the scope of the work, in the user's words.
+/// Minimum tokens of the first request that are kept: the scope of the work, in the user's words.
 const MIN_FIRST: usize = 1000;
 
-/// What must be kept, in order of its kinds. A summary may take `summary` tokens.
+/// The required content in order of its kinds. A summary may take `summary` tokens.
 pub(super) fn all(work: &Work<'_>, summary: usize, most_first: usize) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
     let most_first = most_first.max(MIN_FIRST);
@@ -84,7 +84,7 @@ pub(super) fn all(work: &Work<'_>, summary: usize, most_first: usize) -> Vec<Ret
     keeps.extend(work.earlier().next().map(|turn| first(work, turn, most_first)));
     keeps.extend(summaries(work, summary));
     let sentences = work.anchors.iter().filter(|(turn, anchor)| {
-        // What the user says in the current task is there as it was written.
+        // The user's words in the current task are included verbatim anyway.
         is_kept(anchor) && !(anchor.by_user && work.is_current(*turn))
     });
     keeps.extend(sentences.map(|(turn, anchor)| {
@@ -102,7 +102,7 @@ pub(super) fn all(work: &Work<'_>, summary: usize, most_first: usize) -> Vec<Ret
     keeps
 }
 
-/// All that is kept of a draft, each with how firmly.
+/// The required content of a draft, each with its rank.
 pub(super) fn ranked(work: &Work<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
     let mut keeps = all(work, request.tokens / 2, request.tokens / 3);
     keeps.retain(|keep| is_wanted(keep, request));
@@ -122,15 +122,16 @@ pub(super) fn ranked(work: &Work<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedT
     ranked.collect()
 }
 
-/// Whether a draft of this specification has it.
+/// Whether a draft of this specification includes it.
 fn is_wanted(keep: &RetainedText, request: &DraftSpec<'_>) -> bool {
     request.commands || keep.kept != RetentionReason::Failure
 }
 
-/// The oldest texts of a kind beyond a budget of tokens. They may be dropped, so that a session with many of them still
-/// gets a document.
+/// Indexes of the oldest items of a kind beyond a token budget.
+///
+/// These may be dropped, so that a session with many of them still gets a document.
 fn beyond(keeps: &[RetainedText], gives_way: impl Fn(&RetainedText) -> bool, most: usize) -> HashSet<usize> {
-    /// Tokens of what is around one.
+    /// Tokens of the label and the line break of an item.
     const AROUND: usize = 12;
     let mut newest: Vec<usize> = (0..keeps.len()).filter(|at| gives_way(&keeps[*at])).collect();
     newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
@@ -155,7 +156,7 @@ fn first(work: &Work<'_>, turn: &IndexedTurn<'_>, most: usize) -> RetainedText {
     }
 }
 
-/// A request of the current task; the first of the conversation is kept whole here, too.
+/// A request of the current task. If it is the first of the conversation, it is kept whole.
 fn task(work: &Work<'_>, turn: &IndexedTurn<'_>, most_first: usize) -> RetainedText {
     let text = work.said(turn);
     let is_first = work.earlier().next().is_none() && work.of_task().next().is_some_and(|t| t.n == turn.n);
@@ -181,7 +182,7 @@ fn summaries(work: &Work<'_>, most: usize) -> Vec<RetainedText> {
         texts.map(|spoken| SpokenText::new(turn.n, false, &spoken.text))
     });
     let all: Vec<_> = spoken.collect();
-    // Each summary covers those before it, so the last one may have half of the room by itself.
+    // Each summary covers those before it, so the last one may take half of the room.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
     let share = |at: usize| match at == last {
@@ -212,8 +213,9 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
     Some(RetainedText::new(RetentionReason::Last, turn.n, full, short))
 }
 
-/// The section to append to a model's document: required facts that the document does not mention, in at most `most`
-/// tokens besides the first request. Empty if nothing is missing.
+/// The section to append to a model's document: required facts that the document does not mention.
+///
+/// Its size is at most `most` tokens in addition to the first request. Empty if nothing is missing.
 pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, most: usize) -> String {
     let small = document.to_lowercase();
     let mut lines = Vec::new();
@@ -239,7 +241,7 @@ pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, 
             false => tokens(&line) + 1,
         };
         let Some(after) = left.checked_sub(cost) else {
-            // What is kept whole may follow.
+            // Text that is kept whole may follow, and does not count.
             left = 0;
             continue;
         };
@@ -250,7 +252,7 @@ pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, 
     out
 }
 
-/// Whether a model's document is expected to have it.
+/// Whether a model's document is expected to include it.
 fn is_asked_for(keep: &RetainedText) -> bool {
     use RetentionReason::{Last, Sentence, Summary};
     !matches!(keep.kept, Last | Summary | Sentence(SentenceClass::Fact))

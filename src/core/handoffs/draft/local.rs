@@ -1,4 +1,4 @@
-//! The document that is made without a model: facts, composed. The same conversation makes the same bytes.
+//! The document that is composed from facts without a model. The same conversation gives the same bytes.
 
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::keeps::{self, RetentionReason};
@@ -12,7 +12,7 @@ use crate::work::turns::IndexedTurn;
 use crate::work::{SeenCommand, SentenceClass, Work, is_kept, requests};
 use std::collections::HashSet;
 
-/// The groups of lines by section: what is above them.
+/// Declares the groups of lines by section, each with the text above it.
 macro_rules! groups {
     ($($section:ident: $($name:ident $above:literal),+;)+) => {
         /// A group of lines, in the order of the document.
@@ -52,15 +52,15 @@ groups! {
     Read: Read "";
 }
 
-/// Bytes of an earlier request.
+/// Maximum size of an earlier request in bytes.
 const LINE: usize = 160;
 
-/// Labels of the goal: of an open request, of a finished one, of what was asked before the task.
+/// Labels of the goal: of an open request, of a finished one, and of a request before the task.
 const OPEN_GOAL: &str = "Goal (the last open request): ";
 const LAST_GOAL: &str = "Last goal (done): ";
 const EARLIER_GOAL: &str = "Goal (as stated before): ";
 
-/// The goal of an open request in the text of a local draft.
+/// The goal of an open request in a document that was composed here.
 pub(super) fn open_goal(document: &str) -> Option<&str> {
     let mut labelled = document.lines().filter_map(|line| {
         let goal = line.strip_prefix(OPEN_GOAL);
@@ -123,7 +123,7 @@ impl DraftBuilder<'_, '_> {
         self.add(group, PieceRank::Must, turn, text, None);
     }
 
-    /// Whether a turn is of the task that the document is for; a goal that the user gives begins another one.
+    /// Whether a turn belongs to the document's task. A goal that the user gives begins a new task.
     fn is_task(&self, turn: usize) -> bool {
         !self.request.has_goal() && self.work.is_current(turn)
     }
@@ -183,7 +183,9 @@ impl DraftBuilder<'_, '_> {
         }
     }
 
-    /// The goal if the user gives none: the newest request, else the newest message, else the goal of what was handed over.
+    /// Adds a goal if the user gives none.
+    ///
+    /// Sources in this order: the newest request, the newest message, the goal of the work that was handed over.
     fn stated_goal(&mut self) {
         let work = self.work;
         let is_request = |turn: &&IndexedTurn<'_>| requests::is_request(&work.turns, turn);
@@ -201,7 +203,7 @@ impl DraftBuilder<'_, '_> {
         self.must(LineGroup::Goal, turn, goal);
     }
 
-    /// The to-do item that is under way, then the pending ones; else what the model says comes next.
+    /// Adds the next steps: the active and the pending to-do items, or else the steps that the model announced.
     fn steps(&mut self) {
         if self.work.all_done {
             return;
@@ -254,7 +256,7 @@ impl DraftBuilder<'_, '_> {
                 run.ended,
                 run.turn
             );
-            // The lines of an error are where it is listed as a failure.
+            // The lines of an error are listed with the failure.
             let lines = if run.has_failed() { &[] } else { &run.output[..] };
             let full = format!("{line}{}", quoted(lines));
             self.add(LineGroup::ByUser, PieceRank::Anchor, run.turn, full, Some(line));
@@ -338,7 +340,7 @@ impl DraftBuilder<'_, '_> {
     }
 }
 
-/// The last run of each command of the user's, the newest ones.
+/// The last run of each command of the user, limited to the newest ones.
 fn by_user(commands: &[SeenCommand]) -> Vec<&SeenCommand> {
     const MAX_RUNS: usize = 20;
     let mut known = HashSet::new();
@@ -355,7 +357,7 @@ fn quoted(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n  > {line}")).collect()
 }
 
-/// The group of sentences of this class.
+/// The group for sentences of this class.
 fn group_of(class: SentenceClass) -> LineGroup {
     match class {
         SentenceClass::Constraint => LineGroup::Constraints,
@@ -368,7 +370,7 @@ fn group_of(class: SentenceClass) -> LineGroup {
     }
 }
 
-/// A message as a goal: all of a short one, else from its first sentence that asks.
+/// A message as a goal: all of a short one, otherwise the part from the first sentence that asks.
 fn goal_in(words: &str) -> String {
     const MAX_GOAL_BYTES: usize = 300;
     // `Great!` and `For the exporter:` are not goals.
@@ -388,7 +390,7 @@ fn goal_in(words: &str) -> String {
     one_line(&all[from..].join(" "), MAX_GOAL_BYTES)
 }
 
-/// The newest message of the user's before the task; else the goal of a summary or of an earlier carry-over prompt.
+/// The user's newest message before the task, or else the goal of a summary or of an earlier carry-over prompt.
 fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
     let typed = work
         .earlier()
@@ -422,16 +424,16 @@ fn names_next_step(sentence: &str) -> bool {
         "todo",
     ];
     let small = sentence.to_lowercase();
-    // What a colon ends was done by the calls after it.
+    // A sentence that ends with a colon announces the calls after it, which have already run.
     !small.trim_end().ends_with(':') && NEXT.iter().any(|word| small.contains(word))
 }
 
-/// A text of several lines as one item of a list.
+/// Indents a multi-line string as one item of a list.
 fn indented(text: &str) -> String {
     text.trim().replace('\n', "\n  ")
 }
 
-/// The document of these lines, without empty sections.
+/// Renders the chosen lines, without empty sections.
 fn rendered(chosen: &[ChosenPiece]) -> String {
     let mut out = String::new();
     for section in DraftSection::ALL {
@@ -439,7 +441,7 @@ fn rendered(chosen: &[ChosenPiece]) -> String {
             .iter()
             .filter(|line| GROUPS[line.at.0].0 == section)
             .collect();
-        // The tags of the files that were read end the list of what is done.
+        // The tags around the files that were read end the list of finished work, even if no file was read.
         let ends_done = section == DraftSection::Read
             && chosen.iter().any(|line| line.at.0 == LineGroup::Earlier as usize);
         if lines.is_empty() && !ends_done {

@@ -1,12 +1,12 @@
-//! Drafts: from a conversation to the document that its work is handed over with. Pure.
+//! Drafts: turns a conversation into the document that hands its work over. Pure.
 //!
 //! ```text
-//! transcript ─► the account of its work ─► what must be kept, then what fits
+//! transcript ─► the account of its work ─► required content, then whatever fits
 //!                                        local: a document, composed without a model ◄─┤
-//!                              bundle: what a model is shown that writes the document ◄─┘
+//!                              bundle: the input of a model that writes the document ◄─┘
 //! ```
 //! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, the trigger of the draft. The same
-//! conversation and the same request make the same bytes.
+//! conversation and the same request give the same bytes.
 
 mod ask;
 mod bundle;
@@ -43,13 +43,13 @@ use crate::text::cut::floor;
 use crate::work::turns::IndexedTurn;
 use crate::work::{DraftIndex, Work, excerpt};
 
-/// Tokens of the repository's state.
+/// Maximum tokens of the repository's state.
 const REPOSITORY: usize = 400;
 
-/// Bytes of a goal by which turns and results are selected: each of its words is looked up in each turn.
+/// Maximum size of a goal that selects turns and results, in bytes: each of its words is looked up in each turn.
 const QUESTION: usize = 8 << 10;
 
-/// Tokens of what is appended to a model's document, besides the first request.
+/// Maximum tokens appended to a model's document, in addition to the first request.
 const ALSO_KNOWN: usize = 800;
 
 impl DraftIndex {
@@ -62,12 +62,12 @@ impl DraftIndex {
         Ok(carried::led(&document, &self.clean(spec.focus)))
     }
 
-    /// What a model is asked that writes the document after its own history.
+    /// The request to a model that writes the document after its own history.
     pub fn after_history(&self, spec: &DraftSpec<'_>, prompts: &Prompts) -> String {
         self.cleaned(spec, |spec| prompts.after_history(spec))
     }
 
-    /// What a model is shown that writes the document without the conversation.
+    /// The selection for a model that writes the document without the conversation.
     ///
     /// # Errors
     /// The required pieces do not fit.
@@ -75,7 +75,7 @@ impl DraftIndex {
         self.written(spec, bundle::text)
     }
 
-    /// What such a model is asked, with the bundle.
+    /// The request to a model that writes the document from the bundle.
     ///
     /// # Errors
     /// The required pieces do not fit.
@@ -84,8 +84,9 @@ impl DraftIndex {
         Ok(self.cleaned(spec, |spec| prompts.with_bundle(&bundle, spec)))
     }
 
-    /// A model's document with the user's goal first. Under "Also known" it gets what must be kept, as far as it lacks it. It
-    /// stays as it is if it lacks nothing.
+    /// Completes a model's document: the user's goal first, and missing required content under "Also known".
+    ///
+    /// The document is unchanged if it lacks nothing.
     pub fn completed(&self, document: &str, spec: &DraftSpec<'_>) -> String {
         let lacking = keeps::lacking(&Work::from_index(self), document, spec, ALSO_KNOWN);
         let document = carried::led(document, &self.clean(spec.focus));
@@ -95,7 +96,7 @@ impl DraftIndex {
         }
     }
 
-    /// A text of the facts, for a specification without credentials.
+    /// Writes a document or bundle from the facts, with a redacted specification.
     fn written(
         &self,
         spec: &DraftSpec<'_>,
@@ -109,7 +110,7 @@ impl DraftIndex {
         })
     }
 
-    /// Passes on a specification without credentials and with a bounded state of the repository.
+    /// Passes on a redacted specification with a bounded state of the repository.
     fn cleaned<T>(&self, spec: &DraftSpec<'_>, pass: impl FnOnce(&DraftSpec<'_>) -> T) -> T {
         let (focus, repository) = (self.clean(spec.focus), self.clean(spec.repository));
         pass(&DraftSpec {
@@ -119,7 +120,7 @@ impl DraftIndex {
         })
     }
 
-    /// Relevance of each turn to the focus; without one, to the current task.
+    /// Relevance of each turn to the focus, or to the current task if there is no focus.
     fn relevance(&self, work: &Work<'_>, focus: &str) -> Vec<f32> {
         let task = || work.of_task().map(IndexedTurn::user_text);
         let question = match focus.trim() {
@@ -136,8 +137,9 @@ impl DraftIndex {
     }
 }
 
-/// Whether there is enough to hand off: this many messages since the last handoff, system and preamble not counted. Every
-/// trigger uses this test.
+/// Whether there is enough to hand off, given the number of messages since the last handoff.
+///
+/// System messages and the preamble do not count. Every trigger uses this test.
 pub fn enough(messages: usize) -> bool {
     messages >= limits::LEAST_MESSAGES
 }

@@ -1,14 +1,14 @@
-//! Reads a model's answer as a draft.
+//! Reads a model's response as a draft.
 
 use super::DraftEnd;
 use super::ends::judged;
 use crate::transcript::{AnswerContent, AnswerPartKind};
 use crate::wire::{LegReport, StopReason};
 
-/// The draft that an answer is: its texts, one line apart.
+/// The draft in a response: its text parts, joined by newlines.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the response is not a draft.
 pub fn draft_of(raw: &[u8], report: &LegReport) -> Result<String, DraftEnd> {
     let parts = AnswerContent::from_body(raw).parts;
     let first = |kind| parts.iter().find(|part| part.kind == kind);
@@ -36,7 +36,7 @@ mod tests {
     use crate::wire::{Operation, ResponseWatch, wire};
     use serde_json::{Value, json};
 
-    /// A whole answer of Anthropic's, as the wire reports it.
+    /// Reads a whole Anthropic response, as the wire reports it.
     fn read(answer: &Value) -> Result<String, DraftEnd> {
         let wire = wire(crate::record::WireId::Anthropic);
         let request = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});

@@ -1,25 +1,25 @@
-//! The prompts that ask a model for a draft. The built-in ones are files, and a config may have its own in their place.
+//! The prompts that ask a model for a draft. The built-in ones are files; configured ones replace them.
 
 use std::convert::Infallible;
 
 use super::request::{DraftSpec, Preset};
 
-/// The texts that prompts are made of.
+/// The parts of the prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts {
-    /// What the document is: its sections, and what belongs in each.
+    /// Describes the document: its sections and their content.
     pub document: String,
-    /// Comes before `document` where a model is asked after its own history.
+    /// Text before `document`, for a model with its own history.
     pub oneshot: String,
-    /// Comes between `document` and a bundle.
+    /// Text between `document` and a bundle.
     pub bundle: String,
 }
 
 impl Prompts {
-    /// The built-in texts, and in place of each what `given` has under its file's name.
+    /// The built-in parts, each replaced by the value that `given` has under its file name.
     ///
     /// # Errors
-    /// The first one of `given`.
+    /// The first error of `given`.
     pub fn with<E>(given: impl Fn(&str) -> Result<Option<String>, E>) -> Result<Self, E> {
         let text = |name: &str, built_in: &str| Ok(given(name)?.unwrap_or_else(|| built_in.to_owned()));
         Ok(Self {
@@ -39,7 +39,7 @@ impl Prompts {
         format!("{}{document}{repository}{}", self.oneshot, wishes(spec))
     }
 
-    /// The prompt around a bundle.
+    /// The prompt with a bundle.
     pub(super) fn with_bundle(&self, bundle: &str, spec: &DraftSpec<'_>) -> String {
         let document = self.document.trim_end();
         format!("{document}{}\n\n{}\n{bundle}", wishes(spec), self.bundle)
@@ -53,7 +53,7 @@ impl Default for Prompts {
     }
 }
 
-/// The user's options in words, and the goal last.
+/// The user's options in words, with the goal last.
 fn wishes(spec: &DraftSpec<'_>) -> String {
     let purpose = match spec.preset {
         Preset::Implement => {
@@ -88,7 +88,7 @@ fn wishes(spec: &DraftSpec<'_>) -> String {
     format!("\n\n{purpose}{left_out}{goal}")
 }
 
-/// What is in front of the user's goal.
+/// Text before the user's goal.
 const GOAL: &str = "The user has set the goal of the session that goes on. It is put above what you write, word for word, so \
 do not repeat it. The next steps lead to it, in their order. What was requested before is background: say what of it is \
 done and what is open. The goal:";
@@ -119,7 +119,7 @@ mod tests {
         );
     }
 
-    /// No option is without effect on what the model is asked.
+    /// Checks that every option affects the request to the model.
     #[test]
     fn every_option_changes_the_request_and_the_goal_stands_last() {
         let plain = DraftSpec::default();

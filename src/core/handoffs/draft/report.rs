@@ -4,11 +4,14 @@ use super::DraftEnd;
 use crate::record::HandoffOrigin;
 use crate::text::units::short;
 
-/// A handoff frees little if the conversation is less than this part of the request.
+/// Reciprocal of the minimum share of the conversation in the request: with less, a handoff frees little.
 const LEAST_SHARE: u64 = 20;
 
-/// Tells a user that a handoff was made. `tokens`: estimates of the conversation before the cut and after it. `prefix`: of chat
-/// commands; empty if they are off.
+/// Tells a user that a handoff was made.
+///
+/// `tokens` has the estimated size of the conversation before and after the cut. `prefix` is that of chat commands, and
+/// is
+/// empty if they are off.
 pub fn handoff_report(origin: HandoffOrigin, tokens: [u64; 2], prefix: &str) -> String {
     let undo = match prefix {
         "" => "To undo it, go back in your agent to before this answer.".to_owned(),
@@ -18,8 +21,9 @@ pub fn handoff_report(origin: HandoffOrigin, tokens: [u64; 2], prefix: &str) -> 
     format!("handed over ({how}), conversation: {before} tokens before, {after} now. {undo}")
 }
 
-/// Tells a user, before anything is drafted, that a handoff would free almost nothing. `conversation`, `fixed`: estimated tokens
-/// of the conversation, and of the system prompt and the tools. `None` if it frees more.
+/// Tells a user, before anything is drafted, that a handoff would free almost nothing; `None` if it frees more.
+///
+/// `conversation` and `fixed` are the estimated tokens of the conversation, and of the system prompt with the tools.
 pub fn frees_little(conversation: u64, fixed: u64, prefix: &str) -> Option<String> {
     let whole = conversation.saturating_add(fixed);
     (conversation.saturating_mul(LEAST_SHARE) < whole).then(|| {
@@ -33,7 +37,7 @@ pub fn frees_little(conversation: u64, fixed: u64, prefix: &str) -> Option<Strin
     })
 }
 
-/// Tells a user who asked for a handoff why none was made.
+/// Tells a user who requested a handoff why none was made.
 pub fn not_made(end: &DraftEnd, prefix: &str) -> String {
     let again = match end {
         DraftEnd::NotSmaller { .. } => format!(" (`{prefix}handoff --force`)"),
@@ -42,7 +46,7 @@ pub fn not_made(end: &DraftEnd, prefix: &str) -> String {
     format!("no handoff was made: {end}{again}.")
 }
 
-/// Tells a user that a draft waits.
+/// Tells a user that a draft waits for approval.
 pub fn waits_for_approval(prefix: &str) -> String {
     format!(
         "the draft waits for your approval: {}.",
@@ -50,7 +54,7 @@ pub fn waits_for_approval(prefix: &str) -> String {
     )
 }
 
-/// The same to a user who continues without it.
+/// Tells a user who continues without approving that the draft still waits.
 pub fn still_waits(prefix: &str) -> String {
     let commands = approval_commands(prefix);
     format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.")

@@ -1,4 +1,4 @@
-//! Specification of a draft: size, goal and preset; the sections of a local draft with their weights.
+//! Specification of a draft: size, goal and preset, and the weighted sections of a local draft.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DraftSection {
@@ -20,7 +20,7 @@ impl DraftSection {
         Self::Read,
     ];
 
-    /// What is above it and below.
+    /// Lines above and below the section.
     pub(super) fn marks(self) -> (&'static str, &'static str) {
         match self {
             Self::Task => ("## Task", ""),
@@ -34,13 +34,13 @@ impl DraftSection {
 }
 
 named! {
-    /// Purpose of the next session: the order of sections where not all fit.
+    /// Purpose of the next session, which decides the order of sections if not all fit.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum Preset {
         /// Writes code: files and steps.
         #[default]
         Implement = "implement",
-        /// Writes about it: decisions and what was done.
+        /// Writes documentation: decisions and finished work.
         Docs = "docs",
         /// Debugs: runs, failures, attempts.
         Debug = "debug",
@@ -68,19 +68,19 @@ impl Preset {
 /// Specification of a draft.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftSpec<'r> {
-    /// The goal that the user gives the next session; may be empty.
+    /// The user's goal for the next session; may be empty.
     pub focus: &'r str,
     /// Purpose of the next session.
     pub preset: Preset,
-    /// Tokens that it may have, besides the goal.
+    /// Token budget, excluding the goal.
     pub tokens: usize,
-    /// The state of the repository, as text; may be empty.
+    /// The state of the repository as text; may be empty.
     pub repository: &'r str,
-    /// Whether it describes the state of the repository.
+    /// Whether the draft describes the state of the repository.
     pub git: bool,
-    /// Whether it describes commands.
+    /// Whether the draft describes commands.
     pub commands: bool,
-    /// Whether it states why files were changed.
+    /// Whether the draft states why files were changed.
     pub why: bool,
 }
 

@@ -1,15 +1,16 @@
-//! What a transcript has after the part that a draft describes, quoted as it is: a draft that was written ahead is completed by it.
+//! Completes a draft that was written ahead with verbatim quotes of the later part of the transcript.
 
 use std::fmt::Write;
 
 use crate::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
 use crate::wire::{Role, View};
 
-/// Bytes of what came since; beyond it, a new draft is better.
+/// Maximum size of the later part in bytes; beyond it, a new draft is better.
 const MOST_BYTES: usize = 24 << 10;
 
-/// The document with the turns from `from` on quoted after it. The user's texts after the model's last turn are no part of them:
-/// they are still to be answered. `None`: too much came since.
+/// The document followed by quotes of the turns from index `from`; `None` if they are too large.
+///
+/// The user's text after the model's last turn is not quoted, because it is still unanswered.
 pub fn completed_since(document: &str, view: &View, from: usize) -> Option<String> {
     let transcript = Transcript::from_view(view);
     let last = view.turns.iter().rposition(|turn| turn.role.may_be_models());
@@ -17,6 +18,7 @@ pub fn completed_since(document: &str, view: &View, from: usize) -> Option<Strin
     let begins = text.len();
     for at in from..transcript.len() {
         let Some(turn) = transcript.turn(at) else { break };
+        // The user's unanswered text is carried separately, as the open message.
         let is_open = last.is_none_or(|last| at > last) && turn.role == Role::User;
         let mut speaks = false;
         for part in turn.parts() {
@@ -36,7 +38,7 @@ pub fn completed_since(document: &str, view: &View, from: usize) -> Option<Strin
     Some(text.trim_end().to_owned())
 }
 
-/// Appends a part, of which thinking and pictures are left out. `speaker`: whose text begins here; one that continues has none.
+/// Appends a part, without thinking and pictures. `speaker` is set if a new speaker's text begins here.
 fn quote(text: &mut String, part: &TranscriptPart<'_>, speaker: Option<Role>) {
     // Writing into memory cannot fail.
     let _ = match part.kind {

@@ -1,4 +1,4 @@
-//! Ranks texts by a question's words (BM25).
+//! Ranks documents by a question's words (BM25).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
 use crate::work::message::IndexedItem;
 
-/// The texts that are kept of an item of a message.
+/// The searchable strings of an item.
 pub(super) fn of_item(item: &IndexedItem) -> Vec<&str> {
     match item {
         IndexedItem::Text(words) => vec![&words.text],
@@ -22,7 +22,7 @@ pub(super) fn of_item(item: &IndexedItem) -> Vec<&str> {
     }
 }
 
-/// How well each document answers a question, best is 1. `documents`: the texts of each one.
+/// How well each document matches a question, scaled so that the best has 1. `documents` has the strings of each.
 pub(super) fn ranked<'a>(question: &str, documents: impl Iterator<Item = Vec<&'a str>>) -> Vec<f32> {
     let mut vocabulary = Vocabulary::default();
     let mut lengths: Vec<f32> = Vec::new();

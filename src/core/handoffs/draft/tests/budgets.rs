@@ -1,9 +1,9 @@
-//! Budgets hold on text of which bytes say little.
+//! Checks that budgets hold on text whose size in bytes says little about its tokens.
 
 use super::*;
 use crate::handoffs::draft::tokens;
 
-/// Turns in texts that are dense, a few sentences of which must be kept.
+/// Turns of dense text, a few sentences of which are required.
 fn dense() -> Vec<Value> {
     let mut all = Vec::new();
     for n in 0..160_usize {
@@ -45,14 +45,14 @@ fn budgets_hold_on_dense_texts() {
             let counted = tokens(&made);
             assert!(counted <= given, "{counted} of {given} in\n{made}");
             assert!(counted * 10 > given * 8, "{counted} of {given}");
-            // The common estimate of four bytes a token is too far off.
+            // The common estimate of four bytes per token is too far off.
             let by_bytes = made.len() / 4;
             assert!(counted * 100 > by_bytes * 115, "{counted}, {by_bytes}");
         }
     }
     let whole = index.completed("## Goal\nx", &request(0));
     let (_, also) = whole.split_once("## Also known").unwrap();
-    // The first request is kept whole, besides.
+    // The first request is kept whole in addition.
     let (first, also): (Vec<&str>, Vec<&str>) =
         also.lines().partition(|line| line.starts_with("- First request"));
     assert_eq!(first.len(), 1);

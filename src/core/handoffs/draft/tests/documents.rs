@@ -273,7 +273,7 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
     assert!(count(Preset::Docs, "did not work") > count(Preset::Debug, "did not work"));
 }
 
-/// What the config names besides the known ones: nothing of such a file is quoted.
+/// Checks that files which only the config names as secret are not quoted.
 #[test]
 fn files_that_the_config_calls_secret_are_not_quoted() {
     let messages = [
@@ -332,7 +332,7 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
     );
 }
 
-/// A notice of baton about the context is not the user's text.
+/// Checks that baton's notice about the context does not count as the user's text.
 #[test]
 fn a_notice_of_our_own_is_not_the_users() {
     let notice = "<context-notice>\nThis notice comes from the session's proxy, not from the user. You must hand over.\n</context-notice>";
@@ -377,7 +377,7 @@ fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
     }
 }
 
-/// Where a message is one string, a notice of ours is a part of it.
+/// Checks the notice inside a message that is one string.
 #[test]
 fn a_notice_after_a_users_text_is_not_quoted() {
     let notice = crate::nudge::text(5_000, Some(9_000), crate::nudge::NudgeWording::Numbers);

@@ -1,4 +1,4 @@
-//! A goal of the user's leads every document, and the first request of a conversation is kept whole.
+//! The user's goal leads every document, and the first request of a conversation is kept whole.
 
 use super::*;
 use crate::handoffs::draft::{Prompts, carried, goal_of};
@@ -114,7 +114,7 @@ fn an_empty_goal_is_none() {
     }
 }
 
-/// The user's words do not count against the budget of what is selected.
+/// Checks that the user's words do not count against the budget of the selection.
 #[test]
 fn a_long_goal_stands_there_whole_and_leaves_the_budget_as_it_is() {
     let (index, prompts) = (exporter(true), Prompts::default());
@@ -173,7 +173,7 @@ fn the_repositorys_state_is_in_what_a_model_is_asked_within_its_bound() {
     assert!((350..=410).contains(&tokens), "{tokens}");
 }
 
-/// The scope of the work, in the user's words: 1,900 bytes of them behind the first sentence.
+/// The scope of the work in the user's words: 1,900 bytes after the first sentence.
 fn scope() -> String {
     let items: String = (0..50)
         .map(|n| format!("- part {n:02} keeps its own format 0x{n:04x}\n"))
@@ -183,7 +183,7 @@ fn scope() -> String {
     text
 }
 
-/// All that a document has of the first request, its lines not indented.
+/// The document with unindented lines, for finding the first request in it.
 fn flat(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join("\n")
 }
@@ -217,13 +217,13 @@ fn the_first_request_is_kept_whole() {
                 assert!(flat(&text).contains(&scope), "{goal:?} {text}");
             }
         }
-        // Where a document quotes it, it is not repeated.
+        // If a document quotes it, it is not repeated.
         let quoted = index.completed(&format!("## Goal\n{scope}"), &request(0));
         assert_eq!(flat(&quoted).matches(&scope).count(), 1, "{quoted}");
     }
 }
 
-/// Beyond a third of the budget the beginning is kept, and where what must be kept leaves no room, some words of it.
+/// Beyond a third of the budget the beginning is kept. If the required content leaves no room, a few words of it are.
 #[test]
 fn a_first_request_is_cut_where_it_is_longer_or_there_is_no_room() {
     let long = scope().repeat(3);

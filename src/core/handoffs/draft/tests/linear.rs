@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::text::cost::at_sizes;
 
-/// The processor's time that this thread takes: what else runs on the machine is not in it.
+/// Processor time of the current thread, which excludes other work on the machine.
 pub(crate) fn worked(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -14,10 +14,10 @@ pub(crate) fn worked(work: impl FnOnce()) -> Duration {
     now() - began
 }
 
-/// Most bytes of a transcript.
+/// Size of the largest transcript in bytes.
 const LARGEST: usize = 400_000;
 
-/// The best of three.
+/// The best of three runs.
 fn time(messages: &[Value]) -> Duration {
     let view = view(messages);
     let once = || {
@@ -36,9 +36,11 @@ at_sizes! {
     hostile_transcripts_cost_time_in_proportion_to_their_size
 }
 
-/// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
+/// Checks that ten times the size takes about ten times as long.
+///
+/// A hundred times as long would reveal a search that starts over.
 fn hostile_transcripts_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
-    // Parts of some 100 bytes.
+    // Each part has about 100 bytes.
     let count = sizes.last().map_or(0, |size| *size.min(&LARGEST)) / 100;
     type TranscriptMaker = fn(usize) -> Vec<Value>;
     let shapes: [(&str, TranscriptMaker); 6] = [

@@ -39,7 +39,7 @@ fn request(tokens: usize) -> DraftSpec<'static> {
     }
 }
 
-/// A request of Claude Code's with these messages.
+/// A request from Claude Code with these messages.
 fn view(messages: &[Value]) -> View {
     let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
     let wire = wire::wire(WireId::Anthropic);
@@ -58,7 +58,7 @@ fn model(text: &str) -> Value {
     json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
 }
 
-/// A call of a tool and its result.
+/// A tool call and its result.
 fn called(id: &str, name: &str, input: Value, result: &str, failed: bool) -> [Value; 2] {
     [
         json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}),

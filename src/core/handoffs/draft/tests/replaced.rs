@@ -1,21 +1,22 @@
-//! A value and its later correction: a judge of sentences. The newest value is always there; the earlier one is left out, or
-//! marked where two things may be meant.
+//! Values and their later corrections, as a table of sentences with verdicts.
+//!
+//! The newest value is always in the draft. The earlier one is omitted, or marked if two things may be meant.
 
 use super::*;
 
-/// What is expected of the earlier sentence.
+/// Expected fate of the earlier sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It is left out.
+    /// The sentence is omitted.
     Gone,
-    /// It is there, with a mark.
+    /// The sentence is included with a mark.
     Marked,
-    /// It holds as before.
+    /// The sentence holds as before.
     Both,
 }
 use Verdict::{Both, Gone, Marked};
 
-/// An earlier sentence, a later one, the values of each, and what becomes of the earlier one.
+/// An earlier sentence, a later one, the values of each, and the fate of the earlier one.
 #[rustfmt::skip]
 const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
     // The same sentence with another value.
@@ -48,7 +49,7 @@ const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
     ("```\nREGION=eu-west-1\n```", "```\nREGION=us-east-2\n```", "eu-west-1", "us-east-2", Gone),
     ("REGION=eu-west-1", "The region is now us-east-2.", "eu-west-1", "us-east-2", Gone),
     ("Start it with these settings:\nPORT=9001", "For the admin service:\nPORT=9002", "9001", "9002", Marked),
-    // Two things.
+    // Two different things.
     ("The project budget cap is $480.", "The travel budget cap is $730.", "$480", "$730", Both),
     ("Never disclose the vault code KILO-12.", "Never disclose the vault code LIMA-77.", "KILO-12", "LIMA-77", Marked),
     ("Do not touch src/reader.rs.", "Do not touch src/writer.rs.", "reader.rs", "writer.rs", Both),
@@ -82,7 +83,7 @@ fn session(before: &str, after: &str) -> Vec<Value> {
     ]
 }
 
-/// What a text does with the earlier value.
+/// The fate of the earlier value in a document.
 fn verdict(text: &str, old: &str) -> Verdict {
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(old)).collect();
     match lines.as_slice() {
@@ -115,7 +116,7 @@ fn an_earlier_value_is_left_out_or_marked_and_the_newest_is_there() {
 
 #[test]
 fn a_rule_that_is_replaced_leaves_its_place_to_the_newer_words() {
-    // "Must" is kept whatever the budget; the newer sentence has no such word.
+    // "Must" is kept with any budget; the newer sentence has no such word.
     let index = indexed(&session(
         "The exporter port must be 9001.",
         "The exporter port is 9002 now.",
@@ -277,7 +278,7 @@ fn facts_that_the_user_gave_are_in_every_draft_however_much_was_done() {
     }
 }
 
-/// Facts take a part of a draft: a session of nothing else gets one, too, with the newest.
+/// Facts only take a part of a draft, so a session with nothing else still gets one with the newest facts.
 #[test]
 fn many_facts_leave_room() {
     let facts = (0..400).flat_map(|n| {

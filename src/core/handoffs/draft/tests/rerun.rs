@@ -1,8 +1,8 @@
-//! Commands to run again: they checked something, or changed something that is named.
+//! Commands to run again, because they checked something, or changed something that is named.
 
 use super::*;
 
-/// What each command printed, what the draft has of it, and whether it is a check.
+/// The output of each command, the draft's lines about it, and whether it is a check.
 const RUNS: [(&str, &str, &str, bool); 11] = [
     (
         "./scripts/gen.sh",

@@ -1,4 +1,4 @@
-//! What a draft says of the work is what its document says.
+//! Checks that a draft and its document agree about the work.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Files with credentials are described, and nothing of them is quoted.
+//! Files with credentials are described, but none of their content is quoted.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Commands of the user's, as each agent's requests have them: bodies of recorded requests, with other commands.
+//! Commands that the user ran, in the requests of each agent: recorded bodies with other commands.
 
 use super::*;
 
@@ -11,9 +11,9 @@ struct Sent {
     agent: &'static str,
     wire: WireId,
     body: Value,
-    /// The exit code of the failed command, where the agent states it.
+    /// The exit code of the failed command, if the agent states it.
     exit: Option<i32>,
-    /// The agent shows whether a command went well.
+    /// Whether the agent shows that a command succeeded or failed.
     end_known: bool,
 }
 
