@@ -56,7 +56,7 @@ pub(super) struct TryArgs {
     pub(super) csv: bool,
 }
 
-/// An agent's name, or the name of its program, as `baton run` has it.
+/// Parses an agent's name, or the name of its program, as `baton run` accepts it.
 fn agent(given: &str) -> Result<&'static str, String> {
     let mut names = AgentKind::ALL.map(AgentKind::name).into_iter();
     let is_named = |name: &&str| *name == given || name.split('-').next() == Some(given);

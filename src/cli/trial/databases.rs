@@ -1,4 +1,4 @@
-//! The databases of OpenCode and goose, row by row.
+//! Reads the databases of OpenCode and goose, row by row.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value as Json, json};
 
-/// Time for a database. The largest ones that agents make take seconds.
+/// Time limit for a database. The largest ones that agents make take seconds.
 const MAX_TIME: Duration = Duration::from_secs(60);
 
-/// Memory of all databases that are open. Ids are sorted in it; rows are read one by one.
+/// Memory limit of all open databases. Ids are sorted in memory, while rows are read one by one.
 const MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Maximum bytes of an entry with all its parts. The rest is left out.
@@ -20,16 +20,16 @@ const MAX_ENTRY_BYTES: usize = 32 << 20;
 /// Bytes that a part takes in addition to its text.
 const PART: usize = 32;
 
-/// Takes one entry.
+/// Callback that takes one entry.
 pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 
-/// Reads a database, which nothing is written to. Returns why a part of it is not read.
+/// Reads a database without writing to it. Returns the reason if a part of it is not read.
 ///
 /// # Errors
-/// It cannot be read.
+/// The database cannot be read.
 pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<String>> {
     let (connection, unread) = open(path)?;
-    // A thread of its own, which ends with this function: a query is interrupted that has no end.
+    // This thread interrupts a query that does not end. It ends with this function, when the channel closes.
     let (ended, waiting) = mpsc::channel::<()>();
     let interrupt = connection.get_interrupt_handle();
     thread::spawn(move || {
@@ -37,7 +37,8 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
             interrupt.interrupt();
         }
     });
-    // A view, a virtual table or a column could compute anything, and one call of a function is not interrupted.
+    // A view, a virtual table or a computed column could run any function, and a single function call cannot be
+    // interrupted.
     let has = |table: &str| {
         let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0
             AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(?1) WHERE hidden > 0)";
@@ -52,7 +53,9 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
     Ok(unread.map(str::to_owned))
 }
 
-/// Opens it so that no file is made: without its index a log of changes cannot be read without one.
+/// Opens a database so that no file is created.
+///
+/// Reading a write-ahead log creates its index if that is missing. Then the log is ignored.
 fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let beside = |ending: &str| {
         let about = std::fs::metadata(format!("{}{ending}", path.display()));
@@ -67,7 +70,7 @@ fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let name = path.to_string_lossy().replace('%', "%25");
     let name = name.replace('?', "%3f").replace('#', "%23");
     let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags)?;
-    // Sorting makes no file either.
+    // Sorting must not create a file either.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // The agent's model may have written the file.
     connection.pragma_update(None, "trusted_schema", false)?;

@@ -1,4 +1,4 @@
-//! Reads the entries of a session file: lines of JSON, one document, or rows of a database. Nothing is written.
+//! Reads the entries of a session file: lines of JSON, one document, or rows of a database. Writes nothing.
 
 use std::error::Error;
 use std::fs::File;
@@ -13,16 +13,16 @@ use super::databases::{self, TakeEntry};
 use crate::cli::handoffs::objects;
 use crate::cli::output::plural;
 
-/// How an SQLite file begins.
+/// First bytes of an SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Bytes of a file that is one document.
+/// Maximum size of a file that is one document, in bytes.
 const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
 
-/// Bytes of a buffer for reading.
+/// Size of a read buffer in bytes.
 const BUFFER: usize = 1 << 18;
 
-/// Gives every entry of a file. Returns why it is not read, or a part of it.
+/// Passes on every entry of a file. Returns the reason if it, or a part of it, is not read.
 pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Option<String> {
     entries(path, take).unwrap_or_else(|error| Some(error.to_string()))
 }
@@ -47,7 +47,7 @@ fn left_out(count: u64, noun: &str) -> Option<String> {
     (count > 0).then(|| format!("{} that cannot be read: left out", plural(count, noun)))
 }
 
-/// One object with a list of messages, as cline writes it.
+/// A single object with a list of messages, as cline writes it.
 #[derive(Deserialize)]
 struct Document {
     #[serde(rename = "sessionId", default)]

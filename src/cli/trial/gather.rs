@@ -1,4 +1,4 @@
-//! Reads all files at once, within bounds: a thread for each core up to four, and a line of each at a time.
+//! Reads all files in parallel within bounds: up to four threads, each of which holds one line at a time.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use super::places::SessionFile;
 use crate::cli::output::size;
 use baton_core::trial::{RecordedSession, TrialReader};
 
-/// Most threads: each holds a line.
+/// Maximum number of threads; each holds a line in memory.
 const THREADS: usize = 4;
 
-/// When a bar is drawn, and how often.
+/// Delay before the first drawing of the bar, the interval between drawings, and its width.
 const SILENT: Duration = Duration::from_secs(1);
 const REDRAWN: Duration = Duration::from_millis(100);
 const BAR: u64 = 30;
@@ -21,7 +21,7 @@ const BAR: u64 = 30;
 /// Result of reading all files.
 pub(super) struct Gathered {
     pub(super) sessions: Vec<RecordedSession>,
-    /// Files that were not read, or not all of each, with the reason.
+    /// Files that were not read completely, each with the reason.
     pub(super) unread: Vec<String>,
     pub(super) files: usize,
     pub(super) bytes: u64,
@@ -89,7 +89,7 @@ fn one(at: usize, file: &SessionFile, tags: &[String]) -> (Vec<RecordedSession>,
     (sessions, read.or_else(foreign).map(unread))
 }
 
-/// Draws a bar on a terminal, where it takes longer than a second.
+/// Draws a bar on a terminal if reading takes longer than a second.
 fn draw(done: &AtomicU64, ended: &AtomicBool, bytes: u64) {
     let began = Instant::now();
     while !ended.load(Ordering::Relaxed) {

@@ -1,20 +1,20 @@
-//! Lines that fit a terminal: tables with figures aligned to the right, and wrapped sentences.
+//! Lines that fit a terminal: tables with right-aligned figures, and wrapped sentences.
 
 use crate::cli::output::first_line;
 
-/// Columns if the output is not a terminal, and the most that a sentence takes.
+/// Columns if the output is not a terminal, and the maximum.
 const COLUMNS: usize = 80;
 const MAX_COLUMNS: usize = 100;
 
-/// Columns that a table's first cell has at least.
+/// Minimum width of a table's first cell, in columns.
 const MIN_NAME: usize = 12;
 
-/// The columns to fit into.
+/// The number of columns to use.
 pub(super) fn columns(terminal: Option<usize>) -> usize {
     terminal.unwrap_or(COLUMNS).min(MAX_COLUMNS)
 }
 
-/// Rows whose first cell is a name, shortened to fit, and the others figures.
+/// Rows of a table. The first cell is a name and is shortened to fit; the others are figures.
 pub(super) fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let cells = rows.iter().map(Vec::len).max().unwrap_or(0);
     let chars = |text: &String| text.chars().count();
@@ -39,7 +39,7 @@ pub(super) fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// A line with its indentation, at most so wide.
+/// A line with its indentation, at most this wide.
 pub(super) fn clipped(cell: &str, width: usize) -> String {
     let indent = cell.len() - cell.trim_start().len();
     format!(
@@ -49,7 +49,7 @@ pub(super) fn clipped(cell: &str, width: usize) -> String {
     )
 }
 
-/// A sentence as lines of at most so many columns; lines after the first have the same indentation and `hang` more.
+/// Wraps a sentence to this many columns. Lines after the first are indented by `hang` more.
 pub(super) fn wrapped(text: &str, columns: usize, hang: usize) -> Vec<String> {
     let indent = text.len() - text.trim_start().len();
     let mut lines = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn saving(amount: f64) -> String {
 /// `12 %` of a whole.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     let share = if whole > 0.0 { part / whole * 100.0 } else { 0.0 };
-    // Not `-0`.
+    // Adding zero turns `-0` into `0`.
     format!("{:.0} %", share.round() + 0.0)
 }
 

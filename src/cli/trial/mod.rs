@@ -118,7 +118,7 @@ fn nothing_since(from_ms: u64, ended_ms: &[u64]) -> CommandFailure {
     Exit::NO_INPUT.with_help(message, format!("baton try --since {last}"))
 }
 
-/// The sessions that are asked for, each call counted once.
+/// The requested sessions, each call counted once.
 fn tried(
     args: &TryArgs,
     gathered: &mut Gathered,
@@ -156,7 +156,7 @@ fn tried(
     Ok(reckoned.into_iter().flatten().collect())
 }
 
-/// The one session with this id, or whose id begins like this. A subagent is named with a `/`, by its own name or that of its file.
+/// The one session whose id is this, or begins with it. A subagent is named after a `/`, by its name or its file's.
 fn named<'t>(id: &str, tried: &'t [Reckoned]) -> CliResult<&'t Reckoned> {
     let wanted = id.trim_end_matches('…').replace("/agent-", "/");
     let none = || {

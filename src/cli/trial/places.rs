@@ -1,4 +1,4 @@
-//! Where agents keep their sessions.
+//! Locations of the sessions that agents keep.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use baton_core::text::table;
 use serde::Deserialize;
 
-/// WorkingDirs below a place that are searched.
+/// Maximum depth of the searched directories below a location.
 const DEPTH: usize = 8;
 
 /// A row of `places.toml`.
@@ -19,7 +19,7 @@ struct PlaceRow {
     home: String,
     directories: Vec<String>,
     ending: String,
-    /// A directory of the `.json` files that earlier versions of the agent wrote.
+    /// Directory of the `.json` files that earlier versions of the agent wrote.
     old: Option<String>,
 }
 
@@ -30,16 +30,16 @@ static PLACES: LazyLock<Vec<PlaceRow>> = LazyLock::new(|| table::rows(include_st
 pub(super) struct SessionFile {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
-    /// Whether it has the format of an earlier version of its agent.
+    /// Whether it has the format of an earlier version of the agent.
     pub(super) old: bool,
 }
 
-/// The directories in which sessions are looked for.
+/// The directories that are searched for sessions.
 pub(super) fn directories(agent: Option<&str>) -> Vec<PathBuf> {
     places(agent).flat_map(PlaceRow::directories).collect()
 }
 
-/// The files of all agents, or of one.
+/// The files of one agent, or of all.
 pub(super) fn files(agent: Option<&str>) -> Vec<SessionFile> {
     let mut found = Vec::new();
     for place in places(agent) {
@@ -50,7 +50,7 @@ pub(super) fn files(agent: Option<&str>) -> Vec<SessionFile> {
     largest_first(found)
 }
 
-/// The file at a path of the user's own, or all below it that may have sessions.
+/// The file at a path that the user gives, or all files below it that may have sessions.
 pub(super) fn given(path: &Path) -> std::io::Result<Vec<SessionFile>> {
     let about = std::fs::metadata(path)?;
     if about.is_file() {
@@ -75,7 +75,7 @@ impl PlaceRow {
         self.directories.iter().map(|name| directory.join(name)).collect()
     }
 
-    /// Whether a session file is one of an earlier version; `None`: it is no session file.
+    /// Whether a session file comes from an earlier version; `None` if it is not a session file.
     fn is_old(&self, path: &Path) -> Option<bool> {
         let text = path.to_string_lossy();
         let is_old = |directory: &String| text.contains(directory.as_str()) && text.ends_with(".json");
@@ -86,7 +86,7 @@ impl PlaceRow {
     }
 }
 
-/// Links are not followed.
+/// Collects session files below a directory, without following links.
 fn walk(directory: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<SessionFile>) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(about) = entry.metadata() else { continue };
@@ -101,7 +101,7 @@ fn walk(directory: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<Se
     }
 }
 
-/// The largest take longest to read.
+/// Sorts files by size, because the largest take longest to read and should be started first.
 fn largest_first(mut found: Vec<SessionFile>) -> Vec<SessionFile> {
     found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     found

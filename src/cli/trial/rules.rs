@@ -10,7 +10,7 @@ use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::{CarriedKind, CarriedState};
 use baton_core::trial::{MissedReader, Reckoned};
 
-/// Sessions whose rules are looked for, those that gain most: a draft is made for each.
+/// Number of sessions that are searched for rules, those with the highest savings: a draft is made for each.
 const SESSIONS: usize = 3;
 
 /// Collects rules of the user that a draft lacks, so that a cut without the appended block would have dropped them. Examines the
@@ -47,7 +47,7 @@ pub(super) fn dropped(
 /// A handoff before a call by a draft without a model, with the facts that a reader of it would have missed.
 pub(super) struct CarriedOver {
     pub(super) carried: Carried,
-    /// Read or run again within the next requests, and not named in the prompt.
+    /// Files read again and commands run again within the next requests, and not named in the prompt.
     pub(super) again: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn carried_at(
         None => (one.session.id.as_str(), None),
     };
     let mut entries = 0;
-    // A file that has changed since is read as far as it goes.
+    // A file that has changed since is read as far as possible.
     _ = files::read(&file.path, &mut |entry| {
         let is_before = entries < call.entry;
         entries += 1;
@@ -79,7 +79,7 @@ pub(super) fn carried_at(
         missed.entry(entry, is_before);
         match is_before {
             true if is_own => {
-                // The reader leaves out the turns of subagents.
+                // The reader skips the turns of subagents, so the mark is removed.
                 let mut entry = entry.clone();
                 entry["isSidechain"] = false.into();
                 reader.entry(&entry);

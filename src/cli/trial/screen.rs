@@ -1,4 +1,4 @@
-//! The answer on one screen.
+//! The result on one screen.
 
 use std::iter;
 
@@ -13,14 +13,14 @@ use baton_core::trial::{ArmSum, GroupSum, LengthSum, Outcome, Reckoned, TrialRep
 /// Width of the longest bar.
 const BAR: f64 = 24.0;
 
-/// Groups, settings, sessions, rules and files that are named.
+/// Maximum numbers of displayed groups, settings, sessions, rules and files.
 const GROUPS: usize = 8;
 const SETTINGS: usize = 3;
 const NAMED: usize = 3;
 const RULES: usize = 5;
 const UNREAD: usize = 5;
 
-/// Characters of a session's id that are printed; `--session` takes them.
+/// Number of printed characters of a session's id, which `--session` accepts.
 const ID: usize = 8;
 
 /// Input of the screen.
@@ -72,7 +72,7 @@ impl Screen<'_> {
         wrapped(&text, self.columns, 0)
     }
 
-    /// Whether dollars are shown: not if all is on a subscription.
+    /// Whether to show dollars: not if all sessions are on a subscription.
     fn has_dollars(&self) -> bool {
         self.report.with_dollars > 0
     }
@@ -242,7 +242,7 @@ impl Screen<'_> {
         best.map_or("", |sum| sum.title.as_str())
     }
 
-    /// The sessions that would have gained most, and those that would have lost most.
+    /// The sessions with the highest savings, and those with the highest losses.
     fn named(&self) -> [Vec<String>; 2] {
         let arm = self.report.verdict.best.arm.as_str();
         let saved = |one: &Reckoned| one.arm(arm).map_or(0.0, |result| result.saved);
@@ -440,7 +440,7 @@ pub(super) fn short_id(one: &Reckoned) -> String {
     agent.map_or(beginning.clone(), |agent| format!("{beginning}/{agent}"))
 }
 
-/// Lines under a head, if there are any.
+/// Lines below a head; nothing if there are no lines.
 fn under(head: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines = lines.peekable();
     let head = lines.peek().map(|_| head.to_owned());
@@ -453,7 +453,7 @@ fn tokens(unsent: i64) -> String {
     format!("{} tokens {word}", short(unsent.unsigned_abs()))
 }
 
-/// The lengths of a group's sessions.
+/// Name of a group of session lengths.
 pub(super) fn length_name(length: &LengthSum) -> String {
     match length.from {
         0 => "under 25 k".to_owned(),
@@ -466,7 +466,7 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
     plural(count as u64, noun)
 }
 
-/// The files that were not read, or not all of each.
+/// The files that were not read completely.
 pub(super) fn unread(files: &[String]) -> Vec<String> {
     let row = |file: &String| format!("  {}", visible(file));
     let more = files.len().saturating_sub(UNREAD);

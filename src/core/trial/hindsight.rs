@@ -10,8 +10,9 @@ const MAX_PLACES: usize = 64;
 /// Tokens of messages that a history needs for a cut to be considered.
 const MIN_TOKENS: u64 = 10_000;
 
-/// The cheapest bill of all ways to cut a session at some of its calls. After a cut the history is the same whatever came before it, so
-/// the cheapest way to each cut is all that has to be kept.
+/// The cheapest bill of all ways to cut a session at some of its calls.
+///
+/// After a cut the history does not depend on earlier cuts. So only the cheapest run up to each cut has to be kept.
 pub(super) fn best(session: &ReplaySession) -> ReplayBill {
     let calls = session.calls.len();
     let fits = |n: &usize| session.calls[*n].whole() >= session.prefix + MIN_TOKENS;

@@ -5,19 +5,19 @@ use serde::Serialize;
 use super::session::RecordedSession;
 use crate::bill::{CacheRule, Rates, TokenCounts, dollars};
 
-/// Fewer tokens that are stored again are the rounding of cache boundaries.
+/// Minimum number of tokens stored again that count as a lost cache; fewer are rounding at cache boundaries.
 const MIN_REWRITTEN_TOKENS: u64 = 1_000;
 
 named! {
-    /// Why a cache was lost.
+    /// Cause of a lost cache.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum LossCause {
         /// The agent compacted, so that all messages are new.
         Compaction = "compaction",
-        /// Another model, which has a cache of its own.
+        /// Another model, which has its own cache.
         ModelSwitch = "model switch",
-        /// The pause was as long as the cache lives.
+        /// The pause outlived the cache.
         Expired = "expired",
         /// Neither a pause nor another model: an earlier part of the request changed.
         PrefixChange = "prefix change",
@@ -31,13 +31,13 @@ pub struct LostCaches {
     pub calls: usize,
     /// Tokens that were stored again.
     pub tokens: u64,
-    /// Dollars more than reading them from the cache.
+    /// Extra dollars compared with reading the tokens from the cache.
     #[serde(serialize_with = "dollars")]
     pub cost: f64,
 }
 
 impl LostCaches {
-    /// Adds those of another session.
+    /// Adds the lost caches of another session.
     pub(super) fn add(all: &mut Vec<Self>, other: &Self) {
         match all.iter_mut().find(|known| known.cause == other.cause) {
             Some(known) => {
@@ -50,7 +50,7 @@ impl LostCaches {
     }
 }
 
-/// Finds the cause for which a call stored cached tokens again, and the number of these tokens. `None` if the cache served the call.
+/// Finds why a call stored cached tokens again, and how many. `None` if the cache served the call.
 pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u64)> {
     let (before, call) = (session.calls.get(at.checked_sub(1)?)?, session.calls.get(at)?);
     let lost = before.counts.whole_input().saturating_sub(call.counts.cache_read);
@@ -97,7 +97,7 @@ pub(super) fn lost_caches<'r>(
     all
 }
 
-/// Dollars that so many tokens cost more as stored than as read.
+/// Extra dollars of storing this many tokens instead of reading them.
 fn premium(counts: TokenCounts, tokens: u64, rates: &Rates) -> f64 {
     let share = tokens as f64 / counts.written().max(1) as f64;
     let stored = counts.cost(rates).cache_write * share;

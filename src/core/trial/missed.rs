@@ -17,7 +17,7 @@ pub struct MissedReader {
 }
 
 impl MissedReader {
-    /// Takes an entry of the session before the cut, or after it.
+    /// Takes an entry of the session, from before or after the cut.
     pub fn entry(&mut self, entry: &Json, is_before: bool) {
         if self.answers > REQUESTS {
             return;
@@ -37,7 +37,7 @@ impl MissedReader {
         }
     }
 
-    /// Files that were read again and commands that were run again within the next requests, which this prompt does not name.
+    /// Files read again and commands run again within the next requests that this prompt does not name.
     pub fn beyond(self, prompt: &str) -> Vec<String> {
         let is_named = |text: &String| {
             let name = text.rsplit('/').next().unwrap_or(text);

@@ -1,28 +1,28 @@
-//! The policies that recorded sessions are replayed under: which setting makes each, and how a person reads it.
+//! The policies that recorded sessions are replayed under, with their settings and display names.
 
 use crate::nudge::Thresholds;
 
 /// Decides when a session is cut, by the requests that the proxy has seen so far.
 #[derive(Debug, PartialEq)]
 pub struct Policy {
-    /// The name in JSON and CSV.
+    /// Name in JSON and CSV.
     pub name: &'static str,
-    /// The name on the screen.
+    /// Name on the screen.
     pub title: &'static str,
     /// The lines of the config that select it. Empty for the defaults, and for policies without a setting.
     pub setting: &'static str,
-    /// Whether requests have the tool: the model hands over at task ends, and after notices.
+    /// Whether requests have the tool, so that the model hands over at task ends and after notices.
     pub(super) has_tool: bool,
     pub(super) thresholds: Thresholds,
-    /// Whether baton cuts when that costs nothing.
+    /// Whether baton makes free cuts.
     pub(super) is_free: bool,
-    /// Whether old results are left out.
+    /// Whether old results are removed.
     pub(super) masks: bool,
-    /// Whether it cuts at moments that are given, and at no others.
+    /// Whether cuts are only made at given moments.
     pub(super) is_forced: bool,
 }
 
-/// The thresholds of the default config.
+/// Thresholds of the default config.
 const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
     nudge_at: 0.5,
     nudge_tokens: 200_000,
@@ -84,7 +84,7 @@ const fn automatic(name: &'static str, setting: &'static str, share: f64) -> Pol
     }
 }
 
-/// The policies that `baton try` replays, without cuts first.
+/// The policies that `baton try` replays; the one without cuts is first.
 pub static POLICIES: [Policy; 11] = [
     NONE,
     Policy {
@@ -126,10 +126,10 @@ pub static POLICIES: [Policy; 11] = [
     automatic("auto_0.75", "handoff.auto_at = 0.75", 0.75),
 ];
 
-/// The name of the policy that cuts at the moments of a shadow.
+/// Name of the policy that cuts at the moments of a shadow.
 pub const JOURNAL_SHADOW: &str = "shadow";
 
-/// The policies for a journal's conversations: those that need no more than sizes and times, and the moments of a shadow.
+/// The policies for the journal's conversations: those that only need sizes and times, and the moments of a shadow.
 pub static JOURNAL_POLICIES: [Policy; 4] = [
     NONE,
     Policy {
@@ -149,7 +149,7 @@ pub static JOURNAL_POLICIES: [Policy; 4] = [
     },
 ];
 
-/// The upper bound: the same session, cut where it turned out best.
+/// The upper bound: the same session, cut at the moments that turned out best.
 pub(super) static HINDSIGHT: Policy = Policy {
     name: "hindsight",
     title: "best moment (hindsight)",
@@ -172,7 +172,7 @@ impl Policy {
         self.has_tool && !self.is_forced
     }
 
-    /// Whether a config makes it, so that it may be recommended.
+    /// Whether a config can select the policy, so that it may be recommended.
     pub fn is_choice(&self) -> bool {
         self.name == DEFAULTS || !self.setting.is_empty()
     }

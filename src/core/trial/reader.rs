@@ -18,64 +18,64 @@ use crate::text::prose::one_line;
 use crate::transcript::{SaidPart, ToolCall, TranscriptPartKind, TranscriptTurn, said};
 use crate::wire::Role;
 
-/// Bytes of a session's title.
+/// Maximum size of a session's title in bytes.
 const TITLE: usize = 60;
 
-/// Characters of the name of a subagent that has none.
+/// Length of the name given to an unnamed subagent, in characters.
 const CHAIN_NAME: usize = 8;
 
-/// How a line begins that baton writes into a transcript at a handoff.
+/// Beginning of the line that baton writes into a transcript at a handoff.
 const HANDOFF: &str = "[[handoff-resume:";
 
-/// Calls whose results are awaited at most.
+/// Maximum number of calls whose results are awaited.
 const AWAITED: usize = 64;
 
 /// Types of entries that mark a compaction.
 const COMPACTIONS: [&str; 3] = ["compact_boundary", "compacted", "compaction"];
 
-/// Reads one record: a file, or the rows of a database. It may have several sessions.
+/// Reads one record, a file or the rows of a database. A record may have several sessions.
 #[derive(Debug, Default)]
 pub struct TrialReader {
-    /// Opening tags of harness texts.
+    /// Opening tags of harness text.
     tags: Vec<String>,
     source: u32,
     entries: u32,
     threads: HashMap<String, Thread>,
-    /// The session that entries without an id belong to.
+    /// The session for entries without an id.
     current: String,
-    /// For each entry of a subagent that has no name: the entry that its chain begins with, as an index into `roots`.
+    /// For each entry of an unnamed subagent, the first entry of its chain as an index into `roots`.
     chains: HashMap<u64, usize>,
     roots: Vec<String>,
-    /// Whether this record has the usage of each request in entries of their own (Codex).
+    /// Whether this record has the usage of each request in separate entries (Codex).
     has_requests: bool,
 }
 
-/// A session while it is read.
+/// State of a session while it is read.
 #[derive(Debug, Default)]
 struct Thread {
     session: RecordedSession,
     speakers: Speakers,
     /// Events since the last call.
     since: RecordedCall,
-    /// When the last entry came that is not an answer.
+    /// Time of the last entry that is not a response.
     asked_ms: u64,
     model: String,
-    /// How many items of the to-do list are finished and open, if there is one.
+    /// Numbers of finished and of open items in the to-do list, if there is one.
     todos: Option<(u32, u32)>,
     /// Whether the user has spoken since the list was finished.
     was_finished: bool,
-    /// Results that are awaited: hash of the call, with the file that it reads; none of a call that asks for a plan.
+    /// Awaited results: the hash of the call, and of the file that it reads. A call that submits a plan has no file.
     awaited: Vec<(u64, Option<u64>)>,
-    /// Calls that were read.
+    /// Ids of the calls that were read.
     seen: HashSet<u64>,
-    /// Whether the last entry was an answer.
+    /// Whether the last entry was a response.
     was_answer: bool,
     /// Sum of all requests. Codex repeats a figure with an unchanged sum.
     total: u64,
 }
 
 impl TrialReader {
-    /// Creates the reader of the record with this number. `tags` are opening tags of harness texts.
+    /// Creates the reader of the record with this number. `tags` are opening tags of harness text.
     pub fn new(source: u32, tags: &[String]) -> Self {
         Self {
             tags: tags.to_vec(),
@@ -84,7 +84,7 @@ impl TrialReader {
         }
     }
 
-    /// The sessions that the record has.
+    /// The sessions in the record.
     pub fn into_sessions(self) -> Vec<RecordedSession> {
         let sessions = self.threads.into_values().map(|thread| RecordedSession {
             ends_finished: thread.is_finished(),
@@ -107,7 +107,7 @@ impl TrialReader {
         (thread.since.source, thread.since.entry) = (self.source, self.entries);
         self.entries += 1;
         let kind = entry["type"].as_str().unwrap_or_default();
-        // Codex states the usage of a request first, and then as the last one of the session.
+        // Codex states the usage of a request first, and repeats it as the last one of the session.
         self.has_requests |= kind == "token_usage_record";
         let again = self.has_requests && entry["payload"]["type"] == "token_count";
         thread.surroundings(entry, kind);
@@ -123,7 +123,7 @@ impl TrialReader {
         let (before, behind) = messages.split_at(if is_answer { 0 } else { messages.len() });
         thread.messages(before, &self.tags);
         match kind {
-            // An answer of goose has no usage of its own.
+            // A response of goose has no usage.
             "goose" if is_answer && !thread.was_answer => {
                 let id = entry["id"].as_str().map_or(0, hash);
                 thread.push(id, 0, TokenCounts::default(), time_of(entry));
@@ -136,7 +136,7 @@ impl TrialReader {
         thread.messages(behind, &self.tags);
     }
 
-    /// The session that an entry names; of a subagent with its name after a `/`.
+    /// The session that an entry names. A subagent's name follows a `/`.
     fn session_id(&mut self, entry: &Json) -> Option<String> {
         let text = |value: &Json| value.as_str().map(str::to_owned);
         let named = match entry["type"].as_str() {
@@ -151,8 +151,11 @@ impl TrialReader {
         Some(format!("{named}/{agent}"))
     }
 
-    /// A name for the subagent of an entry without one. Older versions of Claude Code write the turns of all subagents into the session's
-    /// own file, each chained to the one before it.
+    /// A name for the subagent of an unnamed entry.
+    ///
+    /// Older versions of Claude Code write the turns of all subagents into the session's own file, each chained to the
+    /// previous
+    /// one.
     fn chain(&mut self, entry: &Json) -> String {
         let uuid = entry["uuid"].as_str().unwrap_or_default();
         let parent = entry["parentUuid"].as_str().map(hash);
@@ -191,7 +194,7 @@ impl Thread {
         }
     }
 
-    /// The usage of a call, if the entry has one.
+    /// Reads the usage of a call, if the entry has one.
     fn usage(&mut self, entry: &Json) {
         let at_ms = time_of(entry);
         let Some(usage) = yaml::usage(entry) else { return };
@@ -206,7 +209,7 @@ impl Thread {
             .or_else(|| names.iter().find_map(|name| name.as_str()));
         let id = id.map_or(0, hash);
         if id != 0 && !self.seen.insert(id) {
-            // An answer is written again as it grows.
+            // A response is written again as it grows.
             if let Some(last) = self.session.calls.last_mut().filter(|last| last.id == id) {
                 last.counts = usage.counts;
             }
@@ -228,8 +231,11 @@ impl Thread {
         self.session.calls.push(call);
     }
 
-    /// goose records the sums of a session, and its last input. Two unknowns, the tokens of the prefix and of a byte, follow
-    /// from these and the bytes of each call.
+    /// Estimates the usage of goose's calls.
+    ///
+    /// goose records the sums of a session, and its last input. Two unknowns, the tokens of the prefix and per byte,
+    /// follow
+    /// from these and from the bytes of each call.
     fn estimate(&mut self, sums: &Json) {
         let number = |key: &str| sums[key].as_u64().unwrap_or_default();
         let (all, last, output) = (number("all_input"), number("last_input"), number("all_output"));
@@ -282,7 +288,7 @@ impl Thread {
 
     fn text(&mut self, said: &SaidPart<'_>) {
         self.since.said = self.since.said.saturating_add(said.text.len() as u64);
-        // The user may quote such a line: only the model's text holds it at the beginning of a line.
+        // A user may quote such a line. Only in the model's text does it stand at the beginning of a line.
         let is_models = said.spoken.is_empty();
         self.session.behind_baton |= is_models && said.text.lines().any(|line| line.starts_with(HANDOFF));
         let own = said.users_words();
@@ -382,7 +388,7 @@ fn time_of(entry: &Json) -> Option<u64> {
 fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
-    // 0 is no id.
+    // 0 stands for no id.
     hasher.finish().max(1)
 }
 

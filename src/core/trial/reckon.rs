@@ -20,7 +20,7 @@ pub const DEFAULT_FOLLOW_SHARE: f64 = 0.5;
 /// Assumed error of that share.
 const FOLLOW_ERROR: f64 = 0.25;
 
-/// A session counts as unchanged if a policy changes its cost by less than this share.
+/// Relative change of the cost below which a session counts as unchanged by a policy.
 pub(super) const UNCHANGED: f64 = 0.005;
 
 /// Parameters of a trial.
@@ -37,24 +37,24 @@ pub struct TrialSettings<'a> {
 pub struct Reckoned {
     #[serde(flatten)]
     pub session: RecordedSession,
-    /// The model of most of its calls.
+    /// The model of most calls.
     pub model: String,
-    /// When its first and its last call were sent, in milliseconds since the Unix epoch.
+    /// When the first and the last call were sent, in milliseconds since the Unix epoch.
     pub started_ms: u64,
     pub ended_ms: u64,
     pub calls: usize,
-    /// Tokens of its longest history.
+    /// Tokens of the longest history.
     pub longest: u64,
     /// The provider's counts.
     pub tokens: TokenCounts,
-    /// Cost of the recorded counts; `None` if the record lacks some, or a model has no price.
+    /// Cost of the recorded counts; `None` if the record lacks some, or if a model has no price.
     #[serde(serialize_with = "dollars")]
     pub paid: Option<f64>,
-    /// By model and call, in the order of the session's models.
+    /// Usage by model, in the order of the session's models.
     pub models: Vec<ModelUse>,
-    /// Caches that were lost, by their cause.
+    /// Lost caches by cause.
     pub lost: Vec<LostCaches>,
-    /// The policies, without cuts first; the upper bound last. Empty if a model has no price.
+    /// Results of the policies, the one without cuts first, and the upper bound last. Empty if a model has no price.
     pub arms: Vec<ArmResult>,
 }
 
@@ -79,7 +79,7 @@ pub struct ArmResult {
     /// Dollars less than recorded. Negative if the policy costs more.
     #[serde(serialize_with = "dollars")]
     pub saved: f64,
-    /// The expected error of that.
+    /// Expected error of `saved`.
     #[serde(serialize_with = "dollars")]
     pub error: f64,
     /// Whether the policy needs knowledge of later calls.
@@ -90,12 +90,12 @@ pub struct ArmResult {
     /// Dollars saved by model.
     #[serde(skip)]
     pub by_model: Vec<f64>,
-    /// Tokens of input that were not sent.
+    /// Input tokens that were not sent.
     pub unsent: i64,
 }
 
 impl Reckoned {
-    /// A policy's result; `None` if no policy has one.
+    /// The result of a policy; `None` if it was not replayed.
     pub fn arm(&self, name: &str) -> Option<&ArmResult> {
         self.arms.iter().find(|result| result.arm == name)
     }
@@ -106,13 +106,13 @@ impl Reckoned {
         found.is_some_and(|one| one.saved.abs() > self.cost() * UNCHANGED)
     }
 
-    /// The recorded cost; if the record lacks some counts, the estimated one.
+    /// The recorded cost, or the estimated one if the record lacks some counts.
     pub fn cost(&self) -> f64 {
         let none = || self.arms.first().map_or(0.0, |none| none.bill.cost);
         self.paid.unwrap_or_else(none)
     }
 
-    /// By which share the cost without cuts differs from the recorded one.
+    /// Relative difference of the cost without cuts from the recorded cost.
     pub fn deviation(&self) -> Option<f64> {
         let (paid, none) = (self.paid.filter(|paid| *paid > 0.0)?, self.arms.first()?);
         Some(none.bill.cost / paid - 1.0)

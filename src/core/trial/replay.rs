@@ -16,19 +16,19 @@ use crate::nudge::{ContextUse, ModelThresholds, NudgeDecision, StepsLeft};
 use crate::record::HandoffId;
 use crate::wire::Usage;
 
-/// Below so many tokens of history the tool's description advises against a handoff.
+/// Size of the history, in tokens, below which the tool's description advises against a handoff.
 const MIN_HANDOFF_TOKENS: u64 = 50_000;
 
 /// Share of the compacted history that another policy must reach for the agent to compact as well.
 const COMPACTS_AT: f64 = 0.8;
 
-/// Tokens of a draft's source if the history is not in the cache: `draft.bundle_tokens`.
+/// Tokens of a draft's source if the history is not cached: `draft.bundle_tokens`.
 const SELECTION_TOKENS: u64 = 8_000;
 
-/// Tokens of the message that asks for a draft.
+/// Tokens of the message that requests a draft.
 const DRAFT_REQUEST_TOKENS: u64 = 300;
 
-/// Tokens that may follow a draft that was written ahead.
+/// Maximum number of tokens after a draft that was written ahead.
 const MAX_TOKENS_SINCE_DRAFT: u64 = 6_000;
 
 /// Masking as in the providers' context editing: the history at which it begins, the newest results that stay, the tokens that make up for
@@ -44,10 +44,10 @@ pub struct ReplayBill {
     /// Dollars.
     #[serde(skip)]
     pub cost: f64,
-    /// The same by the session's models.
+    /// Dollars by the session's models.
     #[serde(skip)]
     pub by_model: Vec<f64>,
-    /// Dollars of drafts that were never used, of these.
+    /// Dollars of drafts that were never used, included in `cost`.
     #[serde(serialize_with = "crate::bill::dollars")]
     pub unused_drafts: f64,
     /// Requests of all kinds.
@@ -62,33 +62,33 @@ pub struct ReplayBill {
 /// A cut of a replayed session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayCut {
-    /// Before which call, from 0.
+    /// Index of the call that the cut precedes.
     pub call: usize,
-    /// Why.
+    /// Reason for the cut.
     pub reason: String,
     /// Tokens of the history.
     pub tokens: u64,
 }
 
-/// A session under way.
+/// State of a session's replay.
 #[derive(Clone)]
 pub(super) struct Replay<'a> {
     session: &'a ReplaySession,
     policy: &'a Policy,
     /// Whether the model follows notices, and hands over at task ends.
     follows: bool,
-    /// How many times as much as the session shows is read again after a cut.
+    /// Factor on the amount that is read again after a cut, relative to the recording.
     reading: u64,
     /// Tokens of the tool in each request.
     tool: u64,
-    /// Tokens of the history as the last request had it, and as the record has it.
+    /// Tokens of the last request's history, in the replay and in the record.
     history: u64,
     recorded: u64,
-    /// Tokens of the history that the cache has.
+    /// Tokens of the history that are cached.
     cached: u64,
-    /// Tokens that the cut contents need to be read again.
+    /// Tokens of cut content that are still to be read again.
     unread: u64,
-    /// Where results are in the history, and their tokens.
+    /// Positions of results in the history, and their tokens.
     results: VecDeque<(u64, u64)>,
     context: ContextUse,
     cut: Option<HandoffId>,
@@ -96,7 +96,7 @@ pub(super) struct Replay<'a> {
     since_cut: u32,
     ledger: CutLedger,
     costs: Option<RequestCosts>,
-    /// Tokens of the history that a draft covers.
+    /// Tokens of the history that a finished draft covers.
     ready: Option<u64>,
     pub(super) bill: ReplayBill,
 }
@@ -246,8 +246,9 @@ impl<'a> Replay<'a> {
         self.session.prefix + self.tool
     }
 
-    /// The model hands over as the last thing in a turn that finished its to-do list: another request of its own, and a leg that ends the
-    /// turn.
+    /// Lets the model hand over at the end of a turn that finished its to-do list.
+    ///
+    /// That takes another request, and a leg that ends the turn.
     fn end_task(&mut self, n: usize) {
         let is_due = self.session.ends_task(n) && self.history >= MIN_HANDOFF_TOKENS;
         if !is_due || !self.follows || !self.policy.decides() {
@@ -259,7 +260,7 @@ impl<'a> Replay<'a> {
         self.send(last, self.cached, READ_OUTPUT);
     }
 
-    /// Why the next answer hands over.
+    /// Reason for a handoff in the next response, if any.
     fn handoff_due(&mut self, n: usize) -> Option<String> {
         let call = &self.session.calls[n];
         if !self.policy.decides() {
@@ -288,7 +289,7 @@ impl<'a> Replay<'a> {
             .of(self.session.windows[usize::from(call.model)])
     }
 
-    /// The notice that a handoff pays within the calls that the rest of the to-do list needs.
+    /// The notice that a handoff pays off within the calls that the rest of the to-do list needs.
     fn paying_notice(&self, call: &ReplayCall) -> Option<String> {
         self.context
             .may_notify()
@@ -395,7 +396,7 @@ impl<'a> Replay<'a> {
         self.context.handed_over(id);
     }
 
-    /// Requests that read cut contents again.
+    /// Sends requests that read cut content again.
     fn read_again(&mut self, n: usize) {
         let mut left = std::mem::take(&mut self.unread);
         while left > 0 {
@@ -425,7 +426,7 @@ impl<'a> Replay<'a> {
         self.results
             .iter_mut()
             .for_each(|(at, _)| *at = at.saturating_sub(gone));
-        // Only a part of the history is gone.
+        // Only a part of the history is gone, so only that share is read again.
         self.unread = self.session.read_again(n) * self.reading * tokens / before.max(1);
         self.bill.cuts.push(ReplayCut {
             call: n,

@@ -9,10 +9,10 @@ use super::policies::{DEFAULTS, HINDSIGHT, POLICIES, Policy};
 use super::reckon::{Reckoned, UNCHANGED};
 use crate::bill::dollars;
 
-/// Bounds of the lengths that sessions are grouped by, in tokens of the longest history.
+/// Lower bounds of the groups of sessions, in tokens of the longest history.
 const LENGTHS: [u64; 7] = [25_000, 50_000, 100_000, 150_000, 200_000, 300_000, 500_000];
 
-/// Below this share of the cost a saving is not worth a proxy.
+/// Share of the cost below which a saving does not justify a proxy.
 const MIN_SAVED_SHARE: f64 = 0.03;
 
 /// Report on all sessions.
@@ -23,27 +23,27 @@ pub struct TrialReport {
     /// Sessions that ran through baton. They are not part of any other figure.
     pub behind_baton: usize,
     pub calls: usize,
-    /// When the first call was sent, and the last one, in milliseconds since the Unix epoch.
+    /// When the first and the last call were sent, in milliseconds since the Unix epoch.
     pub started_ms: u64,
     pub ended_ms: u64,
-    /// Sessions whose dollars are summed up; the others are on a subscription, or have no price.
+    /// Number of sessions in the sum of dollars; the others are on a subscription, or have no price.
     pub with_dollars: usize,
     pub subscription: usize,
     pub unpriced: Vec<String>,
     /// Recorded dollars: the base of every saving.
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
-    /// By which share the replay without cuts differs from the record: of the sum, and of the worst session.
+    /// Relative difference of the replay without cuts from the record: of the sum, and of the worst session.
     pub model_error: Option<(f64, f64)>,
     /// Share of notices and task ends that the model follows by a handoff.
     pub follow_share: f64,
-    /// By agent and model, by call, the dearest first.
+    /// Sums by agent and model, by call, the most expensive first.
     pub groups: Vec<GroupSum>,
-    /// By the longest history of a session.
+    /// Sums by the longest history of a session.
     pub lengths: Vec<LengthSum>,
     /// The policies over all sessions, the upper bound last.
     pub arms: Vec<ArmSum>,
-    /// Lost caches by their cause.
+    /// Lost caches by cause.
     pub lost: Vec<LostCaches>,
     pub verdict: Verdict,
 }
@@ -54,18 +54,18 @@ pub struct GroupSum {
     pub agent: &'static str,
     pub model: String,
     pub calls: usize,
-    /// Tokens of input.
+    /// Input tokens.
     pub input: u64,
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
-    /// Saved by each policy, in the order of the report's `arms`.
+    /// Dollars saved by each policy, in the order of the report's `arms`.
     pub saved: Vec<f64>,
 }
 
 /// Sessions of one length under the best policy.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct LengthSum {
-    /// The lower bound, in tokens of the longest history.
+    /// Lower bound, in tokens of the longest history.
     pub from: u64,
     pub sessions: usize,
     #[serde(serialize_with = "dollars")]
@@ -77,12 +77,12 @@ pub struct LengthSum {
     pub lost: f64,
 }
 
-/// A policy over all sessions with dollars, and its tokens over all.
+/// A policy over all sessions with dollars, and its tokens over all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArmSum {
     pub arm: String,
     pub title: String,
-    /// The lines of the config that make it.
+    /// Config lines that select the policy.
     pub setting: String,
     /// Whether the policy needs knowledge of later calls.
     pub hindsight: bool,
@@ -90,7 +90,7 @@ pub struct ArmSum {
     pub saved: f64,
     #[serde(serialize_with = "dollars")]
     pub error: f64,
-    /// Tokens of input that were not sent.
+    /// Input tokens that were not sent.
     pub unsent: i64,
     pub cheaper: usize,
     pub dearer: usize,
@@ -98,7 +98,7 @@ pub struct ArmSum {
     #[serde(serialize_with = "dollars")]
     pub lost: f64,
     pub cuts: usize,
-    /// The agents' own compactions that are left.
+    /// The agents' own compactions that remain.
     pub compactions: u32,
 }
 
@@ -108,9 +108,11 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The defaults.
     pub default: Judged,
-    /// The policy without knowledge of the future that saves most after its error. Chosen afterwards, over these very sessions.
+    /// The policy with the highest saving after its error, without knowledge of the future.
+    ///
+    /// Chosen afterwards, over these very sessions.
     pub best: Judged,
-    /// Whether leaving out old results saves more than both.
+    /// Whether removing old results saves more than both.
     pub masked_is_better: bool,
 }
 
@@ -122,20 +124,20 @@ pub struct Judged {
     pub outcome: Outcome,
 }
 
-/// Whether a policy is for this user.
+/// Whether a policy is worthwhile for this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It saves more than its error, and enough to matter.
+    /// Saves more than its error, and enough to matter.
     ForYou,
-    /// It changes little, or no more than its error.
+    /// Changes little, or no more than its error.
     NoDifference,
-    /// It costs more than it saves.
+    /// Costs more than it saves.
     NotForYou,
 }
 
 impl TrialReport {
-    /// The report of some sessions.
+    /// The report of these sessions.
     pub fn new(all: &[Reckoned], follow_share: f64) -> Self {
         let is_session = |one: &&Reckoned| !one.session.is_subagent();
         let behind = all.iter().filter(|one| !one.is_judged());
@@ -198,7 +200,7 @@ fn weight(all: &[&Reckoned]) -> f64 {
     counted(all).map(|one| one.cost()).sum()
 }
 
-/// The sessions whose dollars are summed up: those that somebody pays in dollars, or all if nobody does.
+/// The sessions in the sum of dollars: those that are paid in dollars, or all if none is.
 fn counted<'a>(all: &'a [&'a Reckoned]) -> impl Iterator<Item = &'a Reckoned> {
     let has_any = all.iter().any(|one| one.has_dollars());
     all.iter()
@@ -206,7 +208,7 @@ fn counted<'a>(all: &'a [&'a Reckoned]) -> impl Iterator<Item = &'a Reckoned> {
         .filter(move |one| one.has_dollars() || !has_any)
 }
 
-/// The calls by agent and model, the dearest first.
+/// Sums by agent and model, the most expensive first.
 fn groups(all: &[&Reckoned], arms: usize) -> Vec<GroupSum> {
     let mut groups: BTreeMap<(&'static str, String), GroupSum> = BTreeMap::new();
     for one in all {
@@ -251,7 +253,7 @@ fn lengths(all: &[&Reckoned], arm: &str) -> Vec<LengthSum> {
     lengths.into_values().collect()
 }
 
-/// By which share the replay without cuts differs from the record: of the sum, and of the worst session.
+/// Relative difference of the replay without cuts from the record: of the sum, and of the worst session.
 fn model_error(all: &[&Reckoned]) -> Option<(f64, f64)> {
     let known: Vec<&&Reckoned> = all.iter().filter(|one| one.deviation().is_some()).collect();
     let paid: f64 = known.iter().filter_map(|one| one.paid).sum();
@@ -269,7 +271,7 @@ fn model_error(all: &[&Reckoned]) -> Option<(f64, f64)> {
 }
 
 impl ArmSum {
-    /// The sum of the sessions that were replayed under a policy.
+    /// The sum over the sessions that were replayed under a policy.
     pub fn new(policy: &Policy, all: &[&Reckoned]) -> Self {
         let arm = policy.name;
         let mut sum = Self {
@@ -301,7 +303,7 @@ impl ArmSum {
         sum
     }
 
-    /// Dollars that it saves if its error is against it.
+    /// Dollars saved after deducting the error.
     pub fn at_least(&self) -> f64 {
         self.saved - self.error
     }

@@ -1,4 +1,4 @@
-//! A recorded session, and which of its calls count where several records have them.
+//! A recorded session, and which calls count if several records have them.
 
 use std::collections::HashSet;
 
@@ -21,48 +21,48 @@ pub struct RecordedSession {
     /// Models with the service that their price depends on; calls have an index into these.
     #[serde(skip)]
     pub models: Vec<(String, Option<String>)>,
-    /// In the order of the record.
+    /// Calls in the order of the record.
     #[serde(skip)]
     pub calls: Vec<RecordedCall>,
     pub subscription: Option<SubscriptionUse>,
     /// Leading calls that another record has as well.
     #[serde(skip)]
     pub copied: usize,
-    /// Whether it ends with a finished to-do list.
+    /// Whether the session ends with a finished to-do list.
     #[serde(skip)]
     pub ends_finished: bool,
     /// Whether it ran through baton, by handoffs in it or by the journal.
     pub behind_baton: bool,
-    /// Whether calls have no usage of their own, and their sizes are estimated from the session's sums.
+    /// Whether calls have no usage, and their sizes are estimated from the session's sums.
     pub estimated: bool,
 }
 
-/// One request to a model.
+/// A request to a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordedCall {
-    /// Hash of the id that it has in every record; 0 where it has none.
+    /// Hash of the id, which is the same in every record; 0 without an id.
     pub id: u64,
-    /// The record that has it, and the number of its entry there, from 0.
+    /// Number of the record, and of the entry in it, from 0.
     pub source: u32,
     pub entry: u32,
-    /// When it was sent, in milliseconds since the Unix epoch.
+    /// When the call was sent, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// When its answer was written.
+    /// When the response was written.
     pub answered_ms: u64,
     pub model: u16,
     pub counts: TokenCounts,
     /// Bill of the provider's own rounds before the answer.
     pub rounds: TokenCounts,
-    /// Whether the user said something since the call before.
+    /// Whether the user spoke since the previous call.
     pub user: bool,
     /// Whether a to-do list was finished before that.
     pub finished: bool,
-    /// Whether the user accepted a plan since the call before.
+    /// Whether the user accepted a plan since the previous call.
     pub plan: bool,
-    /// Whether a step of a to-do list was finished in the call before, and how many items of the list are finished and open.
+    /// Whether the previous call finished a step of a to-do list; and the list's numbers of finished and open items.
     pub step_done: bool,
     pub steps: Option<(u32, u32)>,
-    /// Whether the agent compacted since the call before, and its request if the record has it.
+    /// Whether the agent compacted since the previous call, and the request of that, if recorded.
     pub compacted: bool,
     pub compaction: Option<Box<Self>>,
     /// Whether a shadow would have handed over here.
@@ -70,16 +70,15 @@ pub struct RecordedCall {
     /// Bytes of messages, and of results, since the call before.
     pub said: u64,
     pub results: u64,
-    /// Files that were read or changed since the call before: hash of the path, and the tokens that were read; 0 where it was
-    /// changed.
+    /// Files that were read or changed since the previous call: hash of the path, and tokens read, or 0 for a change.
     pub files: Vec<(u64, u32)>,
 }
 
-/// The share of a subscription's limits that a session used, where the record has it.
+/// The share of a subscription's limits that a session used, if recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SubscriptionUse {
     pub plan: String,
-    /// Per cent of the limit of the shortest window, summed up; `None` where the record has no limits.
+    /// Total percentage of the limit of the shortest window; `None` if the record has no limits.
     pub percent: Option<f64>,
     /// The last figure.
     #[serde(skip)]
@@ -91,19 +90,19 @@ fn agent_name<S: Serializer>(agent: &Option<AgentKind>, serializer: S) -> Result
 }
 
 impl RecordedCall {
-    /// The requests that it stands for: the agent's compaction before it, and its own.
+    /// The requests of the call: the agent's compaction before it, if any, and the call itself.
     pub fn requests(&self) -> impl Iterator<Item = &Self> {
         self.compaction.as_deref().into_iter().chain([self])
     }
 }
 
 impl RecordedSession {
-    /// Whether it is a subagent's.
+    /// Whether this is the session of a subagent.
     pub fn is_subagent(&self) -> bool {
         self.id.contains('/')
     }
 
-    /// When its first call was sent, in milliseconds since the Unix epoch.
+    /// When the first call was sent, in milliseconds since the Unix epoch.
     pub fn started_ms(&self) -> u64 {
         self.calls.first().map_or(0, |call| call.at_ms)
     }
@@ -124,7 +123,7 @@ impl RecordedSession {
         known.map_or(("", None), |(name, service)| (name.as_str(), service.as_deref()))
     }
 
-    /// The model that most calls asked.
+    /// The model of most calls.
     pub fn main_model(&self) -> &str {
         let calls = self.calls.iter().map(|call| usize::from(call.model));
         let count = |at: usize| calls.clone().filter(|model| *model == at).count();
@@ -133,8 +132,9 @@ impl RecordedSession {
     }
 }
 
-/// Sessions in the order of their time, each call in one of them only: a fork and a resumed session begin with copies of
-/// the calls before. The same for every order of `all`.
+/// Sorts sessions by time, and keeps each call in only one of them.
+///
+/// Forks and resumed sessions begin with copies of earlier calls. The result does not depend on the order of `all`.
 pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     let mut sessions = joined(all);
     let key = |session: &RecordedSession| (session.started_ms(), session.calls.len(), session.id.clone());
@@ -156,7 +156,7 @@ pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
 /// First letters of the subagent's name that Claude Code gives to the request of a compaction.
 const COMPACTION: &str = "acompact";
 
-/// Puts the recorded requests of compactions before the first call that was answered after them.
+/// Attaches recorded requests of compactions to the first call that was answered after them.
 fn attach_compactions(sessions: &mut Vec<RecordedSession>) {
     let is_compaction = |session: &mut RecordedSession| {
         let name = session.id.split_once('/').map_or("", |(_, name)| name);
@@ -186,7 +186,7 @@ fn attach_compactions(sessions: &mut Vec<RecordedSession>) {
     sessions.extend(compactions.into_iter().filter(|left| !left.own().is_empty()));
 }
 
-/// Sessions whose record is in several files, each as one.
+/// Joins sessions that are recorded in several files.
 fn joined(mut all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     all.sort_by_cached_key(|session| (session.agent(), session.id.clone(), session.started_ms()));
     let mut sessions: Vec<RecordedSession> = Vec::new();
@@ -218,7 +218,7 @@ impl RecordedSession {
         self.behind_baton |= next.behind_baton;
     }
 
-    /// The index of a model.
+    /// The index of a model; adds it if it is new.
     pub fn model_index(&mut self, name: &str, service: Option<&str>) -> u16 {
         let is = |known: &(String, Option<String>)| known.0 == name && known.1.as_deref() == service;
         let at = self.models.iter().position(is).unwrap_or_else(|| {

@@ -8,17 +8,17 @@ use crate::nudge::{WindowQuery, Windows};
 use crate::tools::Tool;
 use crate::transcript::AgentKind;
 
-/// Bytes of a token that nothing has counted.
+/// Assumed bytes per token, for text that no provider has counted.
 pub(super) const TOKEN_BYTES: u64 = 4;
 
-/// Tokens of system prompt and tools, if the record does not begin with the session.
+/// Assumed tokens of the system prompt and tools, if the record does not begin with the session.
 const PREFIX_TOKENS: u64 = 21_000;
 
-/// A history that shrinks to less than this share was compacted, if it was as long as that.
+/// Share of the previous size below which a shrunken history counts as compacted, and the minimum previous size.
 const SHRUNK: f64 = 0.5;
 const MIN_SHRUNK_TOKENS: u64 = 20_000;
 
-/// Tokens that a call adds, if no call has shown it.
+/// Assumed tokens that a call adds, if no call has shown it.
 const STEP_TOKENS: u64 = 1_500;
 
 /// A session that can be replayed.
@@ -26,16 +26,16 @@ const STEP_TOKENS: u64 = 1_500;
 pub(super) struct ReplaySession {
     /// Tokens of the system prompt, the tools and the preamble.
     pub(super) prefix: u64,
-    /// Of these, the tokens that the cache still has after a cut, as far as the record shows.
+    /// Tokens of the prefix that remain cached after a cut, as far as the record shows.
     pub(super) shared: u64,
     /// Tokens of the tool that handoffs need.
     pub(super) tool: u64,
     pub(super) calls: Vec<ReplayCall>,
     /// Whether the session ends with a finished to-do list.
     ends_finished: bool,
-    /// Calls at its beginning that another session has paid.
+    /// Number of leading calls that another session has paid for.
     pub(super) copied: usize,
-    /// Names of the models, their windows, and all rates that calls have.
+    /// Names of the models, their windows, and all rates of the calls.
     pub(super) names: Vec<String>,
     pub(super) windows: Vec<Option<u64>>,
     pub(super) rates: Vec<Rates>,
@@ -49,15 +49,15 @@ pub(super) struct ReplayCall {
     /// Bill of the provider's own rounds before the answer.
     pub(super) rounds: TokenCounts,
     pub(super) model: u16,
-    /// Index of its rates.
+    /// Index of the call's rates.
     pub(super) rates: u16,
-    /// Tokens that it adds to the history, and of these the tokens of results.
+    /// Tokens added to the history, and the tokens of results among them.
     pub(super) new: u64,
     pub(super) results: u64,
-    /// Tokens that the agent took out of the history before it.
+    /// Tokens that the agent removed from the history before the call.
     pub(super) dropped: u64,
     pub(super) compaction: Option<ReplayCompaction>,
-    /// Whether the pause before it outlived the cache by the provider's rule.
+    /// Whether the pause before the call outlived the cache, by the provider's rule.
     pub(super) is_cold: bool,
     /// Whether stored tokens have a price, and have the long lifetime, if the call itself stores none.
     stores: bool,
@@ -68,21 +68,21 @@ pub(super) struct ReplayCall {
     pub(super) handoff: bool,
     pub(super) step_done: bool,
     pub(super) steps: Option<(u32, u32)>,
-    /// Tokens that are read again after a cut before it.
+    /// Tokens that are read again after a cut before the call.
     read_again: Option<u64>,
 }
 
 /// The agent's compaction before a call.
 #[derive(Debug)]
 pub(super) struct ReplayCompaction {
-    /// Tokens of the history before it.
+    /// Tokens of the history before the compaction.
     pub(super) from: u64,
-    /// Its request, if recorded: model, counts and dollars.
+    /// The request of the compaction, if recorded: model, counts and dollars.
     pub(super) request: Option<(u16, TokenCounts, f64)>,
 }
 
 impl ReplayCall {
-    /// Tokens of its input.
+    /// Tokens of the input.
     pub(super) fn whole(&self) -> u64 {
         self.counts.whole_input()
     }
@@ -255,7 +255,7 @@ impl<'a> RateTable<'a> {
     }
 }
 
-/// Tokens of the tool that handoffs need, in every request.
+/// Tokens of the handoff tool in every request.
 pub fn tool_tokens() -> u64 {
     let tool = Tool::handoff(None, true);
     (tool.description.len() + tool.schema.len()) as u64 / TOKEN_BYTES
@@ -341,7 +341,7 @@ fn read_again(calls: &[RecordedCall]) -> Vec<Option<u64>> {
                 first_read = first_read.min(at);
                 files.insert(*path, (at, u64::from(*tokens)));
             } else if let Some((last, tokens)) = files.get_mut(path) {
-                // It counts between the call that named it before and this one.
+                // The file counts for cuts between the previous call that named it and this one.
                 change[*last].0 += *tokens;
                 change[at].1 += *tokens;
                 *last = at;

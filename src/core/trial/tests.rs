@@ -1,4 +1,4 @@
-//! Sessions whose outcome is known.
+//! Sessions with known outcomes.
 
 use std::sync::LazyLock;
 
@@ -25,7 +25,7 @@ fn prices() -> PriceTable {
     .unwrap()
 }
 
-/// A line of Claude Code's with an answer.
+/// A line of Claude Code with a response.
 fn answer(n: u64, minute: u64, counts: [u64; 4], content: Value) -> Value {
     let [input, write, read, output] = counts;
     json!({"type": "assistant", "sessionId": "s", "timestamp": time(minute), "message": {"id": format!("msg_{n}"), "role": "assistant",
@@ -51,8 +51,9 @@ fn read(lines: &[Value]) -> Vec<RecordedSession> {
     reader.into_sessions()
 }
 
-/// A session that grows by a step a call, cached by the rules. `pauses`: in minutes, before each call. `ends`: where the user says
-/// something behind a finished list.
+/// A session that grows by `step` per call, cached by the rules.
+///
+/// `pauses` are in minutes, before each call. `ends` has the calls before which the user speaks after a finished list.
 fn growing(first: u64, step: u64, pauses: &[u64], ends: &[usize]) -> RecordedSession {
     let mut at_ms = 1_795_435_200_000;
     let mut whole = first;
@@ -102,7 +103,7 @@ fn report(all: &[Reckoned]) -> TrialReport {
     TrialReport::new(all, 1.0)
 }
 
-/// Another model from some call on, a lost cache, a history that was taken back, and a compaction.
+/// A session with another model from some call on, a lost cache, a history that was rolled back, and a compaction.
 fn troubled() -> RecordedSession {
     let mut session = growing(30_000, 4_000, &[1; 60], &[]);
     session.models.push((OTHER.to_owned(), None));
@@ -140,7 +141,7 @@ fn the_replay_without_cuts_is_the_record() {
     }
 }
 
-/// What a cut costs is what a cache with the provider's rules bills for the same requests.
+/// Checks that a cut costs as much as a cache with the provider's rules bills for the same requests.
 #[test]
 fn a_cut_is_billed_as_a_cache_bills_it() {
     let (prefix, prompt) = (20_000, 1_500);
@@ -161,7 +162,7 @@ fn a_cut_is_billed_as_a_cache_bills_it() {
     let one = reckon(session.clone(), &settings(&prices(), 1.0), &JOURNAL_POLICIES).unwrap();
     let predicted = one.arm(shadow.name).unwrap();
     assert_eq!(predicted.bill.cuts.len(), 1);
-    // The same session with the cut, each request sent to a cache: the tool stands before the messages.
+    // The same session with the cut, each request sent to a cache: the tool precedes the messages.
     let tokens = ReplaySession::new(&session, &prices(), &Windows::default())
         .unwrap()
         .tool;
@@ -196,7 +197,7 @@ fn a_long_session_gains_from_a_handoff_at_its_tasks_end() {
     assert_eq!(report(&[one]).verdict.default.outcome, Outcome::ForYou);
 }
 
-/// A single question after a finished list: the cut costs its prompt and what is read again, and no call follows.
+/// With a single question after a finished list, the cut costs its prompt and the repeated reads, and no call follows.
 #[test]
 fn a_session_in_which_a_handoff_loses_is_said_to_lose() {
     let session = growing(60_000, 500, &[1; 12], &[11]);
@@ -218,7 +219,7 @@ fn a_short_session_is_not_for_handoffs() {
     assert_eq!(report(&[one]).verdict.outcome, Outcome::NotForYou);
 }
 
-/// The model that follows half of the notices saves half of what one saves that follows all.
+/// A model that follows half of the notices saves half as much as one that follows all.
 #[test]
 fn how_often_a_model_follows_is_a_parameter() {
     let session = growing(30_000, 4_000, &[1; 90], &[]);
@@ -231,7 +232,7 @@ fn how_often_a_model_follows_is_a_parameter() {
     assert!((half - (none + all) / 2.0).abs() < 1e-9, "{half}");
 }
 
-/// A notice that a handoff pays needs a to-do list, and what is left of it.
+/// A notice that a handoff breaks even requires a to-do list with open items.
 #[test]
 fn without_a_to_do_list_nothing_breaks_even() {
     let mut session = growing(30_000, 2_000, &[1; 80], &[]);
@@ -256,8 +257,9 @@ fn without_a_to_do_list_nothing_breaks_even() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// A policy decides by what came before: of a session that ends earlier it makes the same cuts up to there. And no policy beats the
-    /// upper bound.
+    /// A policy decides by the past: in a session that ends earlier it makes the same cuts up to there.
+    ///
+    /// In addition, no policy beats the upper bound.
     #[test]
     fn no_policy_knows_the_future(
         pauses in prop::collection::vec(prop_oneof![1_u64..5, 6_u64..90], 20..70),
@@ -284,7 +286,7 @@ proptest! {
     }
 }
 
-/// The best moment is never chosen as a setting.
+/// Checks that hindsight is never recommended as a setting.
 #[test]
 fn hindsight_is_marked_and_never_recommended() {
     let report = report(&[reckoned(&growing(30_000, 3_000, &[1; 100], &[]))]);
@@ -304,7 +306,7 @@ fn what_is_read_again_is_taken_from_the_session() {
     let mut session = growing(30_000, 2_000, &[1; 60], &[30]);
     session.calls[10].files = vec![(7, 3_000), (8, 2_000)];
     session.calls[40].files = vec![(7, 0)];
-    // It is read again in the session itself.
+    // The session itself reads it again.
     session.calls[50].files = vec![(8, 2_000), (8, 0)];
     let replayed = ReplaySession::new(&session, &prices(), &Windows::default()).unwrap();
     let again = [9, 10, 39, 40].map(|at| replayed.read_again(at));
@@ -323,7 +325,7 @@ fn old_results_are_left_out_under_one_policy() {
     );
 }
 
-/// The causes are those that an accountant names, and each call that stores the cache again has one.
+/// Checks the causes that an accountant names: each call that stores the cache again has one.
 #[test]
 fn each_lost_cache_has_its_cause() {
     let mut session = troubled();
@@ -427,7 +429,7 @@ fn answers_results_lists_and_plans_are_read() {
     assert_eq!(steps[3], (true, Some((1, 0))));
 }
 
-/// A fork begins with copies of the calls of its parent, under another id.
+/// A fork begins with copies of its parent's calls, under another id.
 #[test]
 fn forks_and_copies_count_once_in_every_order() {
     let parent = growing(30_000, 1_000, &[1; 10], &[]);
@@ -451,7 +453,7 @@ fn forks_and_copies_count_once_in_every_order() {
     let mut other = all.to_vec();
     other.reverse();
     assert_eq!(counted_once(other), counted);
-    // What the copied call cost is the parent's.
+    // The parent paid for the copied call.
     let forked = counted.iter().find(|one| one.copied == 1).unwrap();
     let one = reckoned(forked);
     assert!(
@@ -493,7 +495,8 @@ fn a_recorded_compaction_is_used_and_an_avoided_one_is_saved() {
     assert!(early.bill.compactions == 0 && early.saved > 0.0, "{early:?}");
 }
 
-/// Two subagents whose turns older versions write into the session's own file, in turns; a copy of each line; an answer without an id.
+/// Two subagents that older versions write alternately into the session's own file, a copy of each line, and a response
+/// without an id.
 #[test]
 fn inline_subagents_copies_and_lines_without_ids_are_told_apart() {
     let side = |uuid: &str, parent: Option<&str>, n: u64, read: u64| {
@@ -527,7 +530,7 @@ fn inline_subagents_copies_and_lines_without_ids_are_told_apart() {
     assert_eq!(found, expected.map(|(id, calls)| (id.to_owned(), calls)));
 }
 
-/// The provider's own rounds are billed, and are no part of the context.
+/// Checks that the provider's own rounds are billed, but not part of the context.
 #[test]
 fn rounds_of_the_provider_are_paid_and_not_context() {
     let mut line = answer(
