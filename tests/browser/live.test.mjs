@@ -87,6 +87,31 @@ test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADM
   assert.deepEqual(page.faults, []);
 });
 
+test("an undo and its undo show on an open page", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
+  const agent = new Agent(URL, { session: "undo" }).say("Please do this:\n#task 1/2 steps=2");
+  await agent.work();
+  const { conversation } = await ended(agent.exchange);
+  const page = await open(browser, `${ADMIN}/#/c/${encodeURIComponent(conversation)}`, { permissions: ["clipboard-read", "clipboard-write"] });
+  await live(page);
+  const step = page.locator(".chain .step").first();
+  const says = (word) => page.waitForFunction((word) => document.querySelector(".chain .step")?.innerText.includes(word), word);
+  await says("active");
+  agent.say("::handoff undo");
+  await agent.ask();
+  await says("undone");
+  await shot(page, "running-undone");
+  await step.getByRole("button", { name: "Copy redo" }).click();
+  agent.say(await page.evaluate(() => navigator.clipboard.readText()));
+  await agent.ask();
+  await says("active");
+  assert.doesNotMatch(await step.innerText(), /undone/);
+  assert.match(await page.locator(".rows").innerText(), /undo reverted[\s\S]*handoff undone/);
+  await step.locator("a").click();
+  await page.waitForSelector("#resume");
+  assert.equal(await page.locator(".undone").count(), 0);
+  assert.deepEqual(page.faults, []);
+});
+
 test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
   const talks = {};
   for (const kind of ["mixed", "refuse"]) {

@@ -93,22 +93,53 @@ test("nothing failed is said in so many words", async () => {
   assert.equal(await text("#filter-said"), "No failures.");
 });
 
-test("an empty page shows the demo's session", async () => {
+test("an empty page shows the demo's conversation with its handoffs, marked as an example", async () => {
   await go();
-  assert.match(await text("figure"), /Example: the session of the demo[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
+  assert.match(await text("figure"), /Example: the session of the demo[\s\S]*Work through docs\/plan\.md[\s\S]*none of yours[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
   assert.equal(await page.locator("figure .fired").count(), 3);
+  assert.deepEqual(await page.locator("figure .step .badge").allTextContents(), ["1", "2", "3"]);
+  assert.match(await text("figure .step"), /task 1 is done[\s\S]*request 7 · the agent sent 25 KiB, after the handoff the model saw 3\.9 KiB/);
+  assert.equal(await page.locator("#list .talk").count(), 0, "it is not among the user's conversations");
   assert.ok((await text("main")).indexOf("baton run claude") < (await text("main")).indexOf("ANTHROPIC_BASE_URL"));
   await shot(page, "empty");
   mock.status = { read_only: true };
   await go();
-  assert.match(await text("main"), /No proxy is running[\s\S]*baton run claude/);
+  assert.match(await text("main"), /No proxy is running[\s\S]*baton run claude[\s\S]*Example: the session of the demo/);
+});
+
+test("an undone handoff is called undone everywhere, and its undo can be taken back", async () => {
+  mock.stories = examples();
+  const story = mock.stories[0];
+  const it = story.handoffs.at(-1);
+  it.document = { ...it.document, status: "undone" };
+  story.rows.at(-1).undo = "undone";
+  await go("#/h");
+  assert.match(await page.locator(`[data-at="${it.id}"]`).innerText(), /undone/);
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  // The newest request was still cut at it.
+  await go(talk());
+  const step = page.locator(".chain .step").filter({ hasText: "Copy redo" });
+  assert.match(await step.innerText(), /· undone/);
+  assert.doesNotMatch(await step.innerText(), /active/);
+  await go(`#/h/${it.id}`, { permissions: ["clipboard-read", "clipboard-write"] });
+  assert.match(await text(".undone"), new RegExp(`was undone[\\s\\S]*take the undo back[\\s\\S]*::handoff undo ${it.id}`));
+  await page.getByRole("button", { name: "Copy redo" }).click();
+  assert.equal(await copied(), `::handoff undo ${it.id}`);
+  mock.prefix = "";
+  await go(`#/h/${it.id}`);
+  assert.equal(await text(".undone"), "This handoff was undone: the model sees the history before it again.");
+  assert.equal(await page.getByRole("button", { name: "Copy redo" }).count(), 0);
+  await go(`#/h/${story.handoffs[0].id}`);
+  assert.equal(await page.locator(".undone").count(), 0);
 });
 
 test("the example is the demo's", { skip: !process.env.BATON_PROGRAM && "BATON_PROGRAM is not set" }, async () => {
   const { stdout } = await promisify(execFile)(process.env.BATON_PROGRAM, ["demo", "--json"]);
-  const { turns } = JSON.parse(stdout);
+  const { turns, handoffs, example } = JSON.parse(stdout);
   await go();
-  const DEMO = await page.evaluate(async () => (await import(new URL("home.js", document.querySelector("script[src]").src))).DEMO);
+  const { DEMO, DEMO_TITLE, DEMO_REASONS } = await page.evaluate(async () => ({ ...(await import(new URL("home.js", document.querySelector("script[src]").src))) }));
+  assert.deepEqual(DEMO_REASONS, handoffs.map((it) => it.reason));
+  assert.ok(example.received.parts.some((part) => part.begins.startsWith(DEMO_TITLE)), DEMO_TITLE);
   const near = (a, b) => Math.abs(a - b) <= Math.max(10, 0.1 * b);
   assert.equal(DEMO.length, turns.length);
   for (const [at, turn] of turns.entries()) {

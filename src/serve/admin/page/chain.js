@@ -26,20 +26,29 @@ export function steps(handoffs, rows) {
 
 /** Returns the steps as list items. `active` is the handoff at which the newest request was cut, `undo` the undo command, if any. */
 export function chain(handoffs, rows, active, undo) {
+  // `active` is of the newest request that was sent, so right after an undo only the documents know.
+  const isStale = Boolean(rows.at(-1)?.undo);
   return steps(handoffs, rows).map((step) => {
-    const counts = step.handoff.id === active;
+    const { id, document } = step.handoff;
+    const counts = isStale && document ? document.status === "active" : id === active;
     const is = JSON.stringify([step.n, step.kept, step.dropped, step.exchanges, step.recalled, step.handoff.archived, undone(step.handoff), counts]);
     return { key: step.handoff.id, is, make: () => row(step, counts, undo) };
   });
 }
 
-const undone = (handoff) => handoff.document?.status === "undone";
+/** Whether the user undid a handoff. */
+export const undone = (handoff) => handoff.document?.status === "undone";
 
 /** Button of a handoff that is in effect, and of one that was undone. */
 const UNDO = [
   ["Copy undo", { title: "Send this as a message in the agent to undo the handoff: the session continues as if it had not happened. Send it again to redo the handoff" }],
   ["Copy redo", { title: "Send this as a message in the agent to redo the handoff: the session continues from it again" }],
 ];
+
+/** Button that copies the command which undoes a handoff, or redoes an undone one. `undo` is the command without the id. */
+export function undoButton(undo, handoff) {
+  return copyButton(() => `${undo} ${handoff.id}`, ...UNDO[Number(undone(handoff))]);
+}
 
 function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
   const prompt = handoff.prompt_bytes ?? 0;
@@ -60,5 +69,5 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
       h("span", { class: "dim small" }, `${clock(handoff.at_ms)} · ${said}`)),
     h("span", { class: "step-ways" },
       copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Start a message in a new session with this line to continue from here" }),
-      undo ? copyButton(() => `${undo} ${handoff.id}`, ...UNDO[Number(undone(handoff))]) : null));
+      undo ? undoButton(undo, handoff) : null));
 }

@@ -1,6 +1,7 @@
 // Views of all handoffs, and of one with its prompt.
 
 import * as api from "./api.js";
+import { undoButton, undone } from "./chain.js";
 import { copyButton, h, line, marked, patch, set } from "./dom.js";
 import { searchFor } from "./keys.js";
 import { lineDiff } from "./lines.js";
@@ -19,6 +20,7 @@ export async function handoff(ctx, id) {
       h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
       h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · ")),
       h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}`, class: "handoff-link" }, "Exchange in which it took effect")] : null)),
+    undone(it) ? takenBack(ctx, it) : null,
     h("section", { class: "resume" },
       h("p", null, "To continue from here, start a message in a new session with this line:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
@@ -29,6 +31,13 @@ export async function handoff(ctx, id) {
     changed(ctx, it),
     lineage(it));
   return { node, title: "Handoff", up };
+}
+
+/** Says that the user undid the handoff, with the command that takes the undo back, if there are commands. */
+function takenBack(ctx, it) {
+  const undo = ctx.prefix() && `${ctx.prefix()}handoff undo`;
+  const way = () => [" To take the undo back, send this in its session: ", h("code", null, `${undo} ${line(it.id)}`), " ", undoButton(undo, it)];
+  return h("p", { class: "banner warn undone" }, "This handoff was undone: the model sees the history before it again.", undo ? way() : null);
 }
 
 /** Wording for the state of a rule, a to-do or a claim. */

@@ -14,7 +14,10 @@ const FAILURES = 5;
 /** Number of newest exchanges in a conversation's chart. */
 const ROWS = 150;
 
-/** Session of `baton demo`: for each request the received size, then the sent sizes, in hundreds of bytes. */
+/** First words of the user in the session of `baton demo`, and the reasons of its handoffs in order. */
+export const DEMO_TITLE = "Work through docs/plan.md: 4 tasks, one after the other, without asking me in between.";
+export const DEMO_REASONS = ["task 1 is done: survey the storage layer", "task 2 is done: put a trait in front of it", "task 3 is done: write the SQLite store"];
+/** Requests of that session: the received size, then the sent sizes, in hundreds of bytes. */
 export const DEMO = [
   [14, 25], [55, 66], [114, 125], [136, 147], [153, 164], [194, 205], [253, 264, 40], [340, 115], [434, 209],
   [456, 232], [473, 249], [549, 325], [644, 419, 41], [698, 83], [757, 142], [780, 164], [797, 182], [839, 223],
@@ -117,18 +120,25 @@ export function baseUrl(listener) {
   return url.replace(/\/+$/, "").replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, `//${here}`);
 }
 
-/** The session of the demo as an example for an empty page. */
+/** The demo's conversation as an example for an empty page: its list entry, its chart and its handoffs. */
 function example() {
   const rows = DEMO.map(([received, ...sent]) => ({ tooled: true, received_bytes: 100 * received, sent_bytes: sent.map((size) => 100 * size), fired: sent.slice(1) }));
-  const handoffs = rows.filter((row) => row.fired.length).length;
+  const handoffs = rows.flatMap((row, at) => (row.fired.length ? [{ ...row, n: at + 1 }] : []));
+  const step = (row, at) => h("li", { class: "step" },
+    h("span", { class: "badge" }, at + 1),
+    h("span", { class: "step-about" },
+      h("span", null, DEMO_REASONS[at]),
+      h("span", { class: "dim small num" }, `request ${row.n} · the agent sent ${bytes(row.received_bytes)}, after the handoff the model saw ${bytes(row.sent_bytes.at(-1))}`)));
   return h("figure", { class: "talk-card" },
-    h("figcaption", null, h("b", null, "Example: the session of the demo"), " ", h("span", { class: "dim small" }, `${plural(rows.length, "request")}, ${plural(handoffs, "handoff")} at task ends`)),
-    sketch(rows));
+    h("figcaption", null, h("span", { class: "tag" }, "Example: the session of the demo"), " ", h("b", null, DEMO_TITLE)),
+    h("span", { class: "dim num small" }, `data of baton demo, none of yours · ${plural(rows.length, "request")}, ${plural(handoffs.length, "handoff")} at task ends`),
+    sketch(rows),
+    h("ol", { class: "chain" }, handoffs.map(step)));
 }
 
 /** Commands that connect an agent, with an example after the first. */
 function recipes(status, shown = null) {
-  if (status.read_only) return h("p", { class: "dim" }, "No proxy is running. Start one with ", h("code", null, "baton serve"), ", or together with an agent with ", h("code", null, "baton run claude"), ".");
+  if (status.read_only) return h("section", { class: "recipes" }, h("p", { class: "dim" }, "No proxy is running. Start one with ", h("code", null, "baton serve"), ", or together with an agent with ", h("code", null, "baton run claude"), "."), shown);
   const url = baseUrl(status.data_listener);
   const recipe = (who, text, heading = "h3") => h("div", { class: "recipe" }, h(heading, null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
   return h("section", { class: "recipes" },
