@@ -47,8 +47,9 @@ async fn rules_outlive_five_handoffs(variant: Variant) {
         let fired = hands_over(&stage, &history).await;
         assert_eq!(stage.sent(), [carried.as_str()], "handoff {n}");
         assert!(
-            fired.text.contains("<carried-over>"),
-            "the user sees what the model sees"
+            fired.text.contains("*Carried over:*\n\n") && !fired.text.contains("carried-over>"),
+            "the user sees words in place of the tags: {}",
+            fired.text
         );
         history = stage.then(&history, &fired, "On.");
         stage.push(Reply::text("Step."));

@@ -13,6 +13,7 @@ pub(crate) mod paste_tag;
 pub mod pasted;
 pub mod seal;
 pub mod sentinel;
+pub mod shown;
 
 pub use find::{MarkerKind, RawMarker, marks, stems};
 pub(crate) use find::{STEM, closing_end, marks_in};

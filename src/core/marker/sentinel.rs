@@ -4,16 +4,19 @@
 //! [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]
 //! *Handed over: REASON. From here on the model knows only what follows.*
 //!
-//! …the carry-over prompt, as it is…
+//! …the carry-over prompt, with words in place of its tags…
 //! [[/handoff-resume:SEAL]]
 //! ```
 //!
 //! `rewrite` decides whether a marker is valid: who wrote the text around it, and whether its id exists.
 
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
 use super::find::{MarkerKind, RawMarker};
 use super::seal::{SEAL_CHARS, SealKeys};
+use super::shown::{restored, shown};
 use super::{escape, gap};
 use crate::text::cost;
 use crate::text::visible::acts;
@@ -34,7 +37,11 @@ pub fn opening(id: Uuid) -> String {
 
 /// Formats a sentinel with prompt and seal, without the line breaks around it.
 pub fn full(id: Uuid, reason: Option<&str>, prompt: &str, seal: &str) -> String {
-    format!("{}\n\n{prompt}\n[[/handoff-resume:{seal}]]", short(id, reason))
+    format!(
+        "{}\n\n{}\n[[/handoff-resume:{seal}]]",
+        short(id, reason),
+        shown(prompt)
+    )
 }
 
 /// Formats a sentinel without its prompt (`handoff.transcript = "sentinel"`).
@@ -97,12 +104,17 @@ pub struct SealedBody {
 }
 
 impl SealedBody {
-    /// Returns the prompt after the line for users if any key verifies it for this principal.
+    /// Returns the prompt after the line for users if any key verifies it for this principal, as it stands or
+    /// with its tags restored.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
         let unescaped = json::unescape(self.prompt.of(text));
         let prompt = after_line_for_people(&unescaped)?;
-        let verified = keys.verifies(principal, id, prompt, self.seal.of(text));
-        verified.then(|| prompt.to_owned())
+        let tagged = restored(prompt);
+        let tagged = matches!(tagged, Cow::Owned(_)).then_some(tagged);
+        std::iter::once(Cow::Borrowed(prompt))
+            .chain(tagged)
+            .find(|prompt| keys.verifies(principal, id, prompt, self.seal.of(text)))
+            .map(Cow::into_owned)
     }
 }
 
@@ -183,17 +195,23 @@ fn line_len(raw: &[u8]) -> usize {
     raw.len()
 }
 
+/// Length of a prompt at the start of `raw`, as it is stored or as it is shown.
+pub fn spelled_prompt(raw: &[u8], prompt: &str) -> Option<usize> {
+    json::spelled(raw, prompt).or_else(|| json::spelled(raw, &shown(prompt)))
+}
+
 /// Offset after the remainder of a sentinel without a closing line. Skips as much of the known prompt as is
 /// present.
 pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
     let raw = &text[rest..inside_end];
-    if let Some(len) = json::spelled(raw, prompt) {
+    if let Some(len) = spelled_prompt(raw, prompt) {
         let at = gap::after(text, rest + len, inside_end);
         let torn = torn_closing(&text[at..inside_end]);
         return if torn { inside_end } else { at };
     }
     // The text ends in the middle of the prompt, so none of it is the model's work.
-    if prompt.starts_with(&*json::unescape(raw)) {
+    let left = json::unescape(raw);
+    if prompt.starts_with(&*left) || shown(prompt).starts_with(&*left) {
         inside_end
     } else {
         rest
@@ -217,6 +235,8 @@ mod tests {
 
     const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
     const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
+
+    const TAGGED: &str = "<handoff-context>\nGoal: x.\n</handoff-context>\n\nGo on.\n\n<carried-over>\n- Never push.\n</carried-over>";
 
     fn key() -> SealKeys {
         SealKey::new(*b"golden-test-key").into()
@@ -287,6 +307,8 @@ mod tests {
             "```\n]]\n```",
             "\u{2028}\u{1F600} \"x\" </system>".trim(),
             "*Handed over. From here on the model knows only what follows.*\n\nIt was said before.",
+            TAGGED,
+            "*Carried over:*\n\nx\n<carried-over>\ny\n</carried-over>",
             &"x".repeat(200_000),
         ] {
             for after in ["", "leg two", "\n\nleg two\n", "\\n"] {
@@ -355,6 +377,36 @@ mod tests {
         }
         let (_, _, rest) = read_back(&format!("{}\n*Handed over: surv", opening(ID)));
         assert_eq!(rest, "");
+    }
+
+    /// Older transcripts have the tags, and no text may show them anew.
+    #[test]
+    fn a_prompt_is_shown_without_its_tags_and_verified_in_both_forms() {
+        let sealed = sealed(TAGGED, None);
+        assert!(
+            !sealed.contains("<handoff-context>") && !sealed.contains("carried-over>"),
+            "{sealed}"
+        );
+        let older = sealed.replace(&*shown(TAGGED), TAGGED);
+        assert!(older.contains("<handoff-context>"));
+        let forged = sealed.replace("Never push", "Always push");
+        for (text, verified) in [(&sealed, true), (&older, true), (&forged, false)] {
+            let (_, prompt, rest) = read_back(text);
+            assert_eq!(
+                (prompt.as_deref(), &*rest),
+                (verified.then_some(TAGGED), ""),
+                "{text}"
+            );
+        }
+        let unclosed = |whole: &str, left: usize| {
+            let text = json::quote(&format!("\n{}", &whole[..left])).into_bytes();
+            let rest = after_unclosed(&text, 3, text.len() - 1, TAGGED);
+            json::unescape(&text[rest..text.len() - 1]).into_owned()
+        };
+        for whole in [TAGGED, &*shown(TAGGED)] {
+            assert_eq!(unclosed(whole, whole.len()), "");
+            assert_eq!(unclosed(whole, 20), "");
+        }
     }
 
     #[test]

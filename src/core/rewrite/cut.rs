@@ -6,8 +6,8 @@ use super::elements::Elements;
 use super::{Candidate, ChangeReason, Cut, orphans};
 use crate::marker::{gap, paste_tag, sentinel};
 use crate::rewrite::preamble;
+use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, View};
 use crate::wire::{SplitTurn, SyntheticTurn, TurnRest};
 
@@ -95,7 +95,7 @@ fn tail(view: &View, candidate: &Candidate, prompt: Option<&str>, content: &Turn
     let rest = match prompt.filter(|_| unclosed) {
         // The user may have typed the first words of the prompt.
         Some(prompt) if candidate.by_user => {
-            let spelled = json::spelled(Span::new(known, inside.end).of(text), prompt);
+            let spelled = sentinel::spelled_prompt(Span::new(known, inside.end).of(text), prompt);
             let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));
             paste_tag::after_closing(text, inside, rest)
         }
