@@ -15,6 +15,20 @@ fn reminder(text: &str) -> String {
     format!("<system-reminder>\n{text}\n</system-reminder>")
 }
 
+/// Models that get reminders as system messages.
+const SYSTEM_MESSAGES: Variant = Variant {
+    headers: &[
+        ("anthropic-version", "2023-06-01"),
+        ("x-api-key", "sk-agent"),
+        ("anthropic-beta", "mid-conversation-system-clear-at-2026-08-21"),
+    ],
+    ..ANTHROPIC
+};
+
+fn system(text: &str) -> Value {
+    json!({"role": "system", "content": text})
+}
+
 fn message(role: &str, texts: &[&str]) -> Value {
     let blocks = texts.iter().map(|text| json!({"type": "text", "text": text}));
     json!({"role": role, "content": blocks.collect::<Vec<_>>()})
@@ -185,18 +199,39 @@ async fn an_accepted_plan_ends_plan_mode() {
     }
 }
 
+/// Only the result of the call says so.
+#[tokio::test]
+async fn plan_mode_that_the_model_entered_outlives_a_cut() {
+    let told =
+        "Entered plan mode. You should now focus on exploring.\n\nRemember: DO NOT edit any files yet.";
+    let entered = [
+        message("user", &["Mend it."]),
+        call("EnterPlanMode", &json!({})),
+        result(told, false),
+    ];
+    let go_on = [message("assistant", &["So."]), message("user", &["Go on."])];
+    let history = [&entered[..], &go_on].concat();
+    assert_eq!(preamble(&history, "EnterPlanMode").await, [reminder(told)]);
+    let exited = reminder("## Exited Plan Mode\n\nYou have exited plan mode.");
+    let more = [
+        message("user", &[&exited, "More."]),
+        message("assistant", &["So."]),
+        message("user", &["Last."]),
+    ];
+    let history = [&entered[..], &go_on[..1], &more].concat();
+    assert_eq!(preamble(&history, "EnterPlanMode").await, [""; 0]);
+    let printed = [
+        message("user", &["Mend it."]),
+        call("Bash", &json!({"command": "cat plan"})),
+        result(told, false),
+    ];
+    let history = [&printed[..], &go_on].concat();
+    assert_eq!(preamble(&history, "Bash").await, [""; 0]);
+}
+
 /// Current models get the same as system messages.
 #[tokio::test]
 async fn system_messages_that_hold_outlive_a_cut() {
-    let variant = Variant {
-        headers: &[
-            ("anthropic-version", "2023-06-01"),
-            ("x-api-key", "sk-agent"),
-            ("anthropic-beta", "mid-conversation-system-clear-at-2026-08-21"),
-        ],
-        ..ANTHROPIC
-    };
-    let system = |text: &str| json!({"role": "system", "content": text});
     let [first, plan, exited] = [
         "# Environment\n - a\n\nToday's date is 2026-11-28.",
         "Plan mode is active. Do not edit.",
@@ -214,9 +249,51 @@ async fn system_messages_that_hold_outlive_a_cut() {
     ];
     for (more, kept) in [(None, vec![&first, &plan]), (Some(&exited), vec![&first])] {
         history.extend(more.cloned());
-        let stage = Fixture::new(variant, []).await;
+        let stage = Fixture::new(SYSTEM_MESSAGES, []).await;
         let (leg, _) = legs(&stage, &history, "read_file").await;
         assert_eq!(leg[1..].iter().collect::<Vec<_>>(), kept);
+        stage.assert_clean();
+    }
+}
+
+/// One message states many kinds. Another model or shell replaces only its own part.
+#[tokio::test]
+async fn a_part_of_a_system_message_is_replaced_alone() {
+    let environment = "# Environment\nYou are here:\n - Primary working directory: /w \"a\"";
+    let date = "Today's date is 2026-11-28.";
+    let [old, new] = ["Old 4", "New 5"].map(|name| format!("You are powered by the model named {name}."));
+    let moved = system("# Environment update\n - Shell: zsh");
+    for is_block in [false, true] {
+        let first = |parts: &[&str]| match is_block {
+            false => system(&parts.join("\n\n")),
+            true => message("system", &[&parts.join("\n\n")]),
+        };
+        let history = [
+            message("user", &["Mend it."]),
+            first(&[environment, &old, date]),
+            message("assistant", &["So."]),
+            message("user", &["Mend more."]),
+            moved.clone(),
+            message("assistant", &["So."]),
+            message("user", &["Go on."]),
+            system(&new),
+        ];
+        let stage = Fixture::new(SYSTEM_MESSAGES, []).await;
+        let (leg, next) = legs(&stage, &history, "read_file").await;
+        let kept = [first(&[environment, date]), moved.clone(), system(&new)];
+        assert_eq!(leg[1..], kept);
+        // And at a second handoff.
+        let next = [
+            &next[..],
+            &[
+                message("assistant", &["So."]),
+                message("user", &["More."]),
+                system(&old),
+            ],
+        ]
+        .concat();
+        let (leg, _) = legs(&stage, &next, "read_file").await;
+        assert_eq!(leg[1..], [&kept[..2], &[system(&old)]].concat());
         stage.assert_clean();
     }
 }

@@ -5,6 +5,7 @@
 //! module does not decide who wrote a reminder.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -53,8 +54,6 @@ enum StateEffect {
 pub struct StateReminder {
     effect: StateEffect,
     kind: StateKind,
-    /// Further kinds that the message states. The message stays as long as one of its kinds holds.
-    also: Vec<StateKind>,
     /// Whether the message quotes no file.
     pub is_plain: bool,
 }
@@ -68,21 +67,25 @@ impl StateReminder {
         Some(Self {
             effect,
             kind: row.kind_of(inside),
-            also: Vec::new(),
             is_plain: row.plain,
         })
     }
 
-    /// Recognizes a system message by its first line. Further reminders may follow as paragraphs of the same
-    /// message.
-    pub fn of_system_text(text: &str) -> Option<Self> {
-        let first = Self::of_reminder(text)?;
-        let paragraphs = text.split("\n\n").skip(1);
-        let also = paragraphs.filter_map(|paragraph| Some(row_of(paragraph)?.0.kind_of(paragraph)));
-        Some(Self {
-            also: also.collect(),
-            ..first
-        })
+    /// Splits a system message into its reminders, each with its range, if it begins with one. A reminder
+    /// begins with a paragraph and reaches to the next one.
+    pub fn in_system_text(text: &str) -> Vec<(Range<usize>, Self)> {
+        let mut found: Vec<(Range<usize>, Self)> = Vec::new();
+        let mut at = 0;
+        for paragraph in text.split_inclusive("\n\n") {
+            let from = at;
+            at += paragraph.len();
+            match (Self::of_reminder(paragraph), found.last_mut()) {
+                (Some(reminder), _) => found.push((from..at, reminder)),
+                (None, Some((range, _))) => range.end = at,
+                (None, None) => return Vec::new(),
+            }
+        }
+        found
     }
 
     /// The end of plan mode, because the user has accepted a plan.
@@ -93,13 +96,8 @@ impl StateReminder {
                 name: PLAN_MODE,
                 line: String::new(),
             },
-            also: Vec::new(),
             is_plain: true,
         }
-    }
-
-    fn kinds(&self) -> impl Iterator<Item = &StateKind> {
-        std::iter::once(&self.kind).chain(&self.also)
     }
 }
 
@@ -127,26 +125,14 @@ fn row_of(text: &str) -> Option<(&'static ReminderRow, StateEffect)> {
 }
 
 /// Decides for each reminder of a transcript, in order, whether it still holds.
-///
-/// The end of a state counts as long as a message that states it stays.
 pub fn holding(all: &[StateReminder]) -> Vec<bool> {
     let mut replaced: HashSet<&StateKind> = HashSet::new();
     let mut holds = vec![false; all.len()];
-    // Backwards: the newest statement of a kind replaces all earlier ones.
+    // Backwards: the newest statement or end of a kind replaces all earlier ones.
     for (reminder, holds) in all.iter().zip(&mut holds).rev() {
-        *holds =
-            reminder.effect != StateEffect::Ends && reminder.kinds().any(|kind| !replaced.contains(kind));
+        *holds = reminder.effect != StateEffect::Ends && !replaced.contains(&reminder.kind);
         if reminder.effect != StateEffect::Adds {
             replaced.insert(&reminder.kind);
-        }
-    }
-    // Forwards: an end is only needed if a kept message states the kind before it.
-    let mut stated: HashSet<&StateKind> = HashSet::new();
-    for (reminder, holds) in all.iter().zip(&mut holds) {
-        match reminder.effect {
-            StateEffect::Ends => *holds = stated.contains(&reminder.kind),
-            _ if *holds => stated.extend(reminder.kinds()),
-            _ => {}
         }
     }
     holds
@@ -156,15 +142,18 @@ pub fn holding(all: &[StateReminder]) -> Vec<bool> {
 mod tests {
     use super::*;
 
-    /// Returns those of these reminders that hold.
+    /// Returns those reminders of these texts that hold.
     fn held<'t>(texts: &[&'t str]) -> Vec<&'t str> {
-        let read = |text: &&str| match text.starts_with('<') {
-            true => StateReminder::of_reminder(text).unwrap(),
-            false => StateReminder::of_system_text(text).unwrap(),
+        let read = |text: &&'t str| match text.starts_with('<') {
+            true => vec![(*text, StateReminder::of_reminder(text).unwrap())],
+            false => StateReminder::in_system_text(text)
+                .into_iter()
+                .map(|(range, reminder)| (text[range].trim_end(), reminder))
+                .collect(),
         };
-        let all: Vec<_> = texts.iter().map(read).collect();
+        let (texts, all): (Vec<_>, Vec<_>) = texts.iter().flat_map(read).unzip();
         let holds = holding(&all).into_iter().zip(texts);
-        holds.filter_map(|(holds, text)| holds.then_some(*text)).collect()
+        holds.filter_map(|(holds, text)| holds.then_some(text)).collect()
     }
 
     #[test]
@@ -182,21 +171,44 @@ mod tests {
             [environment, moved, other, next, again]
         );
         assert_eq!(held(&[environment, moved, environment]), [environment]);
+        // An update has only what has changed.
+        let shell = "<system-reminder>\n# Environment update\n - c\n</system-reminder>";
+        assert_eq!(
+            held(&[moved, environment, moved, shell]),
+            [environment, moved, shell]
+        );
     }
 
     #[test]
-    fn an_ended_state_is_gone_unless_its_text_states_more() {
+    fn an_ended_state_is_gone() {
         let plan = "Plan mode is active. The user indicated";
+        let entered = "Entered plan mode. You should now focus on exploring.\n\nRemember: DO NOT edit.";
         let exited = "## Exited Plan Mode\n\nYou have exited plan mode.";
-        let both = "# Environment\n - a\n\nPlan mode is active. The user indicated";
         assert_eq!(held(&[plan, exited]), [""; 0]);
         assert_eq!(held(&[plan, exited, plan]), [plan]);
-        assert_eq!(held(&[both, exited]), [both, exited]);
+        assert_eq!(held(&[plan, exited, entered]), [entered]);
+        assert_eq!(held(&[entered, exited]), [""; 0]);
         let all = [
             StateReminder::of_reminder(plan).unwrap(),
             StateReminder::plan_accepted(),
         ];
         assert_eq!(holding(&all), [false, false]);
+    }
+
+    #[test]
+    fn the_parts_of_a_system_message_are_reminders_of_their_own() {
+        let environment = "# Environment\nYou are here:\n - Primary working directory: /w";
+        let [old, new] = ["Old 4", "New 5"].map(|name| format!("You are powered by the model named {name}."));
+        let types =
+            "Available agent types for the Agent tool:\n- Plan\n\nWhen you launch several, do so at once.";
+        let plan = "Plan mode is active. Do not edit.";
+        let first = [environment, &old, types, plan].join("\n\n");
+        assert_eq!(held(&[&first]), [environment, &old, types, plan]);
+        assert_eq!(
+            held(&[&first, &new, "## Exited Plan Mode\n\nYou may edit."]),
+            [environment, types, &new]
+        );
+        assert!(StateReminder::in_system_text(&format!("Be brief.\n\n{old}")).is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! turn with other words. In a result, only blocks count that its tool cannot have printed.
 
 use std::cell::OnceCell;
+use std::ops::Range;
 
 use memchr::memmem;
 
@@ -13,7 +14,7 @@ use crate::agents::reminders::{self, StateReminder};
 use crate::agents::speakers::{self, SpeakerSettings};
 use crate::agents::tools::PLANS;
 use crate::agents::wordings::UserText;
-use crate::text::{Span, cost};
+use crate::text::{Span, cost, json};
 use crate::transcript::{AnsweredCalls, SaidPart, ToolUse, Transcript};
 use crate::wire::TurnPart;
 use crate::wire::view::{Role, TurnPartKind, View};
@@ -25,6 +26,10 @@ const CLOSES: &str = "</system-reminder>";
 
 /// Beginnings of an attached file.
 const ATTACHED: [&str; 2] = ["Called the ", "Result of calling the "];
+
+/// Claude Code's tool with which the model enters plan mode, and how its result begins.
+const ENTER_PLAN: &str = "EnterPlanMode";
+const ENTERED: &str = "Entered plan mode.";
 
 /// A message of the harness.
 pub(super) struct HarnessText {
@@ -176,6 +181,10 @@ impl<'v> HarnessReader<'v> {
                 Some(StateReminder::plan_accepted()),
             );
         }
+        if let Some(entered) = entered_plan(&used, &said.part.text()) {
+            let reminder = StateReminder::of_reminder(&entered);
+            self.push(turn, TextPosition::Text(entered), reminder);
+        }
         // Without the angle brackets, which JSON may escape.
         let words = &OPENS.as_bytes()[1..OPENS.len() - 1];
         if !self.tags.iter().any(|tag| tag == OPENS) || memmem::find(said.part.raw(), words).is_none() {
@@ -198,8 +207,10 @@ impl<'v> HarnessReader<'v> {
     }
 
     fn system_turn(&mut self, turn: usize) {
-        for reminder in system_reminders(self.view, turn) {
-            self.push(turn, TextPosition::Elsewhere, Some(reminder.1));
+        for part in &self.view.content(turn).parts {
+            for (_, reminder) in system_reminders(self.view, part) {
+                self.push(turn, TextPosition::Elsewhere, Some(reminder));
+            }
         }
     }
 
@@ -248,15 +259,19 @@ fn is_accepted_plan(used: &ToolUse<'_>) -> bool {
     PLANS.contains(&used.call.named().as_str()) && is_accepted()
 }
 
-/// Reminders in a system message, each with the span of its part.
-pub(super) fn system_reminders(view: &View, turn: usize) -> Vec<(Span, StateReminder)> {
-    let parts = Transcript::from_view(view)
-        .turn(turn)
-        .map_or(Vec::new(), |turn| turn.parts());
-    let read = parts
-        .iter()
-        .filter_map(|part| Some((part.span, StateReminder::of_system_text(&part.text())?)));
-    read.collect()
+/// Formats the harness's statement that the model has entered plan mode as a reminder. It is only in the
+/// call's result.
+fn entered_plan(used: &ToolUse<'_>, text: &str) -> Option<String> {
+    let is_entered = used.call.named() == ENTER_PLAN && text.starts_with(ENTERED);
+    is_entered.then(|| format!("{OPENS}\n{}\n{CLOSES}", text.trim_end()))
+}
+
+/// Reminders in a part of a system message, each with its range in the part's text.
+pub(super) fn system_reminders(view: &View, part: &TurnPart) -> Vec<(Range<usize>, StateReminder)> {
+    let text = part.text.filter(|_| part.kind == TurnPartKind::Text);
+    text.map_or(Vec::new(), |inside| {
+        StateReminder::in_system_text(&json::unescape(view.text(inside)))
+    })
 }
 
 /// Whether a turn consists only of a provider's summary of the turns before it.

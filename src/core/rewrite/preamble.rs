@@ -218,9 +218,12 @@ pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
             }
             Role::System if spoken && view.content(turn).parts.is_empty() => {}
             Role::System => {
-                out.extend(parts_alone(view, turn, |part| match is_change(part) {
-                    true => !is_summed,
-                    false => reminders.holds(turn, part).unwrap_or(!spoken),
+                out.extend(parts_alone(view, turn, |part| {
+                    match reminders.holding(turn, part) {
+                        Some(holding) => holding,
+                        None if is_change(part) => kept_if(!is_summed),
+                        None => kept_if(!spoken),
+                    }
                 }));
             }
             _ => {}
@@ -229,26 +232,58 @@ pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
     out
 }
 
-/// Reminders in system messages, each with whether it still holds.
-struct SystemReminders(HashMap<(usize, usize), bool>);
+/// How much of a part of a system message is sent.
+enum KeptPart {
+    Whole,
+    /// Its text, without the reminders that no longer hold.
+    Text(String),
+    Nothing,
+}
 
-impl SystemReminders {
-    fn read(view: &View, turns: Range<usize>) -> Self {
+fn kept_if(is_kept: bool) -> KeptPart {
+    match is_kept {
+        true => KeptPart::Whole,
+        false => KeptPart::Nothing,
+    }
+}
+
+/// Reminders in system messages by turn and part, each with its range and whether it still holds.
+struct SystemReminders<'v> {
+    view: &'v View,
+    by_part: HashMap<(usize, usize), Vec<(Range<usize>, bool)>>,
+}
+
+impl<'v> SystemReminders<'v> {
+    fn read(view: &'v View, turns: Range<usize>) -> Self {
         let last_user = turns.clone().rfind(|&turn| view.turns[turn].role == Role::User);
         let systems =
             turns.filter(|&turn| view.turns[turn].role == Role::System && !is_over(view, turn, last_user));
-        let (places, all): (Vec<_>, Vec<_>) = systems
-            .flat_map(|turn| {
-                let read = harness_texts::system_reminders(view, turn).into_iter();
-                read.map(move |(span, reminder)| ((turn, span.start), reminder))
-            })
-            .unzip();
-        Self(places.into_iter().zip(reminders::holding(&all)).collect())
+        let (mut places, mut all) = (Vec::new(), Vec::new());
+        for turn in systems {
+            for part in &view.content(turn).parts {
+                for (range, reminder) in harness_texts::system_reminders(view, part) {
+                    places.push(((turn, part.span.start), range));
+                    all.push(reminder);
+                }
+            }
+        }
+        let mut by_part: HashMap<_, Vec<_>> = HashMap::new();
+        for ((place, range), holds) in places.into_iter().zip(reminders::holding(&all)) {
+            by_part.entry(place).or_default().push((range, holds));
+        }
+        Self { view, by_part }
     }
 
-    /// Whether a part still holds; `None` if it states nothing.
-    fn holds(&self, turn: usize, part: &TurnPart) -> Option<bool> {
-        self.0.get(&(turn, part.span.start)).copied()
+    /// What still holds of a part; `None` if it states nothing.
+    fn holding(&self, turn: usize, part: &TurnPart) -> Option<KeptPart> {
+        let all = self.by_part.get(&(turn, part.span.start))?;
+        let holding: Vec<_> = all.iter().filter(|(_, holds)| *holds).collect();
+        if holding.is_empty() || holding.len() == all.len() {
+            return Some(kept_if(!holding.is_empty()));
+        }
+        let text = json::unescape(self.view.text(part.text?));
+        let kept: String = holding.iter().map(|(range, _)| &text[range.clone()]).collect();
+        Some(KeptPart::Text(kept.trim_end().to_owned()))
     }
 }
 
@@ -295,19 +330,46 @@ fn is_change(part: &TurnPart) -> bool {
 fn tool_changes(view: &View, turn: usize) -> Option<String> {
     let content = view.content(turn);
     let any = content.list.is_some() && content.parts.iter().any(is_change);
-    any.then(|| parts_alone(view, turn, is_change)).flatten()
+    any.then(|| parts_alone(view, turn, |part| kept_if(is_change(part))))
+        .flatten()
 }
 
-/// Reduces a message to these parts of its content; `None` if nothing is left.
-fn parts_alone(view: &View, turn: usize, keep: impl Fn(&TurnPart) -> bool) -> Option<String> {
+/// Reduces a message to what is kept of its parts; `None` if nothing is left.
+fn parts_alone(view: &View, turn: usize, keep: impl Fn(&TurnPart) -> KeptPart) -> Option<String> {
     let content = view.content(turn);
-    let kept = content.parts.iter().filter(|part| keep(part));
-    let kept: Vec<String> = kept.map(|part| view.str(part.span).into_owned()).collect();
-    match content.list.filter(|_| kept.len() < content.parts.len()) {
-        None if kept.len() < content.parts.len() => None,
-        None => Some(view.str(view.turns[turn].span).into_owned()),
-        Some(list) => (!kept.is_empty()).then(|| around(view, turn, list, &kept)),
+    let mut kept = Vec::new();
+    let mut is_changed = false;
+    for part in &content.parts {
+        let how = keep(part);
+        is_changed |= !matches!(how, KeptPart::Whole);
+        match how {
+            KeptPart::Whole => kept.push(view.str(part.span).into_owned()),
+            KeptPart::Text(text) => kept.push(with_text(view, part, &text)),
+            KeptPart::Nothing => {}
+        }
     }
+    let whole = view.turns[turn].span;
+    match content.list {
+        _ if !is_changed => Some(view.str(whole).into_owned()),
+        _ if kept.is_empty() => None,
+        Some(list) => Some(around(view, turn, list, &kept)),
+        None => {
+            let part = content.parts.first()?.span;
+            let open = view.str(Span::new(whole.start, part.start));
+            let close = view.str(Span::new(part.end, whole.end));
+            Some(format!("{open}{}{close}", kept.concat()))
+        }
+    }
+}
+
+/// A part with another text.
+fn with_text(view: &View, part: &TurnPart, text: &str) -> String {
+    let inside = part.text.unwrap_or(part.span);
+    let open = view.str(Span::new(part.span.start, inside.start));
+    let close = view.str(Span::new(inside.end, part.span.end));
+    let mut out = open.into_owned();
+    json::escape_into(text, &mut out);
+    out + &close
 }
 
 /// Formats a turn with these parts in its list.
