@@ -282,7 +282,7 @@ impl Screen<'_> {
         )
     }
 
-    /// Renders notes on the data behind the figures.
+    /// Renders notes on the sources of the figures.
     fn notes(&self) -> Vec<String> {
         let report = self.report;
         let off = report.model_error.map(|(all, worst)| {

@@ -13,7 +13,7 @@ use crate::nudge::Windows;
 
 /// Share of notices and task ends that the model follows by a handoff.
 ///
-/// Half lies between two findings: models hardly use such a tool without an instruction (SelfCompact, arXiv 2606.23525), and follow an
+/// Half lies between two findings. Models hardly use such a tool without an instruction (SelfCompact, arXiv 2606.23525). They follow an
 /// instruction in their context in every episode (Governance Decay, arXiv 2606.22528).
 pub const DEFAULT_FOLLOW_SHARE: f64 = 0.5;
 

@@ -31,8 +31,9 @@ const DRAFT_REQUEST_TOKENS: u64 = 300;
 /// Maximum number of tokens after a draft that was written ahead.
 const MAX_TOKENS_SINCE_DRAFT: u64 = 6_000;
 
-/// Masking as in the providers' context editing: the history at which it begins, the newest results that stay, the tokens that make up for
-/// the lost cache, and the size of a placeholder.
+/// When old results are masked: minimum history, newest results kept, minimum saving, and size of a placeholder.
+///
+/// Values of the providers' own context editing, in tokens. The saving must make up for the lost cache.
 const MASK_FROM_TOKENS: u64 = 100_000;
 const MASK_KEEPS: usize = 10;
 const MIN_MASKED_TOKENS: u64 = 20_000;

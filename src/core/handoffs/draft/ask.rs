@@ -47,7 +47,7 @@ pub struct AcceptedDraft {
     pub document: String,
     /// Method of the draft; `None` if the document was supplied.
     pub method: Option<DraftMethod>,
-    /// Position in the transcript at which the draft was made, if it was reviewed since.
+    /// Position of the draft in the transcript, if it was reviewed since.
     pub made_at: Option<Position>,
 }
 

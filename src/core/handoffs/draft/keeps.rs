@@ -215,7 +215,7 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
 
 /// The section to append to a model's document: required facts that the document does not mention.
 ///
-/// Its size is at most `most` tokens in addition to the first request. Empty if nothing is missing.
+/// The section has at most `most` tokens in addition to the first request. Empty if nothing is missing.
 pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, most: usize) -> String {
     let small = document.to_lowercase();
     let mut lines = Vec::new();

@@ -121,7 +121,7 @@ fn scored(index: &RecallIndex<'_>, groups: &TermGroups, mass: &[f32]) -> Vec<Pas
             }
         }
         for passage in touched {
-            // Of all words that may stand for one word of the question, only the best match counts.
+            // Only the best match counts among the words that may stand for one word of the question.
             scores[passage] += std::mem::take(&mut best[passage]);
             has[passage] |= 1 << at;
         }

@@ -10,7 +10,7 @@ fn sse(events: &[Value]) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-/// One line for the name of each call, and for each text.
+/// Lists the name of each call, and each text, on a line.
 fn read(body: &[u8]) -> String {
     let mut lines = String::new();
     for part in AnswerContent::from_body(body).parts {

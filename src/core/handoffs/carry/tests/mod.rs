@@ -1,4 +1,4 @@
-//! What is appended to a prompt, and what is not.
+//! Tests of the block: which items it has, and which it omits.
 
 mod said;
 

@@ -5,7 +5,7 @@ use super::super::{CompletedTask, read, value_of};
 
 /// A file in the layout of Go's yaml.v3.
 ///
-/// It has indents of four spaces, times with a fraction and a zone, quotes only if needed, and blocks for multi-line
+/// The layout has indents of four spaces, times with a fraction and a zone, quotes only if needed, and blocks for multi-line
 /// strings.
 const NTM: &str = r#"version: "1.0"
 session: api
@@ -168,7 +168,7 @@ fn nothing_grows_out_of_bounds() {
 
 /// A file of PyYAML with `default_style='|'`.
 ///
-/// It has a block for every string, quotes if a block cannot hold it, and tags on numbers.
+/// The layout has a block for every string, quotes if a block cannot hold it, and tags on numbers.
 const BLOCKS: &str = r#""version": |-
   1.0
 "goal": |-
