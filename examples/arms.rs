@@ -1,5 +1,6 @@
-//! What sessions cost by when they are cut: each session of `tests/recordings/sessions`, simulated once for each way. Prints the table of
-//! `docs/savings.md`.
+//! The cost of sessions by when they are cut: simulates each session of `tests/recordings/sessions` once per arm.
+//!
+//! Prints the table of `docs/savings.md`.
 //!
 //! `cargo run --example arms`
 #![allow(clippy::print_stdout)]
@@ -20,7 +21,7 @@ use simulation::{Arm, ArmBill, SessionSizes};
 /// 2026-11-23, noon: the day of the prices.
 const NOW: u64 = 1_795_435_200_000;
 
-/// From here on a session is long.
+/// Size of the history in tokens from which a session counts as long.
 const LONG: u64 = 150_000;
 
 /// The columns of the table.
@@ -116,7 +117,7 @@ fn sums(name: &str, all: &[SessionBills], of: fn(&SessionBills) -> bool) -> Stri
     row(&format!("**{name}**"), calls, sum)
 }
 
-/// What the calls cost without cuts, and by how many per cent more or less in each other arm.
+/// Cost of the calls without cuts, and the difference in percent for each other arm.
 fn row(name: &str, calls: usize, cost: impl Fn(usize) -> f64) -> String {
     let none = cost(0);
     let arms = (1..5).map(|arm| format!("{:+.1}", (cost(arm) / none - 1.0) * 100.0));

@@ -1,5 +1,6 @@
-//! The pure core as a library: parses a request, finds the sentinel in it, and prints the request that would go upstream.
-//! There is no proxy and no store: the seal in the transcript proves the handoff.
+//! The pure core as a library: parses a request, finds its sentinel, and prints the request that would go upstream.
+//!
+//! Needs neither a proxy nor a store: the seal in the transcript proves the handoff.
 //!
 //! `cargo run --example cut --no-default-features`
 #![allow(clippy::print_stdout)]
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let prompt = "The parser is done. Next: the printer.";
     let shown = sentinel::full(id, Some("parser done"), prompt, &key.seal(LOCAL, id, prompt));
 
-    // What an agent sends after a handoff: its whole history with our sentinel in the middle.
+    // The request of an agent after a handoff: its whole history, with the sentinel in the middle.
     let body = json!({
         "model": "claude-example", "max_tokens": 1024,
         "tools": [{"name": "read_file", "input_schema": {"type": "object"}}],
@@ -43,10 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The request, cut at its newest sentinel.
+/// Cuts a request at its newest sentinel.
 ///
 /// # Errors
-/// When the request cannot be parsed, or has no sentinel with a valid seal.
+/// The request cannot be parsed, or has no sentinel with a valid seal.
 fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
     let reading =
         RequestReading::new(wire, &body.into(), Operation::Generate).map_err(|why| format!("{why:?}"))?;

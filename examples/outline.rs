@@ -1,5 +1,4 @@
-//! One reading of a transcript, as a library: prints what a request of any wire says, a line for each part, and how the
-//! commands ended that its agent ran.
+//! The transcript reader as a library: prints each part of a request on a line, and how the agent's commands ended.
 //!
 //! `cargo run --example outline --no-default-features -- anthropic tests/golden/transcripts/claude_code_anthropic.json`
 #![allow(clippy::print_stdout)]
@@ -11,7 +10,7 @@ use baton_core::record::WireId;
 use baton_core::transcript::{AgentKind, JsonText, Transcript, TranscriptPart, TranscriptPartKind};
 use baton_core::wire::{Operation, wire};
 
-/// Bytes of a text that are shown.
+/// Maximum displayed size of a string in bytes.
 const SHOWN: usize = 60;
 
 fn main() -> Result<(), Box<dyn Error>> {

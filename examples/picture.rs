@@ -1,4 +1,4 @@
-//! Draws a recorded session as SVG: the tokens of each request for the agent alone and behind baton, and what both cost.
+//! Draws a recorded session as SVG: the tokens of each request with and without baton, and the cost of both.
 //!
 //! `cargo run --example picture > docs/session.svg`
 #![allow(clippy::print_stdout)]
@@ -24,8 +24,9 @@ const NOW: u64 = 1_795_435_200_000;
 /// The window of the session's model.
 const WINDOW: u64 = 1_000_000;
 
-/// Tokens that follow the system prompt after a handoff: the carry-over prompt, and what the agent reads again. `run`
-/// compares the result with the simulation.
+/// Tokens after the system prompt following a handoff: the carry-over prompt, and the content that is read again.
+///
+/// `run` compares the result with the simulation.
 const AFTER_HANDOFF: u64 = 21_500;
 
 const WIDTH: f64 = 880.0;
@@ -38,7 +39,7 @@ const BOTTOM: f64 = 42.0;
 /// Tokens between two grid lines.
 const GRID: u64 = 200_000;
 
-/// Colours readable on light and dark pages.
+/// Colors that are readable on light and dark pages.
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#57606a}.axis{stroke:#8c959f;stroke-opacity:.35}\
     .window{stroke:#cf222e;stroke-opacity:.6;stroke-dasharray:2 4}\
     .ramp{fill:none;stroke:#8c959f;stroke-width:2;stroke-dasharray:5 4}.left{fill:#8c959f;fill-opacity:.14}\
@@ -46,11 +47,11 @@ const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#57606a}.axis{stro
     .a{font-weight:600}.b{fill:#0969da;font-weight:600}.h{fill:#1a7f37;font-size:12px}\
     @media(prefers-color-scheme:dark){text{fill:#9198a1}.saw{stroke:#4493f8}.b{fill:#4493f8}.h{fill:#3fb950}}";
 
-/// One way to run the session.
+/// A simulated run of the session.
 struct Run {
-    /// Tokens of the request of each call.
+    /// Tokens of each call's request.
     tokens: Vec<u64>,
-    /// Calls before which the history was cut.
+    /// Calls that follow a cut.
     cuts: Vec<usize>,
     dollars: f64,
 }
@@ -63,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs the session in an arm of the simulation.
+/// Simulates the session in an arm.
 fn run(session: &SessionSizes, arm: Arm) -> Result<Run, Box<dyn Error>> {
     let table = prices::table(None)?;
     let rates = |model: &str| {
@@ -107,7 +108,7 @@ fn y(tokens: u64) -> f64 {
     HEIGHT - BOTTOM - tokens as f64 / WINDOW as f64 * (HEIGHT - TOP - BOTTOM)
 }
 
-/// The points of a line: at a cut it falls at once.
+/// The points of a line, with a vertical drop at each cut.
 fn line(session: &SessionSizes, run: &Run) -> String {
     let calls = session.calls.len();
     let mut points = String::new();
@@ -152,7 +153,7 @@ fn title(alone: &Run, behind: &Run) -> String {
     )
 }
 
-/// Horizontal lines with their tokens; the window is one of its own.
+/// Horizontal lines with their tokens; the window has its own style.
 fn grid() -> String {
     let (first, last) = (LEFT, WIDTH - RIGHT);
     let mut out = String::new();
@@ -170,7 +171,7 @@ fn grid() -> String {
     out
 }
 
-/// What the lines are, where the handoffs are, and what both cost.
+/// Labels of the lines and the handoffs, and the cost of both runs.
 fn labels(session: &SessionSizes, alone: &Run, behind: &Run) -> String {
     let calls = session.calls.len();
     let hours = session.calls.iter().map(|call| call.pause_ms).sum::<u64>() as f64 / 3_600_000.0;

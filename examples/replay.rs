@@ -1,8 +1,9 @@
-//! Replays a recorded session with one cut, as `baton try` does, and prints what the requests would have been billed. `tests/cache/run` sends
-//! the same requests to a real server with a prefix cache.
+//! Replays a recorded session with one cut, as `baton try` does, and prints the billing of its requests.
 //!
-//! `cargo run --example replay -- SESSION.jsonl CALL PRICES.toml`: the cut is made in the answer of that call, from 0. Without arguments: how
-//! many tokens a carry-over prompt and the tool are taken to have.
+//! `tests/cache/run` sends the same requests to a real server with a prefix cache.
+//!
+//! `cargo run --example replay -- SESSION.jsonl CALL PRICES.toml` cuts in the response of that call, from 0. Without
+//! arguments, it prints the assumed tokens of a carry-over prompt and of the tool.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

@@ -1,5 +1,7 @@
-//! From which length on a handoff pays: two simulated sessions, one with a handoff and one without, at the embedded prices and
-//! the providers' cache rules. Prints the tables of `docs/savings.md`; with a file name it draws the plot as SVG.
+//! The length from which on a handoff pays off: two simulated sessions, one with a handoff and one without.
+//!
+//! Uses the embedded prices and the providers' cache rules. Prints the tables of `docs/savings.md`; with a file name it
+//! draws the plot as SVG.
 //!
 //! `cargo run --example savings -- docs/savings.svg`
 #![allow(clippy::print_stdout)]
@@ -10,20 +12,20 @@ use std::fmt::Write;
 use baton_core::bill::{CacheRule, PriceQuery, PriceTable, RequestSegment, SimulatedCache};
 use baton_llm::state::prices;
 
-/// System prompt and tools of a real agent: 84 KB.
+/// Tokens of the system prompt and tools of a real agent: 84 KB.
 const PREFIX: u64 = 21_000;
-/// What one call adds: its result, and what the model wrote.
+/// Tokens that one call adds, its result and the model's output; and tokens of that output.
 const STEP: u64 = 1_500;
 const OUTPUT: u64 = 400;
-/// A carry-over prompt.
+/// Tokens of a carry-over prompt.
 const PROMPT: u64 = 1_500;
-/// One call that reads again what was cut.
+/// Tokens of one call that reads cut content again, and of its output.
 const READ: u64 = 5_000;
 const READ_OUTPUT: u64 = 150;
 const MINUTE: u64 = 60_000;
 /// 2026-11-23, noon: the day of the prices.
 const NOW: u64 = 1_795_435_200_000;
-/// Calls after which it is given up.
+/// Number of calls after which the handoff counts as never paying off.
 const MOST: u32 = 1_000;
 
 const MODELS: [&str; 6] = [
@@ -41,14 +43,14 @@ const CALLS: [u32; 5] = [5, 10, 20, 40, 80];
 /// Tokens that are read again after the cut.
 const READ_AGAIN: [u64; 2] = [5_000, 20_000];
 
-/// One handoff.
+/// A single handoff.
 #[derive(Clone, Copy)]
 struct Scenario<'a> {
     model: &'a str,
-    /// Tokens of the last request before it.
+    /// Tokens of the last request before the handoff.
     history: u64,
     read_again: u64,
-    /// The pause after the answer in which it fires.
+    /// The pause after the response in which the handoff fires.
     pause_ms: u64,
 }
 
@@ -74,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rows of models while the cache is warm; columns of histories.
+/// Table with a warm cache: rows of models, columns of histories.
 fn calls_table(table: &PriceTable, read_again: u64) -> String {
     let mut text = String::from("| model |");
     HISTORIES
@@ -99,7 +101,7 @@ fn calls_table(table: &PriceTable, read_again: u64) -> String {
     text
 }
 
-/// The shortest of the histories from which on a handoff pays with the first call after a pause of three hours, on every model.
+/// The shortest history whose handoff pays off with the first call after a pause of three hours, on every model.
 fn cold_length(table: &PriceTable, read_again: u64) -> String {
     let pays = |history: u64| {
         MODELS.iter().all(|model| {
@@ -118,7 +120,7 @@ fn cold_length(table: &PriceTable, read_again: u64) -> String {
         .map_or("—".to_owned(), |history| thousands(*history))
 }
 
-/// The shortest history, in steps of 1,000 tokens, at which a handoff has paid after so many calls.
+/// The shortest history, in steps of 1,000 tokens, whose handoff has paid off after this many calls.
 fn length_table(table: &PriceTable) -> String {
     let mut text = String::from("| model |");
     CALLS
@@ -146,8 +148,9 @@ fn length_table(table: &PriceTable) -> String {
     text
 }
 
-/// Number of calls after the handoff until the session with it has cost less than the one without; `None` where that
-/// takes more than [`MOST`].
+/// Number of calls after the handoff until the session with it has cost less than the one without it.
+///
+/// `None` if that takes more than [`MOST`].
 fn pays_after(table: &PriceTable, scenario: Scenario<'_>) -> Option<u32> {
     let query = PriceQuery {
         model: scenario.model,
@@ -161,7 +164,7 @@ fn pays_after(table: &PriceTable, scenario: Scenario<'_>) -> Option<u32> {
     let segment = |id, tokens| RequestSegment { id, tokens };
     let prefix = segment(0, PREFIX);
     let history = [prefix, segment(1, scenario.history - PREFIX)];
-    // Both have sent the history before.
+    // Both sessions have sent the history before.
     with.send(NOW, &history, 0);
     without.send(NOW, &history, 0);
     let mut at_ms = NOW + MINUTE;
@@ -172,7 +175,7 @@ fn pays_after(table: &PriceTable, scenario: Scenario<'_>) -> Option<u32> {
     let mut cut = vec![prefix, segment(3, PROMPT)];
     saved -= with.send(at_ms, &cut, OUTPUT).cost(&rates).total();
     at_ms += scenario.pause_ms;
-    // Content that is read again is read by calls of its own, which the session without a handoff does not make.
+    // Separate calls read the content again. The session without a handoff does not make them.
     for id in 0..scenario.read_again / READ {
         cut.push(segment(100 + id, READ));
         saved -= with.send(at_ms, &cut, READ_OUTPUT).cost(&rates).total();
@@ -195,10 +198,10 @@ fn thousands(tokens: u64) -> String {
     format!("{}k", tokens / 1_000)
 }
 
-/// Calls until it pays, over the length of the history; both axes are logarithmic.
+/// The plot: calls until the handoff pays off, over the length of the history. Both axes are logarithmic.
 fn plot(table: &PriceTable) -> String {
     const COLOURS: [&str; 6] = ["#b45309", "#7c3aed", "#be185d", "#0f766e", "#1d4ed8", "#57534e"];
-    // Lines of models whose prices are in the same proportions lie on each other.
+    // Dashed, because the lines of models with proportional prices coincide.
     const DASHES: [&str; 6] = ["none", "12 6", "none", "4 5", "none", "none"];
     let x = |history: u64| 70.0 + (history as f64 / 40_000.0).log2() * 140.0;
     let y = |calls: f64| 330.0 - calls.log10() * 130.0;

@@ -1,8 +1,9 @@
-//! What records take on the disk or in a server's memory: writes handoffs, hidden pairs and conversations into a store, and
-//! divides what it grew by.
+//! Measures the size of records on disk or in a server's memory.
 //!
-//! `cargo run --release --example store_sizes -- [COUNT] [PROMPT_BYTES]`: SQLite in a temporary directory.
-//! With `STORE_URL=redis://HOST:PORT` that server instead, which should hold nothing else.
+//! Writes handoffs, hidden pairs and conversations into a store, and divides its growth by their number.
+//!
+//! `cargo run --release --example store_sizes -- [COUNT] [PROMPT_BYTES]` uses SQLite in a temporary directory. With
+//! `STORE_URL=redis://HOST:PORT` it uses that server, which should hold nothing else.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -48,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         drop(store::open(&config.store, &dir)?);
         let before = size(&dir)?;
         write(&*store::open(&config.store, &dir)?, step, count, prompt).await?;
-        // A store that is closed has written its log into its file.
+        // Closing a store writes its log into its file.
         drop(store::open(&config.store, &dir)?);
         let each = (size(&dir)? - before) / count as u64;
         println!("{name:<34} {each:>8} bytes each, of {count}");

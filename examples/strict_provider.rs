@@ -104,7 +104,7 @@ async fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The file of `--log`, if there is one.
+/// The file of `--log`, if any.
 struct Log(Option<Mutex<File>>);
 
 impl Log {
@@ -145,7 +145,7 @@ fn print(request: &Received, complaints: &[Complaint]) {
     }
 }
 
-/// A request in one shape for all wires: what the model was sent, and the rules that it breaks.
+/// A request in one shape for all wires: the model's input, and the rules that it breaks.
 fn logged(request: &Received, complaints: &[Complaint]) -> Value {
     let role = |role| match role {
         Role::System => "system",
@@ -173,7 +173,7 @@ fn logged(request: &Received, complaints: &[Complaint]) -> Value {
     })
 }
 
-/// What the model calls in a reply, and the tokens that the reply reports.
+/// The calls of a reply, and the tokens that it reports.
 fn logged_reply(request: &Received, reply: &Reply, usage: &Usage) -> Value {
     let calls = reply.parts.iter().filter_map(|part| match part {
         Part::Call { name, .. } => Some(name.as_str()),

@@ -1,4 +1,6 @@
-//! The cost of a session for each rule of when to cut: the sizes of its calls are run against a simulated cache, once for each arm.
+//! The cost of a session in each arm, an arm being a rule that decides when to cut.
+//!
+//! The sizes of the session's calls are run against a simulated cache, once per arm.
 
 mod sizes;
 
@@ -12,77 +14,77 @@ use baton_core::bill::{
 use sizes::SessionCall;
 pub(crate) use sizes::SessionSizes;
 
-/// Tokens of the message that asks for a draft.
+/// Tokens of the message that requests a draft.
 const DRAFT_REQUEST: u64 = 300;
 
-/// Tokens that a draft is made from where the history is not in the cache: `draft.bundle_tokens`.
+/// Tokens of the selection that a draft is based on if the history is not cached: `draft.bundle_tokens`.
 const SELECTION: u64 = 8_000;
 
-/// Tokens that may be after a draft that is ready.
+/// Maximum number of tokens after a finished draft for it to be used.
 const MOST_SINCE: u64 = 6_000;
 
-/// Where the notice of a full context comes by default.
+/// Default size of the history at which the notice of a full context appears.
 const NUDGE_TOKENS: u64 = 200_000;
 
-/// Bytes of a token. Both sides of the share of the fixed part have it.
+/// Bytes per token. Both sides of the fixed part's share use it, so its value cancels out.
 const BYTES: u64 = 4;
 
-/// Tokens of a part of the system prompt and the tools.
+/// Tokens of one segment of the system prompt and the tools.
 const PREFIX_PART: u64 = 512;
 
 baton_core::named! {
-    /// When a session is cut.
+    /// Rule that decides when a session is cut.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub(crate) enum Arm {
-        /// Never: at its limit the agent compacts.
+        /// Never; the agent compacts at its limit.
         None = "none",
-        /// Where the model handed over; where it never did, at the default of the notice.
+        /// When the model handed over; if it never did, at the default of the notice.
         Model = "model",
-        /// Where it costs nothing (`handoff.when_cache_cold = "on"`).
+        /// When a cut is free (`handoff.when_cache_cold = "on"`).
         Free = "free",
-        /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "break-even"`).
+        /// When a handoff breaks even within the calls up to the next pause (`handoff.nudge_at = "break-even"`).
         Pays = "nudge=pays",
-        /// Where it costs nothing, and where a handoff pays.
+        /// When a cut is free, and when a handoff breaks even.
         FreeAndPays = "free+nudge=pays",
     }
 }
 
 impl Arm {
-    /// Whether cuts that cost nothing are made.
+    /// Whether free cuts are made.
     fn is_free(self) -> bool {
         matches!(self, Self::Free | Self::FreeAndPays)
     }
 }
 
-/// What a session costs in one arm.
+/// Cost of a session in one arm.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ArmBill {
     /// Dollars.
     pub(crate) cost: f64,
-    /// Of these, for unused drafts.
+    /// Dollars for unused drafts, included in `cost`.
     pub(crate) unused_drafts: f64,
     /// Requests of all kinds.
     pub(crate) requests: u32,
     pub(crate) cuts: Vec<ArmCut>,
     /// The agent's own compactions.
     pub(crate) compactions: u32,
-    /// What all requests were billed for.
+    /// Tokens of all requests, as billed.
     pub(crate) tokens: TokenCounts,
 }
 
 /// A cut of a simulated session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ArmCut {
-    /// In front of the answer to which call, from 0.
+    /// Index of the call before whose response the cut is made.
     pub(crate) call: usize,
-    /// Why.
+    /// Reason for the cut.
     pub(crate) reason: String,
     /// Tokens of the history.
     pub(crate) tokens: u64,
 }
 
 impl SessionSizes {
-    /// The bill of an arm. `None`: a model has no price.
+    /// The bill of an arm; `None` if a model has no price.
     pub(crate) fn bill(&self, arm: Arm, rates: &dyn Fn(&str) -> Option<Rates>) -> Option<ArmBill> {
         let mut run = ArmRun::new(self, arm, rates)?;
         for (n, call) in self.calls.iter().enumerate() {
@@ -93,7 +95,7 @@ impl SessionSizes {
         Some(run.bill)
     }
 
-    /// Calls from this one to the next pause that outlives the cache.
+    /// Number of calls from this one to the next pause that outlives the cache.
     fn calls_in_stretch(&self, from: usize, lifetime_ms: u64) -> usize {
         let later = self.calls.get(from + 1..).unwrap_or_default();
         let until = later.iter().position(|call| call.pause_ms > lifetime_ms);
@@ -105,23 +107,23 @@ impl SessionSizes {
     }
 }
 
-/// A session that is being run.
+/// State of a session's simulation in one arm.
 struct ArmRun<'a> {
     session: &'a SessionSizes,
     arm: Arm,
     rates_of: &'a dyn Fn(&str) -> Option<Rates>,
-    /// By what the next request is billed.
+    /// Billing of the next request.
     costs: RequestCosts,
-    /// By model.
+    /// Caches by model.
     caches: HashMap<String, SimulatedCache>,
     history: Vec<RequestSegment>,
-    /// How many of these are the system prompt and the tools.
+    /// Number of leading segments that are the system prompt and the tools.
     fixed: usize,
     ids: u64,
     ledger: CutLedger,
-    /// Segments that the ready draft covers.
+    /// Number of segments that the finished draft covers.
     ready: Option<usize>,
-    /// Dollars of drafts that were not used so far.
+    /// Dollars of drafts that have not been used so far.
     unused: f64,
     bill: ArmBill,
 }
@@ -150,7 +152,7 @@ impl<'a> ArmRun<'a> {
             unused: 0.0,
             bill: ArmBill::default(),
         };
-        // In parts: a change of the tools leaves those before it in the cache.
+        // In segments, so that a change of the tools leaves the segments before it in the cache.
         let whole = session.prefix;
         for from in (0..whole).step_by(PREFIX_PART as usize) {
             run.push(PREFIX_PART.min(whole - from));
@@ -224,7 +226,7 @@ impl<'a> ArmRun<'a> {
         self.read_again();
     }
 
-    /// Why the model hands over in this call.
+    /// The reason for the model to hand over in this call, if any.
     fn handoff_due(&self, n: usize, call: &SessionCall) -> Option<String> {
         match self.arm {
             Arm::None | Arm::Free => None,
@@ -245,7 +247,7 @@ impl<'a> ArmRun<'a> {
         }
     }
 
-    /// The model hands over: a leg that reads the history and writes the prompt, and a fresh one.
+    /// Simulates a handoff: a leg that reads the history and writes the prompt, and a fresh one.
     fn hand_over(&mut self, n: usize, reason: String) {
         self.send(PROMPT);
         self.cut(n, reason, PROMPT);
@@ -258,7 +260,7 @@ impl<'a> ArmRun<'a> {
         self.begin_with(carried);
     }
 
-    /// Sends the history with the request for a draft, and returns what that costs.
+    /// Sends the history with the request for a draft, and returns the cost.
     fn draft(&mut self, at_ms: u64) -> f64 {
         let mut request = self.history.clone();
         request.push(self.segment(DRAFT_REQUEST));
@@ -286,7 +288,7 @@ impl<'a> ArmRun<'a> {
         self.ready = None;
     }
 
-    /// Calls that read cut contents again: the same number after a handoff and after a compaction.
+    /// Simulates calls that read cut content again: the same amount after a handoff and after a compaction.
     fn read_again(&mut self) {
         self.send(READ_OUTPUT);
         for _ in 0..READ_AGAIN / READ {
