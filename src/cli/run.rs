@@ -21,6 +21,7 @@ use super::{config_file, load_state};
 use crate::state::config::{Config, closest_name};
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
+use baton_core::brake::parse_dollars;
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::is_topic;
 use uuid::Uuid;
@@ -39,6 +40,7 @@ Examples:
   baton run claude
   baton run codex exec \"fix the tests\"
   baton run --topic importer claude
+  baton run --budget 5 claude
   baton run --shadow claude
   baton run -- ./node_modules/.bin/gemini -m gemini-2.5-pro
   baton run --config team.toml my-agent --verbose")]
@@ -48,6 +50,9 @@ pub(super) struct RunArgs {
     /// Set the topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
     #[arg(long, value_name = "NAME", value_parser = topic)]
     topic: Option<String>,
+    /// Stop the agent when its session has cost this many US dollars, with `::go` to go on [brake.session_dollars]
+    #[arg(long, value_name = "DOLLARS", value_parser = budget)]
+    budget: Option<String>,
     /// Change nothing, and record where handoffs would have happened [handoff.inject]
     #[arg(long)]
     shadow: bool,
@@ -62,6 +67,12 @@ fn topic(text: &str) -> Result<String, &'static str> {
         .ok_or("a topic has up to 64 letters, digits, dots, `_` and `-`")
 }
 
+fn budget(text: &str) -> Result<String, &'static str> {
+    parse_dollars(text)?;
+    // The proxy takes it from the base URL.
+    Ok(text.trim().trim_start_matches('$').to_owned())
+}
+
 pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
     let [program, own @ ..] = args.agent.as_slice() else {
         return Err(Exit::USAGE.with_help("no agent given", "name one, as in `baton run claude`"));
@@ -74,6 +85,7 @@ pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
         first: &[],
         own,
         topic: args.topic.as_deref(),
+        budget: args.budget.as_deref(),
         shadow: args.shadow,
         at_exit,
     };
@@ -104,6 +116,8 @@ pub(super) struct AgentStart<'a> {
     pub(super) own: &'a [OsString],
     /// Topic of the run's handoffs.
     pub(super) topic: Option<&'a str>,
+    /// Budget of the run's sessions, in US dollars.
+    pub(super) budget: Option<&'a str>,
     /// Whether the run is in shadow mode.
     pub(super) shadow: bool,
     pub(super) at_exit: AtExit,
@@ -258,12 +272,13 @@ impl AgentRun<'_> {
         ended
     }
 
-    /// The proxy's URL, with path segments for the run, the topic and shadow mode.
+    /// The proxy's URL, with path segments for the run, the topic, the budget and shadow mode.
     fn url(&self) -> String {
         let run = self.has_id().then(|| format!("/r/{}", self.id));
         let topic = self.start.topic.map(|name| format!("/t/{name}"));
+        let budget = self.start.budget.map(|dollars| format!("/b/{dollars}"));
         let shadow = self.start.shadow.then(|| "/h/shadow".to_owned());
-        [Some(self.proxy.data.clone()), run, topic, shadow]
+        [Some(self.proxy.data.clone()), run, topic, budget, shadow]
             .into_iter()
             .flatten()
             .collect()

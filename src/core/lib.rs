@@ -20,6 +20,7 @@ mod named;
 
 pub mod agents;
 pub mod bill;
+pub mod brake;
 pub mod commands;
 pub mod handoffs;
 pub mod limits;

@@ -9,6 +9,7 @@ mod automatic;
 mod backup;
 mod bad_input;
 mod balancers;
+mod brake;
 mod browser;
 mod carry;
 mod command_line;

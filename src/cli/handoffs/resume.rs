@@ -47,6 +47,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             named: OsStr::new(&args.with),
             first: &first,
             own: &args.arguments,
+            budget: None,
             topic: None,
             shadow: false,
             at_exit: super::at_exit::at_exit,

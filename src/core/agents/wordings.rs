@@ -48,8 +48,8 @@ struct BeginningRow {
 
 static BEGINNINGS: LazyLock<Vec<BeginningRow>> = LazyLock::new(|| table::rows(include_str!("wordings.toml")));
 
-/// Tag of baton's notices on the use of the context.
-const NOTICE: &str = "context-notice";
+/// Tags of baton's notices on the use of the context, and of the brake.
+const NOTICES: [&str; 2] = ["context-notice", "budget-notice"];
 
 /// Complete messages of a harness after a result (Claude Code, once it has loaded a tool that was requested).
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
@@ -117,13 +117,13 @@ pub fn asks_for_summary(text: &str) -> bool {
 
 /// Removes the harness's blocks after a result: `<system-reminder>` of Claude Code, and baton's notices.
 pub fn before_reminders(result: &str) -> &str {
-    before_blocks(result, &["system-reminder", NOTICE])
+    before_blocks(result, &["system-reminder", NOTICES[0], NOTICES[1]])
 }
 
 /// Removes baton's notices after the user's words. They are part of the same string if a message is one
 /// string.
 pub fn before_notices(text: &str) -> &str {
-    before_blocks(text, &[NOTICE])
+    before_blocks(text, &NOTICES)
 }
 
 /// Removes the user's pins, which every handoff carries before its prompt.

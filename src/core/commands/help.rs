@@ -1,7 +1,7 @@
 //! Help of the chat commands, which also answers a mistyped command.
 
 /// Commands with their descriptions.
-const COMMANDS: [(&str, &str); 13] = [
+const COMMANDS: [(&str, &str); 15] = [
     (
         "handoff [GOAL]",
         "hand over now: the model writes what the next context has to know",
@@ -19,6 +19,14 @@ const COMMANDS: [(&str, &str); 13] = [
     (
         "handoff topic [NAME]",
         "the topic of this session's handoffs; with NAME, a new one",
+    ),
+    (
+        "go [DOLLARS]",
+        "a stopped agent goes on: for a budget as large again, or for DOLLARS more",
+    ),
+    (
+        "stop",
+        "the agent and its subagents do nothing more by themselves",
     ),
     ("help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),

@@ -41,6 +41,10 @@ pub enum ChatCommand<'a> {
     Reject,
     /// Cancels the draft in progress.
     Cancel,
+    /// Lets a stopped agent go on: for a budget as large again, or for this many dollars.
+    Go(&'a str),
+    /// Stops the agent's own work.
+    Stop,
     /// Shows the help.
     Help,
     /// An unknown word.
@@ -51,7 +55,7 @@ pub enum ChatCommand<'a> {
 const WORD_CHARS: usize = 16;
 
 /// First words of all commands.
-pub const WORDS: [&str; 5] = ["handoff", "pin", "pins", "unpin", "help"];
+pub const WORDS: [&str; 7] = ["handoff", "pin", "pins", "unpin", "go", "stop", "help"];
 
 /// Maximum number of punctuation characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
@@ -68,6 +72,8 @@ pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
         Some(&"pins") => ChatCommand::Pins,
         Some(&"help") if rest.is_empty() => ChatCommand::Help,
         Some(&"unpin") => ChatCommand::Unpin(rest),
+        Some(&"go") => ChatCommand::Go(rest),
+        Some(&"stop") if rest.is_empty() => ChatCommand::Stop,
         // `help` with further words is a sentence to the model.
         Some(_) => return None,
         None => ChatCommand::Unknown(word),
@@ -195,6 +201,10 @@ mod tests {
                 Some(ChatCommand::Pin("Never touch\nthe schema.")),
             ),
             ("::Pins", Some(ChatCommand::Pins)),
+            ("::go", Some(ChatCommand::Go(""))),
+            ("::go 10", Some(ChatCommand::Go("10"))),
+            ("::stop", Some(ChatCommand::Stop)),
+            ("::stop it", None),
             ("::unpin 2", Some(ChatCommand::Unpin("2"))),
             ("::pni x", Some(ChatCommand::Unknown("pni"))),
             (":: pin x", None),

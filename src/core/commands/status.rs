@@ -27,6 +27,8 @@ pub struct Status {
     pub carried: Option<String>,
     /// Results that the model has looked up again since the handoff.
     pub again: Vec<String>,
+    /// The session's budgets, as a sentence.
+    pub budgets: Option<String>,
     /// Open draft, as its state in words and its id.
     pub draft: Option<(&'static str, Uuid)>,
 }
@@ -64,7 +66,9 @@ impl Status {
         let (carried, again) = (carried.unwrap_or_default(), self.looked_up_again());
         let draft = self.draft.map(|(state, id)| format!("\n- {state} ({id})."));
         let draft = draft.unwrap_or_default();
-        format!("{sees}\n\n- {sizes}\n- {tool}\n- {pins}{carried}{again}{draft}")
+        let budgets = self.budgets.as_ref().map(|line| format!("\n- {line}"));
+        let budgets = budgets.unwrap_or_default();
+        format!("{sees}\n\n- {sizes}\n- {tool}\n- {pins}{budgets}{carried}{again}{draft}")
     }
 
     /// Formats a line with the first repeated lookups; empty if there are none.

@@ -1,7 +1,7 @@
 //! A planned request: the input for building upstream requests and for choosing the responder.
 
 use super::call::CallFacts;
-use super::{CutTarget, InsertionPoints, Policy, ToolOffer, is_model_call, resends};
+use super::{CutTarget, InsertionPoints, Policy, ToolOffer, is_agent_loop, is_model_call, resends};
 use crate::record::{HandoffId, ResponseOrigin};
 use crate::rewrite::RequestReading;
 use crate::rewrite::untooled::ToolOmission;
@@ -32,6 +32,14 @@ impl PlannedRequest<'_> {
             && !(self.call.side_call || facts.structured || facts.many || facts.server_side)
             && self.call.forbidden != Some(ToolOmission::OffByHeader)
             && self.is_at_rest()
+    }
+
+    /// Whether the turn may end here without the model: the agent's own loop sent the request with its whole history, and no
+    /// call is unanswered.
+    pub fn may_end_here(&self) -> bool {
+        let (view, call) = (&self.reading.view, &self.call);
+        let is_special = call.side_call || view.facts.structured || view.facts.many;
+        is_agent_loop(view, call.operation) && !is_special && resends(view) && self.is_at_rest()
     }
 
     /// Stored origin of a response that baton generates: the handoff it follows, or the previous response.

@@ -9,6 +9,7 @@ use super::conversation::ReadyDraft;
 use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::insertion::ThinkingOmission;
+use super::ledger::LedgerEntry;
 
 /// Maximum number of cut points per key; the oldest is dropped first. A cut point is added when the user
 /// stops a response after its handoff.
@@ -82,6 +83,8 @@ pub enum RecordChange {
     Topic(NamedTopic),
     /// A draft was prepared for a future handoff. It replaces an older one.
     DraftReady(Box<ReadyDraft>),
+    /// An entry of a ledger.
+    Ledger(LedgerEntry),
 }
 
 impl RecordChange {
@@ -154,6 +157,7 @@ impl RecordChange {
                 let newer = record.ready_draft.take().filter(|known| known.id > draft.id);
                 record.ready_draft = newer.or_else(|| Some(draft.clone()));
             }
+            Self::Ledger(entry) => record.ledger.get_or_insert_default().apply(entry),
         }
     }
 }

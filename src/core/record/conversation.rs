@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal};
 use super::insertion::{Position, ThinkingOmission};
+use super::ledger::Ledger;
 
 /// State of a conversation that its transcript does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +49,9 @@ pub struct Conversation {
     /// Draft prepared for a handoff. It describes the task before the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_draft: Option<Box<ReadyDraft>>,
+    /// What was spent, in a record that is the ledger of a session, a day or a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Box<Ledger>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.

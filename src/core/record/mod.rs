@@ -9,6 +9,7 @@ mod conversation;
 mod handoff;
 mod ids;
 mod insertion;
+mod ledger;
 pub mod lineage;
 mod pair;
 mod response_origin;
@@ -24,5 +25,6 @@ pub use insertion::{
     CutPoint, FINGERPRINT, Insertion, InsertionContent, InsertionPoint, Position, ThinkingOmission,
     sibling_key,
 };
+pub use ledger::{Amounts, EntryKind, Ledger, LedgerEntry, LoopMark};
 pub use pair::{HiddenPair, HiddenResult};
 pub use response_origin::{OpenResponse, PendingResult, ResponseOrigin};

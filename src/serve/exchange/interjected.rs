@@ -68,11 +68,12 @@ async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
                 | ChatCommand::Unpin(_)
                 | ChatCommand::Topic(_)
                 | ChatCommand::Status
+                | ChatCommand::Stop
                 | ChatCommand::Help),
             ) => match step(exchange, command, prefix).await? {
                 CommandStep::Reply(reply) => reply.text,
                 // None of these commands hands off.
-                CommandStep::HandOver(_) => continue,
+                CommandStep::HandOver(_) | CommandStep::GoOn(_) => continue,
             },
             _ => refused("type it again when the turn has ended"),
         };

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod answer;
+mod brake;
 mod commands;
 mod context;
 mod drafts;
@@ -32,6 +33,8 @@ use std::sync::Arc;
 
 use http::Response;
 
+pub(crate) use self::brake::charge;
+use self::commands::CommandEnd;
 use self::read::ScannedBody;
 use self::value::Exchange;
 use crate::app::App;
@@ -100,23 +103,30 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
     };
     // Only the journal needs the original transcript, so the exchange does not keep it.
     let original = offered.pin.taken_out.original.take();
-    let mut exchange = Exchange::new(app, ctx, offered);
+    let exchange = Exchange::new(app, ctx, offered);
     recording::begin(&exchange, original);
-    let by = match exchange.offered.pin.answered_by() {
+    match exchange.offered.pin.answered_by() {
         // Commands and unresolved handoffs are for baton, whatever the state of the conversation.
-        Some(by) => by,
-        None => {
-            // Boxed: rare branches would otherwise enlarge every future of this function.
-            if resumed::is_resumed(&exchange.offered) {
-                Box::pin(resumed::notify(&mut exchange)).await;
-            }
-            let Decision { by, nudge } = exchange.decide();
-            if let (Some(text), Some(branch)) = (nudge, exchange.branch.clone()) {
-                Box::pin(context::nudge(&branch, &mut exchange, &text)).await;
-            }
-            by
-        }
-    };
+        Some(by) => answer_by(exchange, by).await,
+        None => answer_for_model(exchange).await,
+    }
+}
+
+/// Responds to a request that is for the model.
+async fn answer_for_model(mut exchange: Exchange) -> Response<ResponseBody> {
+    // Boxed: rare branches would otherwise enlarge every future of this function.
+    if brake::is_on(&exchange)
+        && let Some(ended) = Box::pin(brake::check(&mut exchange)).await
+    {
+        return ended;
+    }
+    if resumed::is_resumed(&exchange.offered) {
+        Box::pin(resumed::notify(&mut exchange)).await;
+    }
+    let Decision { by, nudge } = exchange.decide();
+    if let (Some(text), Some(branch)) = (nudge, exchange.branch.clone()) {
+        Box::pin(context::nudge(&branch, &mut exchange, &text)).await;
+    }
     answer_by(exchange, by).await
 }
 
@@ -131,7 +141,10 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBo
     }
     let job = match by {
         Responder::Unresolved(why) => return Box::pin(exchange.unresolved_handoff(why)).await,
-        Responder::Command(text) => return Box::pin(commands::answer(exchange, text)).await,
+        Responder::Command(text) => match Box::pin(commands::answer(exchange, text)).await {
+            CommandEnd::Answered(response) => return response,
+            CommandEnd::ForModel(exchange) => return Box::pin(answer_for_model(exchange)).await,
+        },
         Responder::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
         Responder::Offer(text) => {
             if let Some(branch) = &exchange.branch {

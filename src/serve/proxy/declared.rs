@@ -5,12 +5,14 @@
 //! * topic of the handoffs (`/t/importer/…`)
 //! * run that started the agent (`/r/ID/…`)
 //! * shadow mode (`/h/shadow/…`)
+//! * budget of the session in US dollars (`/b/5/…`)
 
 use http::HeaderValue;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 
-use super::headers::{DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
+use super::headers::{DECLARED_BUDGET, DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
+use baton_core::brake::parse_dollars;
 use baton_core::nudge::declares_windows;
 use baton_core::record::is_topic;
 
@@ -21,7 +23,7 @@ struct Declaration {
     fits: fn(&str) -> bool,
 }
 
-const DECLARATIONS: [Declaration; 4] = [
+const DECLARATIONS: [Declaration; 5] = [
     Declaration {
         prefix: "/w/",
         header: DECLARED_WINDOWS,
@@ -41,6 +43,11 @@ const DECLARATIONS: [Declaration; 4] = [
         prefix: "/h/",
         header: HANDOFF,
         fits: |text| text == SHADOW,
+    },
+    Declaration {
+        prefix: "/b/",
+        header: DECLARED_BUDGET,
+        fits: |text| parse_dollars(text).is_ok(),
     },
 ];
 

@@ -37,6 +37,12 @@ impl DormantRecorder {
             event.agent.clone_from(&self.event.agent);
             event.subscription = self.event.subscription;
             event.conversation.clone_from(&self.event.conversation);
+            // The agent did not send it again.
+            event.charge = self
+                .event
+                .charge
+                .as_deref()
+                .map(|charge| Arc::new(charge.without_request()));
         });
         recorder
     }

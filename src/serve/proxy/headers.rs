@@ -60,6 +60,12 @@ pub const DECLARED_WINDOWS: &str = "x-baton-window";
 /// Header that declares the topic of the agent's handoffs.
 pub const DECLARED_TOPIC: &str = "x-baton-topic";
 
+/// Header that declares the budget of the agent's session, in US dollars.
+pub const DECLARED_BUDGET: &str = "x-baton-budget";
+
+/// Header with the session of a subagent's parent (OpenCode).
+pub const PARENT_SESSION: &str = "x-parent-session-id";
+
 /// Header that decides whether a request gets the tool: `off`, or [`SHADOW`].
 pub const HANDOFF: &str = "x-baton-handoff";
 
@@ -83,11 +89,7 @@ pub const SHADOW: &str = "shadow";
 pub const RUN: &str = "x-baton-run";
 
 /// Headers that only requests of subagents have: Claude Code's, Codex's, OpenCode's.
-const OF_SUBAGENTS: [&str; 3] = [
-    "x-claude-code-agent-id",
-    "x-openai-subagent",
-    "x-parent-session-id",
-];
+const OF_SUBAGENTS: [&str; 3] = ["x-claude-code-agent-id", "x-openai-subagent", PARENT_SESSION];
 
 /// Whether the request comes from a subagent.
 pub fn is_of_subagent(headers: &HeaderMap) -> bool {

@@ -31,6 +31,7 @@ pub(crate) fn config(base_url: &str) -> Config {
     let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
         bill: Default::default(),
+        brake: Default::default(),
         server: ListenerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: ["baton", "x"].map(str::to_owned).to_vec(),

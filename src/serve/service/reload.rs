@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use crate::app::App;
+use crate::exchange;
 use crate::proxy::certificate::Certificate;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::GatewaySlot;
@@ -18,6 +19,11 @@ use crate::state::sync::locked;
 
 /// Returns the HTTP side's dependencies from an app.
 pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
+    let charged = Arc::clone(app);
+    let events: EventHook = Arc::new(move |event| {
+        exchange::charge(&charged, &event);
+        events(event);
+    });
     GatewayParts {
         config: Arc::clone(&app.config),
         store: Arc::clone(app.sessions.store()),

@@ -33,6 +33,7 @@ pub use store_address::{StoreAddress, Topology};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use baton_core::brake::BrakePolicy;
 use baton_core::redact::Redactor;
 use baton_core::work::DraftIndexSettings;
 
@@ -59,6 +60,7 @@ pub struct Config {
     pub documents: DocumentPolicy,
     /// Settings of the search in removed history.
     pub recall: RecallPolicy,
+    pub brake: BrakePolicy,
     pub log: Log,
     /// Trace settings.
     pub telemetry: Telemetry,

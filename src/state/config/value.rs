@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use baton_core::brake::MICRODOLLARS;
+
 use super::problem::{KeyOrigin, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_value};
 
@@ -111,6 +113,12 @@ impl LocatedValue {
                 help,
             ),
         }
+    }
+
+    /// Reads a budget in US dollars. Returns microdollars.
+    pub(super) fn dollars(&self) -> ValueResult<u64> {
+        let dollars = self.amount(0.01, 1e6, "US dollars")?;
+        Ok((dollars * MICRODOLLARS).round() as u64)
     }
 
     /// Reads days up to `max`. 0 means never, and returns `None`.

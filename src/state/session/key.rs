@@ -44,12 +44,8 @@ pub fn conversation_key(
     body_session: Option<&str>,
     opening: &dyn Fn() -> String,
 ) -> ConversationKey {
-    let mut hash = Sha256::new();
-    let mut add = |part: &str| {
-        // The length comes first, so that no two lists of parts concatenate to the same bytes.
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    };
+    let mut parts: Vec<String> = Vec::new();
+    let mut add = |part: &str| parts.push(part.to_owned());
     add(principal);
     add(wire.name());
     let headers = named(header);
@@ -67,11 +63,41 @@ pub fn conversation_key(
         add("opening");
         add(&opening());
     }
+    let key = digest(&parts);
+    ConversationKey { key, named }
+}
+
+/// Hashes a list of parts to a key.
+fn digest(parts: &[impl AsRef<str>]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        // The length comes first, so that no two lists of parts concatenate to the same bytes.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
     let digest = hash.finalize();
     let bytes = digest.iter().take(KEY_DIGITS / 2);
-    let key = bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect();
-    ConversationKey { key, named }
+    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
+}
+
+/// Returns the agent's name for its session, which subagents share with their parent: from its headers, or
+/// from the body.
+pub fn session_name(header: impl Fn(&str) -> Option<String>, body_session: Option<&str>) -> Option<String> {
+    // Whatever names a subagent comes after the session in each row.
+    let named = named(header).into_iter().next().map(|(_, name)| name);
+    named.or_else(|| {
+        body_session
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+    })
+}
+
+/// Returns the key of a ledger's record: of a session, a day or a directory of this principal.
+pub fn ledger_key(principal: &str, kind: &str, name: &str) -> String {
+    digest(&["ledger", principal, kind, name])
 }
 
 /// Returns the headers of the first row that has any in the request.

@@ -8,6 +8,7 @@ mod branch;
 mod checkpoints;
 mod context_uses;
 pub mod key;
+mod ledgers;
 mod live;
 mod reader;
 mod record_list;
@@ -31,7 +32,8 @@ use quick_cache::sync::Cache;
 pub use self::branch::ContextBranch;
 pub use self::checkpoints::{CallsAfterCut, NewCalls};
 pub use self::context_uses::BranchId;
-pub use self::key::{ConversationKey, conversation_key};
+pub use self::key::{ConversationKey, conversation_key, ledger_key, session_name};
+use self::ledgers::WaitingEntries;
 pub use self::live::LiveConversation;
 use self::live::{LiveState, NewRecords};
 pub use self::reader::Reader;
@@ -76,6 +78,8 @@ pub struct Sessions {
     /// Counts uses, so that the order of eviction needs no clock.
     ticks: AtomicU64,
     handoffs: Cache<HandoffId, Arc<Handoff>, ByWeight>,
+    /// Entries of ledgers that are not written yet.
+    waiting: WaitingEntries,
 }
 
 #[derive(Clone)]
@@ -97,6 +101,7 @@ impl Sessions {
             capacity: capacity.max(1),
             ticks: AtomicU64::new(0),
             handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, ByWeight),
+            waiting: WaitingEntries::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Field and metric names are part of the API and asserted by tests: OpenTelemetry's GenAI names if they
 //! exist, otherwise `baton.*` and `baton_*`. This module does not depend on requests, stores or streams.
 
+mod charge;
 mod facts;
 mod fields;
 mod handoff;
@@ -15,6 +16,7 @@ pub mod prometheus;
 mod series;
 mod setup;
 
+pub use charge::Charge;
 pub use facts::ExchangeFacts;
 pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
 pub use handoff::HandoffEvent;
@@ -26,6 +28,7 @@ pub use setup::start;
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -107,6 +110,8 @@ pub struct ExchangeEvent {
     pub draft_methods: Vec<&'static str>,
     /// When the request's first byte arrived, since the Unix epoch.
     pub started: Duration,
+    /// Ledgers that the exchange is charged to.
+    pub charge: Option<Arc<Charge>>,
 }
 
 /// Dereferences to the facts, which make up most of an event.

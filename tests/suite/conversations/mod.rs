@@ -13,7 +13,7 @@ mod items;
 mod oracle;
 mod plan;
 mod regressions;
-mod replicas;
+pub mod replicas;
 mod shown;
 mod sim;
 mod sim_store;

@@ -268,6 +268,7 @@ export function tags(row, number = new Map()) {
     const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
     tag(text, kind, title);
   }
+  if (row.brake) tag(`brake: ${row.brake.replaceAll("_", " ")}`, row.brake.startsWith("stopped") ? "warn" : "", "The brake acted on this request: a budget, or an agent that repeats itself");
   if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider rejected the request's thinking, so baton sent the request again without it");
   if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from the model's input");
   if (row.served?.some((leg) => leg?.cache_miss)) tag("cache miss", "", "The provider's cache did not serve the request. Open the exchange for the reason");

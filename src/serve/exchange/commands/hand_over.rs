@@ -125,7 +125,7 @@ fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> Comman
 }
 
 /// Returns the exchange without the command that ends it.
-fn without_command(exchange: &Exchange) -> Option<Exchange> {
+pub(super) fn without_command(exchange: &Exchange) -> Option<Exchange> {
     let look = exchange.app.config.note_search();
     let offered = &exchange.offered;
     let left = notes::without_last(&offered.reading, look)?;

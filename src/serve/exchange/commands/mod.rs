@@ -6,7 +6,9 @@ use http::Response;
 use uuid::Uuid;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
+use super::brake::{self, BrakeAnswer};
 use super::context::window_of;
+use super::drafts;
 use super::local_answer::unanswered;
 use super::resumed::drift;
 use super::value::Exchange;
@@ -31,24 +33,53 @@ use baton_core::rewrite::untooled::ToolOmission;
 pub(super) enum CommandStep {
     Reply(CommandReply),
     HandOver(HandoffTrigger),
+    /// The agent goes on, or this is said if there is nothing to send.
+    GoOn(CommandReply),
+}
+
+/// The end of a command.
+pub(super) enum CommandEnd {
+    Answered(Response<ResponseBody>),
+    /// The request without the command is for the model.
+    ForModel(Exchange),
 }
 
 /// Answers the command in the request's last text.
-pub(super) async fn answer(exchange: Exchange, text: String) -> Response<ResponseBody> {
+pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
     let app = exchange.app.clone();
     let prefix = app.config.commands.prefix.as_str();
     // Not a command: the model answers.
     let Some(command) = parse(&text, prefix) else {
-        return exchange.begin().await;
+        return CommandEnd::Answered(exchange.begin().await);
     };
-    match step(&exchange, command, prefix).await {
-        Ok(CommandStep::HandOver(trigger)) => hand_over::answer(exchange, trigger).await,
+    CommandEnd::Answered(match step(&exchange, command, prefix).await {
+        Ok(CommandStep::HandOver(trigger)) => {
+            if brake::is_on(&exchange) {
+                brake::charge_at_end(&exchange, false);
+            }
+            hand_over::answer(exchange, trigger).await
+        }
+        Ok(CommandStep::GoOn(reply)) => match hand_over::without_command(&exchange).filter(is_unanswered) {
+            Some(mut before) => {
+                // Its note takes the command out of every later request.
+                before.opening = drafts::notice(&reply.text);
+                return CommandEnd::ForModel(before);
+            }
+            None => exchange.reply(&reply).await,
+        },
         Ok(CommandStep::Reply(reply)) => {
             tracing::info!(exchange = exchange.ctx.id, "answered a chat command");
             exchange.reply(&reply).await
         }
         Err(error) => unanswered(&exchange, &error),
-    }
+    })
+}
+
+/// Whether a transcript ends with something that the model has not answered.
+fn is_unanswered(before: &Exchange) -> bool {
+    let view = before.offered.view();
+    let last = view.last_spoken().and_then(|turn| view.turns.get(turn));
+    last.is_some_and(|turn| !turn.role.may_be_models())
 }
 
 /// Performs a command. Its changes are written when this returns, except for a handoff, which is still to be made.
@@ -70,6 +101,11 @@ pub(super) async fn step(
             let trigger = HandoffTrigger::Approval(edited.map(str::to_owned));
             return Ok(CommandStep::HandOver(trigger));
         }
+        ChatCommand::Go(words) => match brake::go(exchange, words).await? {
+            BrakeAnswer::GoOn(reply) => return Ok(CommandStep::GoOn(reply)),
+            BrakeAnswer::Reply(reply) => reply,
+        },
+        ChatCommand::Stop => brake::stop(exchange).await?,
         ChatCommand::Help => CommandReply::new(help(prefix)),
         ChatCommand::Unknown(word) => {
             CommandReply::new(unknown(prefix, word, closest_name(word, commands::WORDS)))
@@ -197,6 +233,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         fixed_tokens: offered.view().fixed_bytes() as u64 / BYTES_PER_TOKEN,
         untooled: offered.offer.untooled.map(ToolOmission::name),
         pins: live.pins().len(),
+        budgets: brake::status(exchange).await?,
         ..Status::default()
     };
     if let Some(id) = offered.active_id() {

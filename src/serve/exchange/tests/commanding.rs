@@ -5,7 +5,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Stage, an_id, changed, claude, model, user};
-use crate::exchange::{commands, value::Exchange};
+use crate::exchange::commands::{self, CommandEnd};
+use crate::exchange::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
 use baton_core::marker::note;
 
@@ -21,7 +22,10 @@ const COMMANDS: [&str; 6] = [
 /// Response to a request that ends with a command.
 pub(super) async fn command(exchange: Exchange) -> Response<ResponseBody> {
     let text = exchange.offered.pin.command.clone().unwrap_or_default();
-    commands::answer(exchange, text).await
+    match commands::answer(exchange, text).await {
+        CommandEnd::Answered(response) => response,
+        CommandEnd::ForModel(_) => panic!("the command is for baton"),
+    }
 }
 
 /// Text of the response to a last message.

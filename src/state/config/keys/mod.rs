@@ -2,6 +2,7 @@
 //!
 //! The file, the environment, the flags, a reload and the test of the documented default all use this table.
 
+mod brake;
 mod draft;
 mod handoff;
 mod journal;
@@ -41,6 +42,7 @@ pub(super) const SECTIONS: &[KeySection] = &[
     draft::COMMANDS,
     draft::DRAFT,
     draft::RECALL,
+    brake::BRAKE,
     log::LOG,
     log::TELEMETRY,
     log::BILL,

@@ -11,9 +11,13 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::row::{FactCounter, FactValue, FilterKind, TextsOf, ValueOf};
 use self::row::{FactRow, row};
 pub(super) use self::words::{BRIEF, brief};
-use self::words::{joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence, was, when};
+use self::words::{
+    brake_note, brake_sentence, joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence,
+    was, when,
+};
 use super::{DraftEvent, ExchangeOutcome, ThinkingRetry, is_none, is_zero};
 use crate::jobs::recalls::AnswerOutcome;
+use baton_core::brake::BrakeOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::rewrite::untooled::ToolOmission;
@@ -78,6 +82,9 @@ pub struct ExchangeFacts {
     /// Change that shadow mode would have made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowMoment>,
+    /// Outcome of the brake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brake: Option<BrakeOutcome>,
     /// Outcome of a requested undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<UndoOutcome>,
@@ -209,6 +216,12 @@ pub(crate) static FACTS: &[Fact] = &[
             let verb = if saved < 0.0 { "cost" } else { "saved" };
             format!("A handoff here would have {verb} about ${:.2}.", saved.abs())
         }).into_iter().collect()),
+    fact("baton.brake", |f| f.brake.map(BrakeOutcome::name).into())
+        .counted_by("outcome", "baton_brake_requests", "Requests that the brake stopped or added a notice to, by outcome",
+            |f| tally(&BrakeOutcome::ALL, f.brake.as_slice(), BrakeOutcome::name))
+        .filtered(FilterKind::Text, "brake")
+        .noted(|f| f.brake.iter().map(|brake| brake_note(*brake).to_owned()).collect())
+        .told(|f| f.brake.iter().map(|brake| brake_sentence(*brake).to_owned()).collect()),
     fact("baton.undo", |f| f.undo.map(UndoOutcome::name).into())
         .counted_by("outcome", "baton_undos", "Undos of handoffs, by outcome",
             |f| tally(&UndoOutcome::ALL, f.undo.as_slice(), UndoOutcome::name))

@@ -1,6 +1,7 @@
 //! Wording and counting helpers for the rows of the table.
 
 use super::FactValue;
+use baton_core::brake::BrakeOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::NudgeOutcome;
 
@@ -100,6 +101,38 @@ pub(super) fn nudge_sentence(nudged: NudgeOutcome) -> &'static str {
         NudgeOutcome::CloseHandoffs => {
             "Two handoffs followed each other closely, so baton stops nudging in this task."
         }
+    }
+}
+
+/// Describes the outcome of the brake, for the log line.
+pub(super) fn brake_note(brake: BrakeOutcome) -> &'static str {
+    match brake {
+        BrakeOutcome::Told => "brake: the model was told",
+        BrakeOutcome::Passed => "brake: over the budget, the user's message passed",
+        BrakeOutcome::StoppedBudget => "brake: stopped at the budget",
+        BrakeOutcome::StoppedLoop => "brake: stopped in a loop",
+        BrakeOutcome::StoppedUser => "brake: stopped by the user",
+        BrakeOutcome::WentOn => "brake: the user let the agent go on",
+    }
+}
+
+/// Describes the outcome of the brake in a sentence.
+pub(super) fn brake_sentence(brake: BrakeOutcome) -> &'static str {
+    match brake {
+        BrakeOutcome::Told => {
+            "baton told the model that little of a budget is left, or that it repeats itself."
+        }
+        BrakeOutcome::Passed => "A budget is used up, and the request passed because the user wrote it.",
+        BrakeOutcome::StoppedBudget => {
+            "A budget is used up, so the agent's own request was not sent: its turn was ended."
+        }
+        BrakeOutcome::StoppedLoop => {
+            "The agent repeated itself without a change of files, so its request was not sent: its turn was ended."
+        }
+        BrakeOutcome::StoppedUser => {
+            "The user had stopped the session, so the agent's own request was not sent: its turn was ended."
+        }
+        BrakeOutcome::WentOn => "The user let a stopped agent go on.",
     }
 }
 

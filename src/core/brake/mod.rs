@@ -1,0 +1,25 @@
+//! The brake: an agent that works on its own stops before it has spent too much, or when it repeats itself. Pure.
+//!
+//! ```text
+//! ledgers and limits ─┐
+//! calls ─► RepeatedCall ├─► decide ─► pass | tell the model | pass, and tell the user | end
+//! request ─────────────┘
+//! ```
+//! Only a request that continues the agent's own work can be stopped. A new message of the user's always passes. Calls
+//! are compared, not messages: after a cut or a compaction the number of messages is small, and that is no loop.
+//!
+//! Must not know: stores, clocks, prices, how a response is sent.
+
+mod decide;
+mod policy;
+mod repeats;
+#[cfg(test)]
+mod tests;
+mod wording;
+
+pub use decide::{BrakeDecision, BrakeInput, BrakeOutcome, BrakeReason, decide, is_same_again};
+pub use policy::{Account, AccountKind, BrakePolicy, BudgetUnit, MICRODOLLARS, parse_dollars};
+pub use repeats::{RepeatKind, RepeatedCall, continues_own_work, repeated_call};
+pub use wording::{
+    EndText, ends, go_on, halted, model_notice, nothing_braked, off, status_line, user_notice,
+};

@@ -1,0 +1,169 @@
+//! Budgets: limits, and how much of them is used.
+
+use crate::record::{Amounts, Ledger};
+
+/// Microdollars of a dollar.
+pub const MICRODOLLARS: f64 = 1e6;
+
+/// Share of a budget from which on the model is told.
+const NEAR: f64 = 0.8;
+
+/// Range of a budget in dollars.
+const DOLLARS: std::ops::RangeInclusive<f64> = 0.01..=1e6;
+
+/// Settings of the brake. Everything is off by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BrakePolicy {
+    /// Limits of a session, with its subagents.
+    pub session: Amounts,
+    /// Limits of a client's day, in UTC.
+    pub day: Amounts,
+    /// Limits of a client's working directory.
+    pub directory: Amounts,
+    /// Whether an agent that repeats itself is stopped.
+    pub no_progress: bool,
+    /// Whether a request may set its session's budget above the configured one, and a user may let a stopped
+    /// agent go on.
+    pub may_raise: bool,
+}
+
+impl BrakePolicy {
+    /// Whether nothing is limited.
+    pub fn is_off(&self) -> bool {
+        let none = Amounts::default();
+        !self.no_progress
+            && [self.session, self.day, self.directory]
+                .iter()
+                .all(|limits| *limits == none)
+    }
+
+    /// The policy for a request that declares its session's budget, in microdollars.
+    #[must_use]
+    pub fn declaring(mut self, declared: Option<u64>) -> Self {
+        let limit = &mut self.session.microdollars;
+        if let Some(declared) = declared {
+            let is_free = self.may_raise || *limit == 0;
+            *limit = if is_free { declared } else { declared.min(*limit) };
+        }
+        self
+    }
+}
+
+/// Parses a budget in dollars: a plain number from 0.01 to 1,000,000, maybe after `$`. Returns microdollars.
+///
+/// # Errors
+/// Returns an error with the expected form.
+pub fn parse_dollars(text: &str) -> Result<u64, &'static str> {
+    let number = text.trim();
+    let number = number.strip_prefix('$').unwrap_or(number);
+    let is_plain = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let dollars = number
+        .parse::<f64>()
+        .ok()
+        .filter(|dollars| is_plain && DOLLARS.contains(dollars));
+    let dollars =
+        dollars.ok_or("a budget is a number of US dollars from 0.01 to 1000000, such as 5 or 2.50")?;
+    Ok((dollars * MICRODOLLARS).round() as u64)
+}
+
+named! {
+    /// What an account belongs to.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AccountKind {
+        Session = "session",
+        Day = "day",
+        Directory = "directory",
+    }
+}
+
+named! {
+    /// What a budget is counted in.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum BudgetUnit {
+        Dollars = "dollars",
+        Tokens = "tokens",
+        Calls = "calls",
+        Time = "time",
+    }
+}
+
+impl BudgetUnit {
+    /// The amount in this unit.
+    pub fn amount(self, amounts: &Amounts) -> u64 {
+        match self {
+            Self::Dollars => amounts.microdollars,
+            Self::Tokens => amounts.tokens,
+            Self::Calls => amounts.calls,
+            Self::Time => amounts.millis,
+        }
+    }
+
+    /// Amounts of which only this unit is set.
+    pub fn only(self, amount: u64) -> Amounts {
+        let mut amounts = Amounts::default();
+        *match self {
+            Self::Dollars => &mut amounts.microdollars,
+            Self::Tokens => &mut amounts.tokens,
+            Self::Calls => &mut amounts.calls,
+            Self::Time => &mut amounts.millis,
+        } = amount;
+        amounts
+    }
+}
+
+/// A ledger with its limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Account<'a> {
+    pub kind: AccountKind,
+    pub limits: Amounts,
+    pub ledger: &'a Ledger,
+}
+
+impl Account<'_> {
+    /// The limit in this unit with what the user granted; `None` if it is not limited.
+    pub fn limit(&self, unit: BudgetUnit) -> Option<u64> {
+        let limit = Some(unit.amount(&self.limits)).filter(|limit| *limit > 0)?;
+        Some(limit.saturating_add(unit.amount(&self.ledger.granted)))
+    }
+
+    /// Amount spent in this unit.
+    pub fn spent(&self, unit: BudgetUnit) -> u64 {
+        unit.amount(&self.ledger.spent)
+    }
+
+    /// The unit whose limit is reached.
+    pub fn used_up(&self) -> Option<BudgetUnit> {
+        let is_over = |unit: &BudgetUnit| self.limit(*unit).is_some_and(|limit| self.spent(*unit) >= limit);
+        BudgetUnit::ALL.into_iter().find(is_over)
+    }
+
+    /// The unit of which little is left, unless the model was told since the last grant.
+    pub fn nearly_used_up(&self) -> Option<BudgetUnit> {
+        if self.ledger.told > self.ledger.grants {
+            return None;
+        }
+        let is_near = |unit: &BudgetUnit| {
+            let limit = self.limit(*unit);
+            limit.is_some_and(|limit| self.spent(*unit) as f64 >= limit as f64 * NEAR)
+        };
+        BudgetUnit::ALL.into_iter().find(is_near)
+    }
+
+    /// What the user's `::go` grants: as much again of each used limit, or these microdollars. At least enough for the next
+    /// request.
+    pub fn grant(&self, microdollars: Option<u64>) -> Amounts {
+        let mut grant = Amounts::default();
+        for unit in BudgetUnit::ALL {
+            let Some(limit) = self.limit(unit).filter(|limit| self.spent(unit) >= *limit) else {
+                continue;
+            };
+            let more = match microdollars {
+                Some(more) if unit == BudgetUnit::Dollars => more,
+                _ => unit.amount(&self.limits),
+            };
+            // A single expensive request may have overshot the limit.
+            grant.add(&unit.only(more + (self.spent(unit) - limit)));
+        }
+        grant
+    }
+}

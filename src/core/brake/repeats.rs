@@ -1,0 +1,316 @@
+//! Repeated calls: the same call with the same result, a command that keeps failing, reviews without a change between.
+//!
+//! A call that changes files, or may, is progress: what was counted before it no longer counts. So is a message of the
+//! user's. In doubt nothing is a repetition: a call that waits for something, or of an unknown tool that worked.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value;
+
+use crate::agents::speakers::SpeakerSettings;
+use crate::agents::tools::{self, ToolKind};
+use crate::agents::{commands, wordings};
+use crate::record::LoopMark;
+use crate::text::prose::one_line;
+use crate::transcript::{ToolUse, Transcript, TranscriptPartKind};
+use crate::wire::{Role, View};
+
+/// Bytes of a call in a text.
+const MAX_SHOWN_BYTES: usize = 80;
+
+/// Arguments that describe a call and do not change it.
+const DESCRIPTIONS: [&str; 6] = [
+    "description",
+    "explanation",
+    "timeout",
+    "timeout_ms",
+    "task_progress",
+    "yield_time_ms",
+];
+
+/// Words of commands that wait for something else: the same result again is not a loop.
+const WAITING_COMMANDS: [&str; 5] = ["sleep", "wait", "watch", "ping", "until"];
+
+/// Words in the names of tools that wait for something else.
+const WAITING_TOOLS: [&str; 6] = ["wait", "poll", "output", "stdin", "status", "monitor"];
+
+named! {
+    /// Kind of a repetition.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum RepeatKind {
+        /// The same call with the same result.
+        Same = "same",
+        /// The same command fails, with whatever output.
+        Failing = "failing",
+        /// The same prompt to another agent.
+        Review = "review",
+        /// The same change of a file, which something undoes each time.
+        Change = "change",
+    }
+}
+
+impl RepeatKind {
+    /// Count at which the model is told. One more, and the agent is stopped.
+    pub fn told_at(self) -> u32 {
+        match self {
+            Self::Same | Self::Review | Self::Change => 3,
+            Self::Failing => 5,
+        }
+    }
+}
+
+/// The call that the model repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatedCall {
+    pub kind: RepeatKind,
+    pub mark: LoopMark,
+    /// The call on one line, shortened.
+    pub call: String,
+}
+
+/// How often a call was seen.
+#[derive(Clone, Copy)]
+struct SeenCall {
+    kind: RepeatKind,
+    count: u32,
+    /// The turn with its last result. A call made before that is a parallel one.
+    answered: usize,
+}
+
+/// What a call does to files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallEffect {
+    Nothing,
+    Unknown,
+    Changes,
+}
+
+/// The call of the model's last turn that was repeated most, from the count on at which the model is told. Turns
+/// after which the user spoke are not counted.
+pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
+    let transcript = Transcript::from_view(view);
+    let last_model = view.turns.iter().rposition(|turn| turn.role.may_be_models())?;
+    let from = last_of_user(&transcript, tags).unwrap_or_default();
+    let agent = transcript.agent();
+    let mut seen: HashMap<u64, SeenCall> = HashMap::new();
+    let mut newest: Option<RepeatedCall> = None;
+    for used in transcript.tool_uses() {
+        let Some((answered, _)) = used.answer.filter(|_| used.turn >= from) else {
+            continue;
+        };
+        let end = used.end(agent);
+        let failed =
+            end.failed == Some(true) || used.result().is_some_and(|result| result.error == Some(true));
+        let call = CountedCall::new(&used, failed);
+        if call.effect != CallEffect::Nothing {
+            let own: Vec<u64> = call.keys.iter().map(|(_, key)| *key).collect();
+            seen.retain(|key, seen| own.contains(key) || seen.kind == RepeatKind::Change);
+        }
+        for (kind, key) in call.keys {
+            let entry = seen.entry(key).or_insert(SeenCall {
+                kind,
+                count: 0,
+                answered: 0,
+            });
+            if entry.count == 0 || used.turn > entry.answered {
+                entry.count += 1;
+            }
+            entry.answered = entry.answered.max(answered);
+            let count = entry.count;
+            let is_more = newest.as_ref().is_none_or(|newest| count > newest.mark.count);
+            if answered > last_model && count >= kind.told_at() && is_more {
+                newest = Some(RepeatedCall {
+                    kind,
+                    mark: LoopMark { key, count },
+                    call: call.shown.clone(),
+                });
+            }
+        }
+    }
+    newest
+}
+
+/// The last turn with words of the user's.
+fn last_of_user(transcript: &Transcript<'_>, tags: &[String]) -> Option<usize> {
+    (0..transcript.len())
+        .rev()
+        .find(|at| has_users_words(transcript, *at, tags))
+}
+
+fn has_users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> bool {
+    let is_users = transcript.turn(at).is_some_and(|turn| turn.role == Role::User);
+    let settings = SpeakerSettings {
+        tags,
+        ..SpeakerSettings::default()
+    };
+    is_users && {
+        let said = transcript.said_in(at, &settings);
+        said.iter().any(|said| !said.users_words().is_empty())
+    }
+}
+
+/// Whether a request continues the agent's own work: it brings results of the model's calls, and nothing of the user's.
+pub fn continues_own_work(view: &View, tags: &[String]) -> bool {
+    let transcript = Transcript::from_view(view);
+    let Some(last) = view.turns.iter().rposition(|turn| turn.role.may_be_models()) else {
+        return false;
+    };
+    let mut has_results = false;
+    for at in last + 1..transcript.len() {
+        let Some(turn) = transcript.turn(at) else { continue };
+        for part in turn.parts() {
+            match part.kind {
+                TranscriptPartKind::Result(_) => has_results = true,
+                TranscriptPartKind::Text(_) => {}
+                // An image or a file may be the user's.
+                _ if turn.role == Role::User => return false,
+                _ => {}
+            }
+        }
+        if has_users_words(&transcript, at, tags) {
+            return false;
+        }
+    }
+    has_results
+}
+
+/// A call with its fingerprints.
+struct CountedCall {
+    effect: CallEffect,
+    keys: Vec<(RepeatKind, u64)>,
+    shown: String,
+}
+
+impl CountedCall {
+    fn new(used: &ToolUse<'_>, failed: bool) -> Self {
+        let (name, arguments) = tools::called(used.call.named(), &used.call.given());
+        let kind = ToolKind::from_call(&name, &arguments);
+        let command = (kind == ToolKind::Shell)
+            .then(|| tools::command(&arguments))
+            .flatten();
+        let effect = match (kind, &command) {
+            (ToolKind::Shell, Some(line)) if commands::is_read_only(line) => CallEffect::Nothing,
+            (kind, _) if kind.changes() && failed => CallEffect::Nothing,
+            (kind, _) if kind.changes() => CallEffect::Changes,
+            (ToolKind::Shell | ToolKind::Agent | ToolKind::Other | ToolKind::Editor, _) => {
+                CallEffect::Unknown
+            }
+            _ => CallEffect::Nothing,
+        };
+        let shown = command.clone().unwrap_or_else(|| {
+            let path = tools::paths(kind, &arguments).into_iter().next();
+            [Some(name.clone()), path]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" ")
+        });
+        Self {
+            effect,
+            keys: keys(
+                used,
+                &Called {
+                    name: &name,
+                    arguments: &arguments,
+                    kind,
+                    command,
+                    effect,
+                    failed,
+                },
+            ),
+            shown: one_line(&shown, MAX_SHOWN_BYTES),
+        }
+    }
+}
+
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a Value,
+    kind: ToolKind,
+    command: Option<String>,
+    effect: CallEffect,
+    failed: bool,
+}
+
+/// The fingerprints by which a call is counted; none if its repetition proves nothing.
+fn keys(used: &ToolUse<'_>, called: &Called<'_>) -> Vec<(RepeatKind, u64)> {
+    let is_own = matches!(called.kind, ToolKind::Todo | ToolKind::Ask | ToolKind::Own);
+    if is_own || waits(called) {
+        return Vec::new();
+    }
+    let arguments = plain_arguments(called.arguments, called.command.as_deref());
+    let key = |kind: RepeatKind, result: &str| {
+        let mut hash = DefaultHasher::new();
+        (kind.name(), called.name, &arguments, result).hash(&mut hash);
+        (kind, hash.finish())
+    };
+    let result = || {
+        let text = used.answer.map(|(_, part)| part.text()).unwrap_or_default();
+        plain_result(&text)
+    };
+    let mut keys = Vec::new();
+    if called.kind == ToolKind::Agent {
+        keys.push(key(RepeatKind::Review, ""));
+    } else if called.effect == CallEffect::Changes {
+        keys.push(key(RepeatKind::Change, ""));
+    } else if called.effect == CallEffect::Nothing {
+        keys.push(key(RepeatKind::Same, &result()));
+    }
+    if called.failed && matches!(called.kind, ToolKind::Shell | ToolKind::Other) {
+        keys.push(key(RepeatKind::Failing, ""));
+    }
+    keys
+}
+
+/// Whether a call waits for something else.
+fn waits(called: &Called<'_>) -> bool {
+    match &called.command {
+        Some(line) => {
+            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
+            words.any(|word| WAITING_COMMANDS.contains(&word))
+        }
+        // Names are spelled in several ways: `BashOutput`, `write_stdin`.
+        None => {
+            let name = called.name.to_ascii_lowercase();
+            WAITING_TOOLS.iter().any(|word| name.contains(word))
+        }
+    }
+}
+
+/// Arguments without descriptions, in the order of their names.
+fn plain_arguments(arguments: &Value, command: Option<&str>) -> String {
+    let Value::Object(members) = arguments else {
+        return command.map_or_else(|| arguments.to_string(), |line| line.trim().to_owned());
+    };
+    let kept = members
+        .iter()
+        .filter(|(name, _)| !DESCRIPTIONS.contains(&name.as_str()));
+    let mut kept: Vec<String> = kept.map(|(name, value)| format!("{name}={value}")).collect();
+    kept.sort_unstable();
+    kept.join("\n")
+}
+
+/// A result without what differs between two runs of the same: times, durations and ids.
+fn plain_result(text: &str) -> String {
+    let text = wordings::before_reminders(text);
+    let words = text.split_whitespace();
+    let plain = words.map(|word| if is_volatile(word) { "~" } else { word });
+    plain.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a word is a time, a duration, an address or an id.
+fn is_volatile(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let digits = bare.bytes().filter(u8::is_ascii_digit).count();
+    if digits == 0 {
+        return false;
+    }
+    let number = bare.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &bare[number.len()..];
+    let is_number = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let is_duration = is_number && ["s", "ms", "us", "ns", "sec", "secs", "min"].contains(&unit);
+    let is_time = bare.contains(':') && bare.bytes().all(|b| b.is_ascii_digit() || b":.-TZ+".contains(&b));
+    let is_id = bare.len() >= 8 && digits >= 2 && bare.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    is_duration || is_time || is_id || bare.starts_with("0x")
+}

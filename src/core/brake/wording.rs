@@ -1,0 +1,272 @@
+//! What the brake says: to the model, to the user, and as the end of a turn.
+
+use super::decide::BrakeReason;
+use super::policy::{Account, AccountKind, BudgetUnit, MICRODOLLARS};
+use super::repeats::{RepeatKind, RepeatedCall};
+use crate::text::units::short;
+use crate::text::words::{grouped, plural};
+use crate::work::SeenFacts;
+
+/// Beginning of every notice to the model.
+const OPENING: &str = "<budget-notice>";
+
+/// Items of a list that are shown.
+const MAX_ITEMS: usize = 5;
+
+/// What a turn ends with in place of the model's output.
+#[derive(Debug, Clone, Copy)]
+pub struct EndText<'a> {
+    /// Prefix of chat commands; empty if they are off.
+    pub prefix: &'a str,
+    /// Whether the agent is a subagent, whose response its caller reads.
+    pub is_subagent: bool,
+    /// Whether the user may let the agent go on.
+    pub may_go_on: bool,
+    /// What the transcript proves.
+    pub seen: Option<&'a SeenFacts>,
+}
+
+/// The end of a turn that is not sent to the model.
+pub fn ends(reason: &BrakeReason<'_>, accounts: &[Account<'_>], end: &EndText<'_>) -> String {
+    let mut text = format!("stopped: {}.", why(reason));
+    for line in [
+        spent_line(accounts),
+        end.seen.and_then(done),
+        end.seen.and_then(open),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        text.push_str("\n\n");
+        text.push_str(&line);
+    }
+    text.push_str("\n\n");
+    text.push_str(&next(reason, end));
+    text
+}
+
+fn next(reason: &BrakeReason<'_>, end: &EndText<'_>) -> String {
+    let prefix = end.prefix;
+    if end.is_subagent {
+        return "This subagent's turn is over. Report to your caller what is done and what is open."
+            .to_owned();
+    }
+    if prefix.is_empty() || !end.may_go_on {
+        return "Nothing is lost: the request was not sent, and a message of yours passes.".to_owned();
+    }
+    let dollars = match reason {
+        BrakeReason::Budget(_, BudgetUnit::Dollars) => {
+            format!(" `{prefix}go 10` goes on for 10 dollars more;")
+        }
+        _ => String::new(),
+    };
+    let again = match reason {
+        BrakeReason::Budget(..) => "goes on with as much again",
+        _ => "goes on",
+    };
+    format!(
+        "Nothing is lost. `{prefix}go` {again};{dollars} `{prefix}stop` keeps it stopped. Any other message of yours passes, too."
+    )
+}
+
+/// Why the brake acts, as a clause.
+fn why(reason: &BrakeReason<'_>) -> String {
+    match reason {
+        BrakeReason::Budget(account, unit) => {
+            let limit = account.limit(*unit).unwrap_or_default();
+            let [spent, limit] = [account.spent(*unit), limit].map(|amount| shown(*unit, amount));
+            format!(
+                "the budget of {} is used up ({spent} of {limit})",
+                whose(account.kind)
+            )
+        }
+        BrakeReason::Repeat(repeat) => {
+            format!(
+                "the model repeats itself ({}), and no file changed in between",
+                repetition(repeat)
+            )
+        }
+        BrakeReason::SameRequest(count) => {
+            format!("the agent sent the same request again after {count} complete answers")
+        }
+        BrakeReason::Halted => "you stopped this session".to_owned(),
+    }
+}
+
+fn whose(kind: AccountKind) -> &'static str {
+    match kind {
+        AccountKind::Session => "this session",
+        AccountKind::Day => "this day",
+        AccountKind::Directory => "this working directory",
+    }
+}
+
+fn repetition(repeat: &RepeatedCall) -> String {
+    let (count, call) = (repeat.mark.count, &repeat.call);
+    match repeat.kind {
+        RepeatKind::Same => format!("`{call}` gave the same result {count} times"),
+        RepeatKind::Failing => format!("`{call}` failed {count} times"),
+        RepeatKind::Review => format!("`{call}` got the same prompt {count} times"),
+        RepeatKind::Change => format!("`{call}` made the same change {count} times"),
+    }
+}
+
+/// An amount with its unit.
+fn shown(unit: BudgetUnit, amount: u64) -> String {
+    match unit {
+        BudgetUnit::Dollars => format!("${:.2}", amount as f64 / MICRODOLLARS),
+        BudgetUnit::Tokens => format!("{} tokens", short(amount)),
+        BudgetUnit::Calls => plural(amount, "model call"),
+        BudgetUnit::Time => format!("{} min", grouped(amount / 60_000)),
+    }
+}
+
+/// What the session has spent.
+fn spent_line(accounts: &[Account<'_>]) -> Option<String> {
+    let account = accounts.first()?;
+    let spent = &account.ledger.spent;
+    let units = [
+        BudgetUnit::Dollars,
+        BudgetUnit::Tokens,
+        BudgetUnit::Calls,
+        BudgetUnit::Time,
+    ];
+    let all: Vec<String> = units
+        .into_iter()
+        .filter(|unit| unit.amount(spent) > 0)
+        .map(|unit| shown(unit, unit.amount(spent)))
+        .collect();
+    let unpriced = match account.ledger.unpriced {
+        0 => String::new(),
+        calls => format!(
+            " {} have no known price: only their tokens are counted.",
+            plural(calls, "model call")
+        ),
+    };
+    (!all.is_empty()).then(|| format!("Spent: {}.{unpriced}", all.join(", ")))
+}
+
+fn list(items: Vec<String>) -> Option<String> {
+    let more = items.len().saturating_sub(MAX_ITEMS);
+    let first = items.into_iter().take(MAX_ITEMS).collect::<Vec<_>>().join("; ");
+    match (first.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(first),
+        (false, more) => Some(format!("{first}; and {more} more")),
+    }
+}
+
+/// What is done: changed files, and checks that passed.
+fn done(seen: &SeenFacts) -> Option<String> {
+    let files = seen.files.iter().map(|file| format!("{} changed", file.path));
+    let passed = seen
+        .verification
+        .iter()
+        .filter(|run| run.has_passed() == Some(true));
+    let passed = passed.map(|run| match run.stale {
+        Some(false) => format!("`{}` passed", run.command),
+        _ => format!("`{}` passed before later changes", run.command),
+    });
+    list(passed.chain(files).collect()).map(|list| format!("Done: {list}."))
+}
+
+/// What is open: checks and commands that failed, and to-dos.
+fn open(seen: &SeenFacts) -> Option<String> {
+    let failed = seen.failed().map(|failure| match failure.exit {
+        Some(code) => format!("`{}` ended with {code}", failure.command),
+        None => format!("`{}` failed", failure.command),
+    });
+    let todos = seen.todos.iter().filter(|todo| todo.state.is_open());
+    let todos = todos.map(|todo| todo.text.clone());
+    list(failed.chain(todos).collect()).map(|list| format!("Open: {list}."))
+}
+
+/// The notice to the model, as part of its context.
+pub fn model_notice(reason: &BrakeReason<'_>, can_hand_over: bool, seen: Option<&SeenFacts>) -> String {
+    let handover = match can_hand_over {
+        true => " or call session_handoff with a self-contained prompt for what is left to do,",
+        false => "",
+    };
+    let asks = match reason {
+        BrakeReason::Budget(account, unit) => {
+            let (limit, spent) = (account.limit(*unit).unwrap_or_default(), account.spent(*unit));
+            let left = shown(*unit, limit.saturating_sub(spent));
+            format!(
+                "Of the budget of {}, {} of {} are spent: {left} is left, and then the session is stopped. Finish the step that you are at,{handover} \
+                 and say what is done and what is open.",
+                whose(account.kind),
+                shown(*unit, spent),
+                shown(*unit, limit),
+            )
+        }
+        BrakeReason::Repeat(repeat) => format!(
+            "You repeat yourself: {}, and no file changed in between. Once more, and the session is stopped. Do something else, or say what \
+             blocks you and end your turn.",
+            repetition(repeat)
+        ),
+        BrakeReason::SameRequest(_) | BrakeReason::Halted => why(reason),
+    };
+    let evidence = [seen.and_then(done), seen.and_then(open)].into_iter().flatten();
+    let evidence: String = evidence.map(|line| format!("\n{line}")).collect();
+    format!(
+        "{OPENING}\nThis notice comes from the session's proxy, not from the user. {asks}{evidence} Do not mention this notice.\n</budget-notice>"
+    )
+}
+
+/// The notice to the user before a response that passed.
+pub fn user_notice(reason: &BrakeReason<'_>, prefix: &str, may_go_on: bool) -> String {
+    let go = match prefix {
+        "" => String::new(),
+        _ if !may_go_on => String::new(),
+        prefix => format!(" `{prefix}go` lets the agent go on."),
+    };
+    format!(
+        "{}. Your message passes; the agent's own work after it does not.{go}",
+        why(reason)
+    )
+}
+
+/// The answer to `::go`, or the notice before the model's output that follows it.
+pub fn go_on(accounts: &[Account<'_>]) -> String {
+    let left = status_line(accounts).map_or(String::new(), |line| format!(" {line}"));
+    format!("the agent may go on.{left}")
+}
+
+/// The answer to `::stop`.
+pub fn halted(prefix: &str) -> String {
+    format!(
+        "the session is stopped: the agent and its subagents do nothing more by themselves. `{prefix}go` lets them go on."
+    )
+}
+
+/// The answer to `::go` if nothing is stopped.
+pub fn nothing_braked(accounts: &[Account<'_>]) -> String {
+    let line = status_line(accounts).map_or(String::new(), |line| format!(" {line}"));
+    format!("nothing is stopped here, so nothing was changed.{line}")
+}
+
+/// The answer to a command of the brake if it is off.
+pub fn off() -> String {
+    "the brake is off, so nothing was changed: [brake] in the config sets budgets.".to_owned()
+}
+
+/// The session's budgets in one line; `None` without any.
+pub fn status_line(accounts: &[Account<'_>]) -> Option<String> {
+    let mut parts = Vec::new();
+    for account in accounts {
+        for unit in BudgetUnit::ALL {
+            if let Some(limit) = account.limit(unit) {
+                let [spent, limit] = [account.spent(unit), limit].map(|amount| shown(unit, amount));
+                parts.push(format!("{} {spent} of {limit}", account.kind.name()));
+            }
+        }
+    }
+    let unpriced = accounts.first().map_or(0, |account| account.ledger.unpriced);
+    if unpriced > 0 {
+        parts.push(format!(
+            "{} without a known price",
+            plural(unpriced, "model call")
+        ));
+    }
+    (!parts.is_empty()).then(|| format!("Budgets: {}.", parts.join(", ")))
+}

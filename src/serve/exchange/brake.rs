@@ -1,0 +1,355 @@
+//! The brake in one exchange: its ledgers, what it does with a request, and its chat commands. `baton_core::brake` decides.
+
+use std::sync::Arc;
+
+use http::Response;
+use uuid::Uuid;
+
+use super::value::Exchange;
+use super::{context, drafts};
+use crate::app::App;
+use crate::heavy;
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::headers;
+use crate::proxy::response_body::ResponseBody;
+use crate::state::session::{ledger_key, session_name};
+use crate::state::store::StoreResult;
+use crate::state::telemetry::{Charge, ExchangeEvent};
+use baton_core::brake::{
+    self, Account, AccountKind, BrakeDecision, BrakeInput, BrakeOutcome, BrakePolicy, BrakeReason, EndText,
+};
+use baton_core::commands::CommandReply;
+use baton_core::plan::{is_model_call, opening};
+use baton_core::record::{Amounts, EntryKind, Ledger, LedgerEntry};
+use baton_core::transcript::Transcript;
+use baton_core::work::{SeenFacts, Whereabouts};
+
+/// How much more work it is to compare the calls of a transcript than to rewrite it.
+const COMPARING: usize = 20;
+
+/// Milliseconds of a day.
+const DAY_MS: u64 = 86_400_000;
+
+/// The reply to a command of the brake.
+pub(super) enum BrakeAnswer {
+    Reply(CommandReply),
+    /// The agent goes on, or this is said if there is nothing to send.
+    GoOn(CommandReply),
+}
+
+/// A ledger that the request is charged to.
+struct OpenAccount {
+    kind: AccountKind,
+    limits: Amounts,
+    key: String,
+    ledger: Ledger,
+}
+
+/// Charges an ended exchange to its ledgers.
+pub(crate) fn charge(app: &App, event: &ExchangeEvent) {
+    let Some(charge) = &event.charge else { return };
+    let host = app
+        .config
+        .upstreams
+        .get(&event.upstream)
+        .map(|upstream| upstream.host());
+    let Some(kind) = event.charged(&app.prices, &host.unwrap_or_default()) else {
+        return;
+    };
+    for key in &charge.keys {
+        app.sessions
+            .enter_soon(&charge.principal, key, entry(app, kind.clone()));
+    }
+}
+
+/// Whether a request is charged to ledgers.
+pub(super) fn is_on(exchange: &Exchange) -> bool {
+    !exchange.app.config.brake.is_off()
+        || headers::text(&exchange.ctx.headers, headers::DECLARED_BUDGET).is_some()
+}
+
+fn entry(app: &App, kind: EntryKind) -> LedgerEntry {
+    LedgerEntry {
+        id: Uuid::now_v7(),
+        at_ms: app.clock.now_ms(),
+        kind,
+    }
+}
+
+/// Enters a request into its ledgers. Returns the response if it is not sent.
+pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBody>> {
+    if !is_model_call(exchange.ctx.operation) {
+        return None;
+    }
+    let policy = match policy(exchange) {
+        Ok(policy) => policy,
+        Err(fault) => return Some(exchange.ctx.refuse(fault)),
+    };
+    let (app, ctx) = (Arc::clone(&exchange.app), &exchange.ctx);
+    let view = exchange.offered.view();
+    let tags = app.config.note_search().tags;
+    let is_own = headers::is_of_subagent(&ctx.headers) || brake::continues_own_work(view, tags);
+    // A command that the user typed meanwhile is still to be answered.
+    let continues = is_own && exchange.offered.pin.interjected.is_empty();
+    charge_at_end(exchange, continues);
+    if !exchange.plan().may_end_here() {
+        return None;
+    }
+    let accounts = match entered(exchange, &policy, continues).await {
+        Ok(accounts) => accounts,
+        Err(error) => {
+            tracing::error!(exchange = ctx.id, %error, "failed to read the ledgers of the brake; sending the request");
+            return None;
+        }
+    };
+    let weight = exchange.offered.weight.saturating_mul(COMPARING);
+    let repeat = (policy.no_progress && continues)
+        .then(|| heavy::work(weight, || brake::repeated_call(view, tags)))
+        .flatten();
+    let shown: Vec<Account<'_>> = accounts.iter().map(OpenAccount::shown).collect();
+    let decision = brake::decide(&BrakeInput {
+        accounts: &shown,
+        continues,
+        repeat,
+        request: exchange.offered.hash(),
+    });
+    match decision {
+        BrakeDecision::Pass => None,
+        BrakeDecision::TellUser(reason) => {
+            let text = brake::user_notice(&reason, &app.config.commands.prefix, policy.may_raise);
+            exchange.opening = drafts::notice(&text);
+            ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Passed));
+            None
+        }
+        BrakeDecision::TellModel(reason) => {
+            let text = brake::model_notice(&reason, exchange.tooled, seen(exchange).as_ref());
+            let kind = matches!(reason, BrakeReason::Budget(..)).then_some(EntryKind::Told);
+            tell_model(exchange, &accounts, &text, kind).await;
+            None
+        }
+        BrakeDecision::End(reason) => Some(end(exchange, &shown, &accounts, &reason, &policy).await),
+    }
+}
+
+/// Ends the turn in place of the model.
+async fn end(
+    exchange: &Exchange,
+    shown: &[Account<'_>],
+    accounts: &[OpenAccount],
+    reason: &BrakeReason<'_>,
+    policy: &BrakePolicy,
+) -> Response<ResponseBody> {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let outcome = match reason {
+        BrakeReason::Budget(..) => BrakeOutcome::StoppedBudget,
+        BrakeReason::Repeat(_) | BrakeReason::SameRequest(_) => BrakeOutcome::StoppedLoop,
+        BrakeReason::Halted => BrakeOutcome::StoppedUser,
+    };
+    if let (BrakeReason::Repeat(repeat), Some(session)) = (reason, accounts.first()) {
+        let stopped = entry(app, EntryKind::StoppedAt(repeat.mark));
+        if let Err(error) = app.sessions.enter(&ctx.principal, &session.key, stopped).await {
+            tracing::warn!(exchange = ctx.id, %error, "failed to write that the agent was stopped; `go` will not know it");
+        }
+    }
+    let text = brake::ends(
+        reason,
+        shown,
+        &EndText {
+            prefix: &app.config.commands.prefix,
+            is_subagent: headers::is_of_subagent(&ctx.headers),
+            may_go_on: policy.may_raise || !matches!(reason, BrakeReason::Budget(..)),
+            seen: seen(exchange).as_ref(),
+        },
+    );
+    ctx.recorder.note(|e| e.brake = Some(outcome));
+    tracing::info!(
+        exchange = ctx.id,
+        outcome = outcome.name(),
+        "the brake stopped the agent"
+    );
+    exchange.reply(&CommandReply::new(text)).await
+}
+
+/// Puts a notice to the model after the request, and notes that it was given.
+async fn tell_model(exchange: &mut Exchange, accounts: &[OpenAccount], text: &str, kind: Option<EntryKind>) {
+    match context::append(exchange, text).await {
+        Ok(true) => {}
+        // There is no place for it here; the next request may have one.
+        Ok(false) => return,
+        Err(error) => {
+            tracing::error!(exchange = exchange.ctx.id, %error, "failed to store the brake's notice; sending the request without it");
+            return;
+        }
+    }
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Told));
+    for account in accounts
+        .iter()
+        .filter(|account| account.shown().nearly_used_up().is_some())
+    {
+        if let Some(kind) = kind.clone() {
+            app.sessions
+                .enter_soon(&ctx.principal, &account.key, entry(app, kind));
+        }
+    }
+}
+
+/// What the transcript proves of the work.
+fn seen(exchange: &Exchange) -> Option<SeenFacts> {
+    let rope = exchange.plan().first(exchange.tooled).rope;
+    let weight = exchange.offered.weight.saturating_mul(COMPARING);
+    heavy::work(weight, || exchange.of_view(rope, SeenFacts::of_work))
+}
+
+/// Lets a stopped agent go on.
+pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAnswer> {
+    let reply = |text: String| Ok(BrakeAnswer::Reply(CommandReply::new(text)));
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let prefix = &app.config.commands.prefix;
+    let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
+        return reply(brake::off());
+    };
+    let dollars = match words {
+        "" => None,
+        words => match brake::parse_dollars(words) {
+            Ok(dollars) => Some(dollars),
+            Err(why) => {
+                return reply(format!(
+                    "nothing was changed: {why}. `{prefix}go` alone goes on with as much again."
+                ));
+            }
+        },
+    };
+    let mut accounts = entered(exchange, &policy, false).await?;
+    let is_used_up = accounts.iter().any(|account| account.shown().used_up().is_some());
+    let is_stopped = accounts.first().is_some_and(|account| account.is_stopped());
+    if !is_used_up && !is_stopped {
+        let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
+        return reply(brake::nothing_braked(&shown));
+    }
+    if is_used_up && !policy.may_raise {
+        return reply(
+            "nothing was changed: this budget is the config's, and brake.may_raise is off.".to_owned(),
+        );
+    }
+    for account in &mut accounts {
+        let granted = EntryKind::Granted(account.shown().grant(dollars));
+        if account.shown().used_up().is_some() || account.is_stopped() {
+            account.ledger = app
+                .sessions
+                .enter(&ctx.principal, &account.key, entry(app, granted))
+                .await?;
+        }
+    }
+    ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::WentOn));
+    let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
+    Ok(BrakeAnswer::GoOn(CommandReply::new(brake::go_on(&shown))))
+}
+
+/// Stops the agent's own work until the user lets it go on.
+pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
+        return Ok(CommandReply::new(brake::off()));
+    };
+    let accounts = entered(exchange, &policy, false).await?;
+    if let Some(session) = accounts.first() {
+        let halted = entry(app, EntryKind::Halted);
+        app.sessions.enter(&ctx.principal, &session.key, halted).await?;
+    }
+    Ok(CommandReply::new(brake::halted(&app.config.commands.prefix)))
+}
+
+/// The session's budgets for `status`.
+pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
+    let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
+        return Ok(None);
+    };
+    let accounts = entered(exchange, &policy, false).await?;
+    let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
+    Ok(brake::status_line(&shown))
+}
+
+/// The policy for this request.
+///
+/// # Errors
+/// The budget that it declares is not a number of dollars.
+fn policy(exchange: &Exchange) -> Result<BrakePolicy, Fault> {
+    let value = exchange.ctx.headers.get(headers::DECLARED_BUDGET);
+    let declared = value.map(|value| brake::parse_dollars(value.to_str().unwrap_or_default()));
+    let declared = declared.transpose().map_err(|_| Fault::from(Code::BUDGET))?;
+    Ok(exchange.app.config.brake.declaring(declared))
+}
+
+/// Charges the exchange of a request to its ledgers when it ends, and that of a command that makes a handoff.
+pub(super) fn charge_at_end(exchange: &Exchange, continues: bool) {
+    let ctx = &exchange.ctx;
+    let Ok(policy) = policy(exchange) else { return };
+    let charge = Charge {
+        principal: ctx.principal.clone(),
+        keys: accounts(exchange, &policy)
+            .into_iter()
+            .map(|account| account.key)
+            .collect(),
+        request: continues.then(|| exchange.offered.hash()),
+    };
+    ctx.recorder.note(|e| e.charge = Some(Arc::new(charge)));
+}
+
+/// Enters the request into its ledgers, the session's first.
+async fn entered(
+    exchange: &Exchange,
+    policy: &BrakePolicy,
+    continues: bool,
+) -> StoreResult<Vec<OpenAccount>> {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let mut accounts = accounts(exchange, policy);
+    for account in &mut accounts {
+        let began = entry(app, EntryKind::Began { continues });
+        account.ledger = app.sessions.enter(&ctx.principal, &account.key, began).await?;
+    }
+    Ok(accounts)
+}
+
+/// The accounts of a request, whose ledgers are not read yet.
+fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
+    let view = exchange.offered.view();
+    let header = |name: &str| headers::text(&exchange.ctx.headers, name).map(str::to_owned);
+    // A subagent's session may be another one than its parent's.
+    let session = header(headers::PARENT_SESSION)
+        .or_else(|| session_name(header, view.facts.session.as_deref()))
+        .unwrap_or_else(|| opening(view));
+    let mut names = vec![(AccountKind::Session, policy.session, session)];
+    let none = Amounts::default();
+    if policy.day != none {
+        let day = exchange.app.clock.now_ms() / DAY_MS;
+        names.push((AccountKind::Day, policy.day, day.to_string()));
+    }
+    if policy.directory != none {
+        let directory = Whereabouts::from_transcript(&Transcript::from_view(view));
+        let directory = directory.directory.filter(|_| directory.is_stated);
+        names.extend(directory.map(|directory| (AccountKind::Directory, policy.directory, directory)));
+    }
+    let open = |(kind, limits, name): (AccountKind, Amounts, String)| OpenAccount {
+        kind,
+        limits,
+        key: ledger_key(&exchange.ctx.principal, kind.name(), &name),
+        ledger: Ledger::default(),
+    };
+    names.into_iter().map(open).collect()
+}
+
+impl OpenAccount {
+    fn shown(&self) -> Account<'_> {
+        Account {
+            kind: self.kind,
+            limits: self.limits,
+            ledger: &self.ledger,
+        }
+    }
+
+    /// Whether its agent was stopped for another reason than a budget.
+    fn is_stopped(&self) -> bool {
+        self.ledger.halted || self.ledger.stopped_at.is_some() || brake::is_same_again(&self.ledger)
+    }
+}

@@ -1,0 +1,88 @@
+//! What an exchange is charged to the ledgers of the brake.
+
+use super::{ExchangeEvent, ExchangeOutcome};
+use crate::clock::millis;
+use crate::prices::Prices;
+use baton_core::bill::{PriceQuery, TokenCounts};
+use baton_core::brake::MICRODOLLARS;
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::record::{Amounts, EntryKind};
+use baton_core::wire::Usage;
+
+/// The ledgers that an exchange is charged to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    pub principal: String,
+    /// Keys of their records.
+    pub keys: Vec<String>,
+    /// Hash of the request, if it continues the agent's own work.
+    pub request: Option<u64>,
+}
+
+impl Charge {
+    /// The charge of another exchange with the same ledgers.
+    #[must_use]
+    pub fn without_request(&self) -> Self {
+        Self {
+            request: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl ExchangeEvent {
+    /// Returns the entry for all its legs, drafts included: their tokens, their cost, and the number of those without
+    /// a price. `None` if nothing was answered. `host` selects the prices.
+    pub fn charged(&self, prices: &Prices, host: &str) -> Option<EntryKind> {
+        let (mut amounts, mut unpriced) = (Amounts::default(), 0);
+        for leg in 0..self.sent_bytes.len() {
+            let Some(usage) = self.leg_usage(leg) else {
+                continue;
+            };
+            let served = self.served.get(leg).and_then(Option::as_ref);
+            let answered = served.map(|served| served.model.as_str());
+            let model = answered
+                .filter(|model| !model.is_empty())
+                .or(self.model.as_deref());
+            let query = PriceQuery {
+                model: model.unwrap_or_default(),
+                host,
+                at_ms: millis(self.started),
+                service: served.and_then(|served| served.service.as_deref()),
+            };
+            let rates = prices.rates(&query).filter(|_| !self.subscription);
+            match rates {
+                Some(rates) => {
+                    let dollars = TokenCounts::from(usage).cost(&rates).total();
+                    amounts.microdollars += (dollars * MICRODOLLARS).ceil() as u64;
+                }
+                None => unpriced += 1,
+            }
+            amounts.tokens += usage.all_input() + usage.output;
+            amounts.calls += 1;
+        }
+        let is_complete = self.outcome == ExchangeOutcome::Complete;
+        let request = self.charge.as_ref().and_then(|charge| charge.request);
+        (amounts.calls > 0).then_some(EntryKind::Spent {
+            amounts,
+            unpriced,
+            request: request.filter(|_| is_complete),
+        })
+    }
+
+    /// The usage of a leg, estimated by its size if the response reported none or broke off.
+    fn leg_usage(&self, leg: usize) -> Option<Usage> {
+        let reported = self.tokens.get(leg).copied().flatten();
+        if let Some(usage) = reported.filter(|usage| usage.all_input() > 0) {
+            return Some(usage);
+        }
+        let is_last = leg + 1 == self.sent_bytes.len();
+        let is_answered =
+            (200..400).contains(&self.status) && !matches!(self.outcome, ExchangeOutcome::InBandError);
+        let sent = *self.sent_bytes.get(leg).filter(|_| is_last && is_answered)?;
+        Some(Usage {
+            input: (sent / BYTES_PER_TOKEN).max(1),
+            ..reported.unwrap_or_default()
+        })
+    }
+}
