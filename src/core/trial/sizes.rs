@@ -112,6 +112,29 @@ impl ReplayCall {
     }
 }
 
+/// The context window of each model of a session.
+///
+/// A window that is smaller than the model's largest call cannot be the right one.
+fn model_windows(session: &RecordedSession, windows: &Windows) -> Vec<Option<u64>> {
+    let user_agent = match session.agent {
+        Some(AgentKind::ClaudeCode) => "claude-cli/2",
+        Some(AgentKind::Codex) => "codex",
+        _ => "",
+    };
+    let window = |(at, (name, _)): (usize, &(String, Option<String>))| {
+        let calls = session.calls.iter().filter(|call| usize::from(call.model) == at);
+        let longest = calls.map(|call| call.counts.total()).max().unwrap_or_default();
+        let query = WindowQuery {
+            model: name,
+            user_agent,
+            ..WindowQuery::default()
+        };
+        let usual = windows.of(&query).filter(|window| longest <= *window);
+        usual.or_else(|| windows.holding(name, longest))
+    };
+    session.models.iter().enumerate().map(window).collect()
+}
+
 impl ReplaySession {
     /// Prepares a session at the prices of its day. `None` if it has no calls, or a model without a price.
     pub(super) fn new(session: &RecordedSession, prices: &PriceTable, windows: &Windows) -> Option<Self> {
@@ -155,35 +178,14 @@ impl ReplaySession {
             replayed.push(one);
             before = Some(call);
         }
-        let longest = |at: usize| {
-            let own = calls.iter().filter(|call| usize::from(call.model) == at);
-            own.map(|call| call.counts.total()).max().unwrap_or_default()
-        };
-        let names: Vec<String> = session.models.iter().map(|(name, _)| name.clone()).collect();
-        let of_models = names.iter().enumerate();
-        let user_agent = match session.agent {
-            Some(AgentKind::ClaudeCode) => "claude-cli/2",
-            Some(AgentKind::Codex) => "codex",
-            _ => "",
-        };
-        let window = |name: &str, tokens: u64| {
-            let query = WindowQuery {
-                model: name,
-                user_agent,
-                ..WindowQuery::default()
-            };
-            let usual = windows.of(&query).filter(|window| tokens <= *window);
-            usual.or_else(|| windows.holding(name, tokens))
-        };
-        let windows = of_models.map(|(at, name)| window(name, longest(at)));
         Some(Self {
             prefix,
             shared: shared(calls, prefix),
             tool: tool_tokens(),
             ends_finished: session.ends_finished,
             copied: session.copied,
-            windows: windows.collect(),
-            names,
+            windows: model_windows(session, windows),
+            names: session.models.iter().map(|(name, _)| name.clone()).collect(),
             rates: rates.all,
             calls: replayed,
         })

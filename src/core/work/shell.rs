@@ -59,6 +59,23 @@ impl<'i> TranscriptWalk<'i> {
         for keyed in &keyed {
             self.ended_run(done, keyed, &end);
         }
+        self.shell_effects(done, &runs, &keyed, &end);
+        for reply in &outcome.git {
+            if self.repository.apply(reply) {
+                self.committed = Some(self.group);
+            }
+        }
+        self.note(done, exit, &keyed);
+    }
+
+    /// Records the effects of a line's commands that verify nothing.
+    fn shell_effects(
+        &mut self,
+        done: &CompletedCall<'i>,
+        runs: &[ShellCommand<'_>],
+        keyed: &[KeyedCommand<'_, '_>],
+        end: &LineEnd,
+    ) {
         // The output does not show which command had the effects; they are attributed to the last one that changes
         // something.
         let last = runs.iter().rposition(|run| run.purpose.changes());
@@ -69,28 +86,22 @@ impl<'i> TranscriptWalk<'i> {
                     .find(|keyed| std::ptr::eq(keyed.run, run))
                     .map(|keyed| &keyed.key);
                 let lines = if last == Some(at) {
-                    &outcome.effects[..]
+                    &done.outcome.effects[..]
                 } else {
                     &[]
                 };
                 self.effects.put(SeenEffect {
                     purpose: run.purpose,
                     command: command_line(run, key),
-                    turn,
+                    turn: done.turn,
                     call: self.call,
-                    passed: run.end(&end).passed(),
+                    passed: run.end(end).passed(),
                     is_running: end.is_running,
                     lines: lines.to_vec(),
-                    by_user: call.by_user,
+                    by_user: done.call.by_user,
                 });
             }
         }
-        for reply in &outcome.git {
-            if self.repository.apply(reply) {
-                self.committed = Some(self.group);
-            }
-        }
-        self.note(done, exit, &keyed);
     }
 
     /// The commands of a line, with the directories that they ran in.
