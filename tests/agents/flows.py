@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 
 from scenarios import FIRST, RULE, Scene, assert_cut, directive, first_prompt, go_on, hand_over, handed_over, hands_over, looks, over, since
@@ -127,6 +128,24 @@ def model_changed(agent, programs):
         for row in said_by(stage, "Go on with step 1."):
             check("Opus 4.5" in texts(row), "the present model is not named")
             check("Sonnet 4.5" not in texts(row), "the model before is named")
+
+
+def part_replaced(agent, programs):
+    """The rest of a system message stays."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1), hands_over(1), says("Two are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        stage.screen(("--model", "claude-opus-5-5"))
+        turn(stage, f"Work on {FIRST}.")
+        stage.shown.type("/model claude-sonnet-5-5")
+        stage.shown.settle(2)
+        stage.shown.press(b"\r")
+        stage.shown.settle()
+        turn(stage, "Go on with the other model.")
+        for row in said_by(stage, "Go on with step 1."):
+            told = "\n".join(text for turn in row["turns"] for text in turn["texts"])
+            check("named Sonnet 5.5" in told, "the present model is not named")
+            check("named Opus 5.5" not in told, "the model before is named")
+            check("Primary working directory" in told, "the environment is lost")
 
 
 def subdirectory(agent, programs):
@@ -262,16 +281,158 @@ def quoted(agent, programs):
         check(len(stage.requests()) == seen, "the command reached the model")
 
 
+# A server of the Model Context Protocol with one tool, on standard input and output.
+SERVER = """
+import json, sys
+TOOL = {"name": "look", "description": "Looks", "inputSchema": {"type": "object", "properties": {}}}
+ANSWERS = {
+    "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "probe", "version": "1"}},
+    "tools/list": {"tools": [TOOL]},
+    "tools/call": {"content": [{"type": "text", "text": "SEEN-BY-THE-SERVER"}]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": ANSWERS.get(asked["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def servers(agent, programs):
+    """Results of an MCP server are cut."""
+    look = {"name": "mcp__probe__look", "arguments": {}}
+    over_with_it = hands_over(0)
+    over_with_it["calls"].insert(0, look)
+    again = {"text": "Again.", "calls": [look]}
+    script = [loads("mcp__probe__look"), {"text": "I look.", "calls": [look]}, over_with_it, says("One is done."), again, says("It is done.")]
+    with Scene(agent, programs, script=script) as stage:
+        (stage.folder / "server.py").write_text(SERVER)
+        server = {"command": sys.executable, "args": [str(stage.folder / "server.py")]}
+        (stage.folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": server}}))
+        more = ["--mcp-config", str(stage.folder / "mcp.json"), "--allowedTools", "Bash,mcp__probe__look"]
+        output = stage.run("", arguments=[*agent.command(f"Work on {FIRST}.", False), *more])
+        check("It is done." in output, f"the work is not done: {output[-300:]}")
+        rows = said_by(stage, "Go on with step 0.")
+        for row in rows:
+            assert_cut(row, "after the handoff")
+        check(texts(rows[-1]).count("SEEN-BY-THE-SERVER") == 1, "the server's results are not those of the leg")
+
+
+def schema(agent, programs):
+    """A session resumed with an output schema stays cut."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1), says('{"answer": "done"}')]
+    with Scene(agent, programs, script=script) as stage:
+        stage.run(f"Work on {FIRST}.")
+        seen = len(stage.requests())
+        shape = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"], "additionalProperties": False}
+        (stage.folder / "schema.json").write_text(json.dumps(shape))
+        arguments = agent.command("Answer.", True)
+        arguments[3:3] = ["--output-schema", str(stage.folder / "schema.json"), "--output-last-message", str(stage.folder / "last")]
+        stage.run("", arguments=arguments)
+        last = (stage.folder / "last").read_text()
+        check(last == '{"answer": "done"}', f"the last message is {last}")
+        for row in stage.requests()[seen:]:
+            check("Go on with step 0." in texts(row), "the carry-over prompt is lost")
+            assert_cut(row, "with the schema")
+
+
+def plan_edited(agent, programs):
+    """A plan edited in the editor ends plan mode."""
+    plan = {"text": "A plan.", "calls": [{"name": "ExitPlanMode", "arguments": {"plan": "Do it."}}]}
+    # The plan is in a file that the harness names to the model.
+    writes = "f=$(grep -rhoE '/[^ \"\\\\]*/plans/[a-z0-9-]+[.]md' ~/.claude/projects | head -1); mkdir -p ${f%/*}; echo 'Do it.' > $f"
+    script = [loads("ExitPlanMode"), shell(writes, 0), plan, looks(agent, 1), hands_over(1), looks(agent, 2), says("It is done.")]
+    with Scene(agent, programs, script=script) as stage:
+        editor = stage.folder / "editor"
+        editor.write_text('#!/bin/sh\necho "EDITED-BY-THE-USER" >> "$1"\n')
+        editor.chmod(0o755)
+        stage.more = {"EDITOR": str(editor), "VISUAL": str(editor)}
+        screen = stage.screen(("--permission-mode", "plan"))
+        stage.submit(f"Plan it: {FIRST}.")
+        stage.wait_for(lambda: "Exit plan mode?" in screen.text() or "ready to execute" in screen.text(), "no plan is shown")
+        screen.settle()
+        for _ in range(3):  # The dialog may not listen yet.
+            screen.press(b"\x07")
+            screen.settle(3, limit=8)
+            if "EDITED-BY-THE-USER" in screen.text():
+                break
+        screen.settle()
+        screen.press(b"\r")
+        stage.wait_for(lambda: over(stage), "the plan is not carried out")
+        check(any("EDITED-BY-THE-USER" in texts(row) for row in stage.requests()), "the model does not see what was edited")
+        for row in said_by(stage, "Go on with step 1."):
+            check("Plan mode is active" not in texts(row), "plan mode is active again")
+
+
+def sent_now(agent, programs):
+    """A rule sent at once (`ctrl+x ctrl+s`) holds."""
+    script = [shell("sleep 20", 0), looks(agent, 1), hands_over(1), says("It is done.")]
+    with Scene(agent, programs, script=script) as stage:
+        stage.screen()
+        stage.submit(f"Work on {FIRST}.")
+        stage.wait_for(lambda: stage.replies(), "the model does not answer")
+        time.sleep(1.5)
+        stage.shown.type(RULE)
+        time.sleep(1)
+        began = time.monotonic()
+        stage.shown.press(b"\x18\x13")
+        stage.wait_for(lambda: len(stage.replies()) > 1, "the message is not sent")
+        check(time.monotonic() - began < 15, "the message waited for the call")
+        stage.wait_for(lambda: over(stage), "the turn does not end")
+        for row in said_by(stage, "Go on with step 1."):
+            check(f"- {RULE}\n" in with_quotes(row), "the rule is lost")
+
+
+def model_entered(agent, programs):
+    """So is plan mode that the model entered."""
+    enter = {"text": "I plan.", "calls": [{"name": "EnterPlanMode", "arguments": {}}]}
+    script = [loads("EnterPlanMode"), enter, hands_over(0), says("A plan.")]
+    with Scene(agent, programs, script=script) as stage:
+        screen = stage.screen()
+        stage.submit(f"Work on {FIRST}.")
+        stage.wait_for(lambda: "Enter plan mode?" in screen.text() or over(stage), "it does not ask")
+        screen.settle()
+        screen.press(b"\r")
+        stage.wait_for(lambda: over(stage), "the turn does not end")
+        for row in said_by(stage, "Go on with step 0."):
+            check("plan mode" in texts(row).lower(), "plan mode is forgotten")
+
+
+def delegated(agent, programs):
+    """A sub-agent and its parent are cut separately."""
+    child = {"name": "delegate", "arguments": {"instructions": "Look at CHILD-4713."}}
+    script = [{"text": "I delegate.", "calls": [child]}, looks(agent, 0), hands_over(0), says("The child is done."), hands_over(1), says("Two are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        stage.run(f"Work on {FIRST}.")
+        legs = [row for row in said_by(stage, "Go on with step 0.") if FIRST not in texts(row)]
+        check(legs and all("CHILD-4713" not in texts(row) for row in legs), "the sub-agent was not cut")
+        for row in said_by(stage, "Go on with step 1."):
+            assert_cut(row, "the parent")
+        told = [row for row in stage.requests() if FIRST in texts(row) and "The child is done." in texts(row)]
+        check(told, "the parent has no report")
+        # The agent reports the sub-agent's whole message, and a tool's result is not altered.
+        return "the report has the sentinel" if "handoff-resume" in texts(told[0]) else None
+
+
+# Not reached: gemini-cli's `/restore`, which repeats a call without a request, and a session over midnight, because
+# Claude Code does not start under libfaketime.
 # A flow, and the agents that have it.
 FLOWS = {
     "compacted": (compacted, "claude"),
     "plan accepted": (plan_accepted, "claude"),
     "plan entered": (plan_entered, "claude"),
+    "model entered": (model_entered, "claude"),
     "interjected": (interjected, "claude"),
     "commands": (commands, "claude"),
     "model changed": (model_changed, "claude"),
+    "part replaced": (part_replaced, "claude"),
     "subdirectory": (subdirectory, "claude"),
     "todos": (todos, "claude"),
+    "servers": (servers, "claude"),
+    "schema": (schema, "codex"),
+    "plan edited": (plan_edited, "claude"),
+    "sent now": (sent_now, "claude"),
+    "delegated": (delegated, "goose"),
     "status": (status, "codex", "pi", "goose"),
     "undone": (undone, "opencode", "goose"),
     "resumed": (resumed, "goose"),
