@@ -12,6 +12,7 @@ mod env;
 mod exit;
 mod export;
 mod foreground;
+mod forget;
 mod handoffs;
 mod journal;
 mod log;
@@ -99,7 +100,7 @@ enum CliCommand {
     Doctor(doctor::DoctorArgs),
     /// Open the inspector over the journal, read-only, without a proxy
     Ui(ui::UiArgs),
-    /// Copy the store to another one, or check it
+    /// Copy the store to another one, check it, or forget a client
     Store(store::StoreArgs),
     /// Start the proxy at login, as a systemd user unit or a launch agent
     Service(service::ServiceArgs),

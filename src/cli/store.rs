@@ -1,4 +1,4 @@
-//! The `baton store` command: copies one store to another, and checks a store.
+//! The `baton store` command: copies one store to another, checks a store, and deletes from it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use serde::Serialize;
 
 use super::exit::{CliResult, Exit};
+use super::forget::{self, StoreForgetArgs};
 use super::output::{Out, plural, shown, size, visible};
 use super::state_args::StateArgs;
 use super::{block_on, load_state};
@@ -21,7 +22,7 @@ use crate::state::store::{self, SharedStore};
 Examples:
   baton store check
   baton store copy --to sqlite:/var/backups/baton
-  baton store copy --to redis://127.0.0.1:6379")]
+  baton store forget --client ada --dry-run")]
 pub(super) struct StoreArgs {
     #[command(subcommand)]
     command: StoreCommand,
@@ -33,6 +34,8 @@ pub(super) enum StoreCommand {
     Copy(StoreCopyArgs),
     /// Check that every record can be read, and that the records it refers to exist
     Check(StoreCheckArgs),
+    /// Delete all that is kept of a client, a conversation or a handoff: records, files, journal
+    Forget(StoreForgetArgs),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -111,6 +114,7 @@ pub(super) fn run(args: &StoreArgs, out: &mut Out) -> CliResult {
     let (report, json) = match &args.command {
         StoreCommand::Copy(args) => (block_on(copy(args))?, args.json),
         StoreCommand::Check(args) => (block_on(check(args))?, args.json),
+        StoreCommand::Forget(args) => return forget::run(args, out),
     };
     match json {
         true => out.json(&report)?,

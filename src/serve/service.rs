@@ -19,8 +19,9 @@ use crate::app::App;
 use crate::proxy::Gateway;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::{self, Bound, GatewaySlot};
-use crate::state::config::{Config, StoreRetention};
-use crate::state::files::documents::{DocumentSettings, DocumentWriter};
+use crate::state::config::Config;
+use crate::state::files::documents::{self, DocumentSettings, DocumentWriter};
+use crate::state::files::yaml_files::HandoffDirectory;
 use crate::state::instance;
 use crate::state::journal::{self, Recorder};
 use crate::state::prices::Prices;
@@ -216,8 +217,8 @@ impl Service {
             stop.await;
             draining.store(true, Ordering::Relaxed);
         });
-        let (store, keep) = (Arc::clone(self.app.sessions.store()), self.app.config.store.keep);
-        let sweeper = tokio::spawn(sweep(store, keep));
+        let store = Arc::clone(self.app.sessions.store());
+        let sweeper = tokio::spawn(sweep(store, Arc::clone(&self.app.config)));
         let journal = self.app.journal.clone();
         self.data.run(self.gateway, stop).await;
         // The app and the hook hold the queue's other senders.
@@ -286,8 +287,9 @@ fn open_traces(config: &Config, instance: &str, metrics: &Metrics) -> Traces {
     })
 }
 
-/// Deletes unused records periodically.
-async fn sweep(store: SharedStore, keep: StoreRetention) {
+/// Deletes unused records, and the files of deleted handoffs, periodically.
+async fn sweep(store: SharedStore, config: Arc<Config>) {
+    let keep = config.store.keep;
     let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
     loop {
         due.tick().await;
@@ -305,5 +307,21 @@ async fn sweep(store: SharedStore, keep: StoreRetention) {
             Ok(records) => tracing::info!(records, "deleted unused records"),
             Err(error) => tracing::warn!(%error, "failed to sweep the store; trying again later"),
         }
+        if let Some(before_ms) = retention.handoffs {
+            sweep_files(&store, &config, before_ms).await;
+        }
+    }
+}
+
+/// Deletes the files of handoffs that the store has deleted.
+async fn sweep_files(store: &SharedStore, config: &Config, before_ms: u64) {
+    let swept = match HandoffDirectory::new(&config.handoffs_dir()) {
+        Ok(directory) => documents::sweep_files(directory, store, before_ms).await,
+        Err(error) => return tracing::warn!(%error, "failed to open the handoff files; none were deleted"),
+    };
+    match swept {
+        Ok(0) => {}
+        Ok(files) => tracing::info!(files, "deleted the files of old handoffs"),
+        Err(error) => tracing::warn!(%error, "failed to delete old files; trying again later"),
     }
 }

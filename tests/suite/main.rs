@@ -31,6 +31,7 @@ mod drafts;
 mod drafts_unknown_tools;
 mod export;
 mod failures;
+mod forget;
 mod free_cut;
 mod free_cut_random;
 mod goes_on_by_id;

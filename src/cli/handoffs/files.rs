@@ -202,7 +202,7 @@ pub(super) fn deletable(given: &Path, names: &HandoffLookup) -> CliResult<PathBu
         ),
         NamedHandoff::Stored(_) | NamedHandoff::Document(_) => (
             format!("{} is a handoff of the store, not a handoff file", visible(&text)),
-            "a handoff of the store is not deleted, since it can be resumed: `baton handoffs archive ID`"
+            "a handoff of the store is archived (`baton handoffs archive ID`), or deleted with all its traces (`baton store forget --handoff ID`)"
                 .to_owned(),
         ),
     };

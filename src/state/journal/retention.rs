@@ -155,7 +155,7 @@ fn drop_oldest(archive: &Archive, bounds: JournalBounds, now_ms: u64, room: bool
     Ok(dropped.len())
 }
 
-fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
+pub(super) fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
     let mut nodes = Vec::new();
     let mut chunks = Vec::new();
     let own = conn
@@ -211,7 +211,7 @@ fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
 /// Deletes nodes and chunks without references and returns their ids.
 ///
 /// A chain is deleted from its end, one node at a time.
-fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
+pub(super) fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
     let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
     let nodes: Vec<(i64, i64, i64)> = ask
         .query_map([ROWS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?

@@ -361,6 +361,11 @@ async fn handoffs_expire_where_nothing_goes_on_from_them(server: Option<RedisSer
             new.id
         };
         let unused = made("gone", 10).await;
+        let of_unused = DocumentRecord {
+            handoff: unused,
+            ..document("x", "main", 10)
+        };
+        store.put_document(&of_unused).await.unwrap();
         let (resumed, left_out) = (made("gone", 11).await, made("gone", 12).await);
         let (own, new) = (made("user", 13).await, made("gone", 6000).await);
         let in_use = Update {
@@ -388,8 +393,10 @@ async fn handoffs_expire_where_nothing_goes_on_from_them(server: Option<RedisSer
             handoffs: Some(5000),
             ..retention
         };
-        assert_eq!(store.sweep(&expiring).await.unwrap(), 1, "{}", store.kind());
+        assert_eq!(store.sweep(&expiring).await.unwrap(), 2, "{}", store.kind());
         assert_eq!(there().await, [false, true, true, true, true], "{}", store.kind());
+        let documents = store.documents(&Default::default()).await.unwrap();
+        assert_eq!(documents, [], "deleted with their handoff");
         // The conversation expires as well.
         let all = Retention {
             handoffs: Some(20_000),

@@ -5,6 +5,7 @@
 
 pub mod copy_and_check;
 mod error;
+pub mod forget;
 pub mod records;
 pub mod redis;
 pub mod seal_key;
@@ -187,7 +188,8 @@ pub trait Store: Send + Sync + 'static {
     /// One transaction, so that it cannot archive a document that is being resumed.
     async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>>;
 
-    /// Deletes records that were long unused and that nothing in use refers to. Documents stay.
+    /// Deletes records that were long unused and that nothing in use refers to. A document is deleted with its
+    /// handoff.
     ///
     /// Returns the number of deleted records.
     async fn sweep(&self, retention: &Retention) -> StoreResult<u64>;
@@ -201,6 +203,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Returns how many records were missing or different.
     async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64>;
+
+    /// Deletes these records, all of one kind, regardless of their contents. Returns how many existed.
+    async fn delete(&self, records: &[StoredRecord]) -> StoreResult<u64>;
 
     /// Counts which of these records, all of one kind, exist, regardless of their contents.
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64>;

@@ -1,5 +1,7 @@
 //! Records of any kind, for operations on a whole store: copies and checks.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -7,7 +9,7 @@ use crate::config::StoreRetention;
 use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
 /// Maximum number of records per call. A server does nothing else during a call.
-pub(super) const PAGE: usize = 256;
+pub(crate) const PAGE: usize = 256;
 
 /// Minimum age of a record's last-used time before it is refreshed.
 ///
@@ -271,6 +273,25 @@ impl StoredRecord {
             Self::ResponseId { .. } => RecordKind::ResponseId,
             Self::Conversation(_) => RecordKind::Conversation,
             Self::Document(_) => RecordKind::Document,
+        }
+    }
+
+    /// Returns the principal that owns the record.
+    pub fn principal(&self) -> &str {
+        match self {
+            Self::Handoff(record) => &record.principal,
+            Self::Placed { record, .. } => record.columns().principal,
+            Self::ResponseId { record, .. } => &record.principal,
+            Self::Conversation(record) => &record.principal,
+            Self::Document(record) => &record.principal,
+        }
+    }
+
+    /// Returns the directory of a document's files.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Document(record) => Some(Path::new(&record.directory)),
+            _ => None,
         }
     }
 

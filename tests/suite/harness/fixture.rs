@@ -269,6 +269,9 @@ impl Store for FlakyStore {
     async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         self.write(self.inner.import(records)).await
     }
+    async fn delete(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        self.write(self.inner.delete(records)).await
+    }
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         self.read(self.inner.has(records)).await
     }

@@ -12,7 +12,7 @@ use super::{
 use crate::handoffs::carry;
 use crate::handoffs::draft;
 use crate::limits::BYTES_PER_TOKEN;
-use crate::record::HandoffStatus;
+use crate::record::{HandoffStatus, LOCAL};
 use crate::text::date::rfc3339;
 use crate::text::prose::one_line;
 use crate::work::{self, SeenFacts};
@@ -78,6 +78,7 @@ impl HandoffDocument {
             wire: handoff.wire.name().to_owned(),
             model: handoff.model.as_deref().map(source.clean),
             conversation: handoff.conversation.clone(),
+            client: Some(handoff.principal.clone()).filter(|name| *name != LOCAL),
             exchange: source.exchange.map(str::to_owned),
             turns: seen.turns,
             context: source.context,

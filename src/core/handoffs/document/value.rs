@@ -77,6 +77,9 @@ pub struct HandoffDocument {
     pub model: Option<String>,
     /// Key of the conversation.
     pub conversation: String,
+    /// Client that made the handoff. `None` if the proxy has no clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The exchange in which the handoff fired; the journal has all of it.
     pub exchange: Option<String>,
     /// Turns since the previous handoff.

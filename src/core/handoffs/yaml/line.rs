@@ -4,6 +4,8 @@
 //! the first column. So the lines of one key are cut out, and the parser reads only those. Quoted, folded and block
 //! values are read as in the whole document.
 
+use std::collections::HashSet;
+
 use memchr::memmem;
 
 use super::model::HandoffFile;
@@ -102,10 +104,33 @@ fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 const ENTRY_BYTES: usize = 200;
 const ENTRY_ITEMS: usize = 5;
 
+/// First line of an entry, and the line that names its file.
+const ENTRY: &str = "## ";
+const ENTRY_FILE: &str = "- file: ";
+
+/// Removes the entries of files from a ledger's text.
+pub fn ledger_without(text: &str, names: &HashSet<String>) -> String {
+    let mut kept = String::new();
+    let mut entry = String::new();
+    let mut is_removed = false;
+    for line in text.split_inclusive('\n') {
+        if line.starts_with(ENTRY) {
+            kept.push_str(if is_removed { "" } else { &entry });
+            entry.clear();
+            is_removed = false;
+        }
+        entry.push_str(line);
+        let name = line.strip_prefix(ENTRY_FILE);
+        is_removed |= name.is_some_and(|name| names.contains(name.trim_end()));
+    }
+    kept.push_str(if is_removed { "" } else { &entry });
+    kept
+}
+
 /// The ledger's entry for a file written at `now` under this name.
 pub fn ledger_entry(file: &HandoffFile, name: &str, automatic: bool, now: Time) -> String {
     let mode = if automatic { "auto" } else { "manual" };
-    let mut text = format!("## {} ({mode})\n- file: {name}\n", now.rfc3339());
+    let mut text = format!("{ENTRY}{} ({mode})\n{ENTRY_FILE}{name}\n", now.rfc3339());
     let values = [
         ("status", file.status.clone()),
         ("outcome", file.outcome.clone()),

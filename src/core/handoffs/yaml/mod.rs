@@ -39,7 +39,7 @@ mod tests;
 pub use beads::beads;
 pub use drift::Drift;
 pub use last_words::LastWords;
-pub use line::{GoalAndNow, goal_and_now, ledger_entry, value_of};
+pub use line::{GoalAndNow, goal_and_now, ledger_entry, ledger_without, value_of};
 pub use model::{
     CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
     ReservationTransfer,

@@ -36,6 +36,11 @@ pub fn is_session(name: &str) -> bool {
 /// in
 /// hexadecimal.
 pub fn of_client(client: &str, session_name: &str) -> String {
+    format!("{}{}", client_prefix(client), session(session_name))
+}
+
+/// Prefix of the names of a client's sessions.
+pub fn client_prefix(client: &str) -> String {
     let is_plain =
         is_session(client) && !client.contains("--") && !client.starts_with('_') && !client.ends_with('-');
     let client = match is_plain {
@@ -44,7 +49,7 @@ pub fn of_client(client: &str, session_name: &str) -> String {
             .bytes()
             .fold("_".to_owned(), |name, byte| format!("{name}{byte:02x}")),
     };
-    format!("{client}--{}", session(session_name))
+    format!("{client}--")
 }
 
 /// Derives a session's name from any string; invalid characters become dashes.

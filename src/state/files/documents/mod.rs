@@ -11,6 +11,7 @@
 //!
 //! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 
+mod forget;
 mod make;
 mod steps;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 mod value;
 mod writer;
 
+pub use forget::{FiledHandoff, delete_files, filed, sweep_files};
 pub use make::compose;
 pub use steps::{
     JSON, MARKDOWN, StatusChange, archive_old, by_handoff, compare_with_repository, document_of, find,

@@ -161,7 +161,7 @@ fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
 }
 
 /// Name of the lock file, which is empty and never deleted.
-const LOCK: &str = ".lock";
+pub(super) const LOCK: &str = ".lock";
 
 /// How long a process may wait for others. Each of them needs milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);

@@ -5,6 +5,7 @@
 
 mod directory;
 mod error;
+mod forget;
 pub mod gather;
 mod manage;
 mod newest;

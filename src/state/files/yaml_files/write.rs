@@ -115,7 +115,7 @@ pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), Fil
 }
 
 /// Replaces the file at a path atomically.
-fn put(path: &Path, text: &str) -> Result<(), FileError> {
+pub(super) fn put(path: &Path, text: &str) -> Result<(), FileError> {
     let path = absolute(path)?;
     no_links(&path)?;
     let dir = path.parent().unwrap_or(Path::new("/"));

@@ -424,3 +424,58 @@ fn a_file_that_cannot_be_had_is_an_error_and_no_more() {
     .unwrap();
     assert!(start(&settings(), dir.path(), &[]).is_err());
 }
+
+/// Exchanges are deleted from the file of a running proxy, and after its end with all their text.
+#[test]
+fn forgotten_exchanges_take_their_texts_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = talk(6, 40);
+    let recorder = started(dir.path());
+    let received: Vec<_> = (0..6).map(|turn| body(&all[..=2 * turn])).collect();
+    for (n, body) in (0..).zip(&received) {
+        note_relayed(&recorder, n, body);
+    }
+    let cut = id(50);
+    recorder
+        .exchange(&cut)
+        .begin(|| begun(&cut, "other", &received[0]));
+    let event = over(&cut, "other", received[0].len(), &[]);
+    let facts = ExchangeFacts {
+        pinned: Some("the-handoff".to_owned()),
+        ..event.facts
+    };
+    recorder.end(&ExchangeEvent { facts, ..event });
+    let open = id(90);
+    recorder.exchange(&open).begin(|| begun(&open, "c", &received[0]));
+    assert!(recorder.flush(TIMEOUT));
+    let one = ForgottenExchanges::Handoff {
+        id: "the-handoff",
+        conversation: "another",
+        from_ms: 0,
+    };
+    assert_eq!(
+        forget(dir.path(), one, true, true).unwrap(),
+        1,
+        "named in its event"
+    );
+    assert_eq!(query(dir.path()).totals().unwrap().exchanges, 8, "a dry run");
+    assert_eq!(forget(dir.path(), one, true, false).unwrap(), 1);
+    // The recorder's caches know the deleted rows, and its later rows are whole.
+    let later = note_relayed(&recorder, 99, &received[5]);
+    assert!(recorder.flush(TIMEOUT));
+    let found = query(dir.path())
+        .body(&later, BodySide::Received)
+        .unwrap()
+        .unwrap();
+    assert_eq!(found, received[5]);
+    let client = ForgottenExchanges::Client("local");
+    assert_eq!(
+        forget(dir.path(), client, true, false).unwrap(),
+        7,
+        "the open one stays"
+    );
+    drop(recorder);
+    let conversation = ForgottenExchanges::Conversation("c");
+    assert_eq!(forget(dir.path(), conversation, false, false).unwrap(), 1);
+    assert_eq!(chunks_and_nodes(&query(dir.path())), 0);
+}

@@ -68,7 +68,10 @@ const INSERTION: RedisKind = RedisKind {
 pub(super) const RESPONSE_ID: RedisKind = kind("resp", "i:resp:used");
 
 /// Documents have their own script, since one document supersedes another.
-const DOCUMENT: RedisKind = kind("document", "documents");
+pub(super) const DOCUMENT: RedisKind = RedisKind {
+    owned_by: HANDOFF.name,
+    ..kind("document", "documents")
+};
 
 /// A record that only shows that writing works.
 const PROBE: RedisKind = kind("probe", "i:probe:used");

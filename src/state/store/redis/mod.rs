@@ -30,7 +30,9 @@ use uuid::Uuid;
 
 use self::answers::{ScriptResult, from_json, handoff, placed, unexpected_reply};
 use self::documents::DocumentWrite;
-use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord};
+use self::kinds::{
+    ARCHIVED, CONVERSATION, DOCUMENT, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord,
+};
 use self::scripts::RedisScript;
 pub use self::shared::RedisStore;
 use self::shared::redis_records;
@@ -298,6 +300,7 @@ impl Store for RedisStore {
             (PlacedKind::Insertion.into(), Some(retention.places)),
             (RESPONSE_ID, Some(retention.response_ids)),
             (HANDOFF, retention.handoffs),
+            (DOCUMENT, retention.handoffs),
         ];
         let mut gone = 0;
         for (kind, before_ms) in kinds {
@@ -364,6 +367,19 @@ impl Store for RedisStore {
             }
         }
         Ok(changed)
+    }
+
+    async fn delete(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        let mut gone = 0;
+        for page in records.chunks(PAGE) {
+            let kind = RedisKind::from(page[0].kind());
+            let mut args = vec![self.prefix.clone(), kind.name.to_owned(), kind.times.to_owned()];
+            args.extend(page.iter().map(kinds::id_of));
+            gone += self
+                .run::<u64>("delete records", RedisScript::Delete, args, Durable::Yes)
+                .await?;
+        }
+        Ok(gone)
     }
 
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {

@@ -12,11 +12,12 @@ pub(super) enum RedisScript {
     Sweep,
     Document,
     Archive,
+    Delete,
 }
 
 impl RedisScript {
     /// Every script, in the order of their numbers.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Write,
         Self::Read,
         Self::Find,
@@ -24,6 +25,7 @@ impl RedisScript {
         Self::Sweep,
         Self::Document,
         Self::Archive,
+        Self::Delete,
     ];
 
     /// Returns the source text of the script.
@@ -33,9 +35,16 @@ impl RedisScript {
             Self::Read => include_str!("scripts/read.lua"),
             Self::Find => include_str!("scripts/find.lua"),
             Self::Set => include_str!("scripts/set.lua"),
-            Self::Sweep => include_str!("scripts/sweep.lua"),
+            Self::Sweep => concat!(
+                include_str!("scripts/remove.lua"),
+                include_str!("scripts/sweep.lua")
+            ),
             Self::Document => include_str!("scripts/document.lua"),
             Self::Archive => include_str!("scripts/archive.lua"),
+            Self::Delete => concat!(
+                include_str!("scripts/remove.lua"),
+                include_str!("scripts/delete.lua")
+            ),
         }
     }
 }

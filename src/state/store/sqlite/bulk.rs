@@ -1,7 +1,7 @@
 //! Bulk access to the whole file: pages of records, and writing records unchanged.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use super::document_rows;
@@ -22,7 +22,7 @@ pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite
     let last = listed.last().filter(|_| listed.len() == PAGE);
     page.next = last.map(|(rowid, _)| rowid.to_string());
     for (rowid, id) in listed {
-        match record(conn, kind, "rowid", &rowid) {
+        match record(conn, kind, "rowid = ?1", [rowid]) {
             Ok(found) => page.records.extend(found),
             Err(error) => {
                 let id = match id {
@@ -83,33 +83,47 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the stored record with the same id.
-fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
-    let kind = like.kind();
-    let by = |key: &dyn ToSql| record(conn, kind, table(kind).1, key);
-    match like {
-        StoredRecord::Handoff(handoff) => by(handoff.id.as_bytes()),
-        StoredRecord::Placed { record, .. } => by(record.columns().id.as_bytes()),
-        StoredRecord::Conversation(conversation) => by(&conversation.key),
-        StoredRecord::Document(document) => by(document.handoff.as_bytes()),
-        StoredRecord::ResponseId { record: of, .. } => {
-            let sql = "SELECT rowid FROM response_ids WHERE principal = ?1 AND shown = ?2";
-            let mut statement = conn.prepare_cached(sql)?;
-            let found = statement.query_row([&of.principal, &of.shown], |row| row.get::<_, i64>(0));
-            match found.optional()? {
-                Some(rowid) => record(conn, kind, "rowid", &rowid),
-                None => Ok(None),
-            }
+/// Returns a condition that selects the stored record with the same id, and its parameters.
+fn same_id(like: &StoredRecord) -> (String, Vec<Value>) {
+    let id = |id: &Uuid| Value::Blob(id.as_bytes().to_vec());
+    let value = match like {
+        StoredRecord::Handoff(handoff) => id(&handoff.id),
+        StoredRecord::Placed { record, .. } => id(&record.columns().id),
+        StoredRecord::Conversation(conversation) => Value::Text(conversation.key.clone()),
+        StoredRecord::Document(document) => id(&document.handoff),
+        StoredRecord::ResponseId { record, .. } => {
+            let values = [&record.principal, &record.shown].map(|value| Value::Text(value.clone()));
+            return ("principal = ?1 AND shown = ?2".to_owned(), values.into());
         }
-    }
+    };
+    (format!("{} = ?1", table(like.kind()).1), vec![value])
 }
 
-/// Returns the record of a kind with this value in a column, regardless of its owner.
+/// Returns the stored record with the same id.
+fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
+    let (condition, values) = same_id(like);
+    record(conn, like.kind(), &condition, params_from_iter(values))
+}
+
+/// Deletes records. Returns how many existed.
+pub(super) fn delete(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
+    // Overwrites whole pages as well, which would otherwise keep their bytes while they are free.
+    conn.pragma_update(None, "secure_delete", true)?;
+    let mut gone = 0;
+    for record in records {
+        let (condition, values) = same_id(record);
+        let sql = format!("DELETE FROM {} WHERE {condition}", table(record.kind()).0);
+        gone += conn.prepare_cached(&sql)?.execute(params_from_iter(values))?;
+    }
+    Ok(gone as u64)
+}
+
+/// Returns the record of a kind that a condition selects, regardless of its owner.
 fn record(
     conn: &Connection,
     kind: RecordKind,
-    column: &str,
-    key: &dyn ToSql,
+    condition: &str,
+    values: impl Params,
 ) -> rusqlite::Result<Option<StoredRecord>> {
     let (table, _) = table(kind);
     let columns = match kind {
@@ -119,10 +133,9 @@ fn record(
         RecordKind::Conversation => "record",
         RecordKind::Document => document_rows::DOCUMENT,
     };
-    let sql = format!("SELECT {columns} FROM {table} WHERE {column} = ?1");
+    let sql = format!("SELECT {columns} FROM {table} WHERE {condition}");
     let mut statement = conn.prepare_cached(&sql)?;
-    let read = |row: &Row<'_>| read(kind, row);
-    statement.query_row([key], read).optional()
+    statement.query_row(values, |row| read(kind, row)).optional()
 }
 
 fn read(kind: RecordKind, row: &Row<'_>) -> rusqlite::Result<StoredRecord> {

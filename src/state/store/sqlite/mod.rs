@@ -307,6 +307,12 @@ impl Store for SqliteStore {
         self.writer.call("write records", write).await
     }
 
+    async fn delete(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        let records = records.to_vec();
+        let write = move |conn: &Connection| bulk::delete(conn, &records);
+        self.writer.call("delete records", write).await
+    }
+
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         let records = records.to_vec();
         let read = move |conn: &Connection| bulk::has(conn, &records);

@@ -367,6 +367,9 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
             AND lower(hex(id)) NOT IN (SELECT replace(listed.value, '-', '')
                 FROM conversations, json_each(conversations.record, '$.left_out') AS listed)";
         gone += conn.execute(sql, [int(before_ms)])?;
+        let documents =
+            "DELETE FROM documents WHERE created_ms < ?1 AND handoff NOT IN (SELECT id FROM handoffs)";
+        gone += conn.execute(documents, [int(before_ms)])?;
     }
     Ok(u64::try_from(gone).unwrap_or(u64::MAX))
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod documents;
+mod forgets;
 mod kept;
 
 use std::sync::Arc;
@@ -185,6 +186,7 @@ pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     documents::one_document_of_a_kind_is_active(&*new()).await;
     documents::no_moment_has_two_active_documents_or_none(&new(), false).await;
     documents::superseded_documents_are_archived_by_age(&*new()).await;
+    forgets::a_scope_is_forgotten_and_nothing_else(&*new()).await;
 }
 
 #[tokio::test]

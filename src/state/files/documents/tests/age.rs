@@ -1,8 +1,13 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{id, settings, store, stored};
-use crate::files::documents::{DocumentWriter, JSON, MARKDOWN, find, set_status, write};
+use crate::files::documents::{
+    DocumentWriter, JSON, MARKDOWN, delete_files, filed, find, set_status, sweep_files, write,
+};
+use crate::files::yaml_files::HandoffDirectory;
+use crate::store::records::Retention;
 use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
@@ -75,4 +80,66 @@ async fn a_superseded_document_is_archived_after_its_days() {
     set(4, HandoffStatus::Archived).await;
     assert_eq!(in_archive().await, [false, true, false, true]);
     assert_eq!(statuses().await, [active, archived, superseded, archived]);
+}
+
+/// All files below a directory, with their contents, without locks.
+fn contents(dir: &std::path::Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => text.push_str(&contents(&path)),
+            false => text.push_str(&std::fs::read_to_string(&path).unwrap_or_default()),
+        }
+    }
+    text
+}
+
+/// Retention deletes an old handoff's document, YAML file and ledger entry, and no others.
+#[tokio::test]
+async fn a_handoffs_files_are_deleted_with_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let (settings, store) = (Arc::new(settings(dir.path())), store(dir.path()));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let ago = |days: u32| u64::try_from((now - DAY * days).as_millis()).unwrap();
+    for (n, days) in [(1, 400), (2, 300), (3, 3)] {
+        let made = stored(n, ago(days));
+        store.put_draft(&made.handoff).await.unwrap();
+        write(&settings, &store, made).await.unwrap();
+    }
+    let directory = HandoffDirectory::new(&settings.dir).unwrap();
+    let text = || {
+        ["handoffs", "ledgers"]
+            .map(|name| contents(&dir.path().join(name)))
+            .concat()
+    };
+    let names = |text: &str| [1, 2, 3].map(|n| text.contains(&format!("task {n}")));
+    assert_eq!(names(&text()), [true; 3]);
+    let swept = async |days| sweep_files(directory.clone(), &store, ago(days)).await.unwrap();
+    assert_eq!(swept(100).await, 0, "the store has all of them");
+    let expiring = Retention {
+        handoffs: Some(ago(350)),
+        ..Retention::before(0)
+    };
+    assert_eq!(
+        store.sweep(&expiring).await.unwrap(),
+        2,
+        "a handoff and its document"
+    );
+    assert_eq!(swept(350).await, 2, "a directory and a YAML file");
+    assert_eq!(names(&text()), [false, true, true]);
+    // A file in a document's directory that another program wrote stays.
+    let foreign = settings.dir.join(id(2).to_string()).join("notes.txt");
+    std::fs::write(&foreign, "mine").unwrap();
+    let all = HashSet::from([id(2), id(3)]);
+    assert_eq!(delete_files(&directory, &all, None, true).unwrap().len(), 4);
+    assert_eq!(names(&text()), [false, true, true], "a dry run");
+    delete_files(&directory, &all, None, false).unwrap();
+    assert_eq!(names(&text()), [false; 3]);
+    assert!(foreign.is_file() && !settings.dir.join(id(3).to_string()).exists());
+    assert!(filed(&directory).unwrap().is_empty());
+    assert!(
+        !dir.path().join("ledgers/CONTINUITY_importer.md").exists(),
+        "the whole ledger"
+    );
 }

@@ -38,7 +38,8 @@ end
 if status == 'active' then
   redis.call('HSET', active, about, id)
 end
-redis.call('HSET', key, 'o', owner, 's', status, 'a', about)
+-- Field `c` names the handoff that owns the document.
+redis.call('HSET', key, 'o', owner, 's', status, 'a', about, 'c', id)
 if record ~= '' then
   redis.call('HSET', key, 'r', record)
   redis.call('ZADD', times, time, id)

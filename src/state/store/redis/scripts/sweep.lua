@@ -10,16 +10,11 @@ local ids = redis.call('ZRANGEBYSCORE', prefix .. times, '-inf', '(' .. before, 
 local gone = 0
 for _, id in ipairs(ids) do
   local key = prefix .. kind .. ':' .. id
-  local values = redis.call('HMGET', key, 'c', 'i')
-  local owned = owner ~= '' and redis.call('EXISTS', prefix .. owner .. ':' .. (values[1] or '')) == 1
+  local of = redis.call('HGET', key, 'c') or ''
+  local owned = owner ~= '' and redis.call('EXISTS', prefix .. owner .. ':' .. of) == 1
   local used = users ~= '' and redis.call('ZCARD', prefix .. users .. id) > 0
   if not owned and not used then
-    for index in string.gmatch(values[2] or '', '[^\n]+') do
-      redis.call('ZREM', prefix .. index, id)
-    end
-    redis.call('ZREM', prefix .. times, id)
-    redis.call('DEL', key)
-    gone = gone + 1
+    gone = gone + remove(prefix, kind, times, id)
   end
 end
 return { #ids, gone }
