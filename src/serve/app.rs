@@ -89,7 +89,9 @@ impl App {
             prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
             bodies: Budget::new(&config.limits),
             spill: Spill::new(config.state_dir.clone(), config.limits.request_buffer_bytes),
-            sessions: Arc::new(Sessions::caching(store, config.limits.cache_bytes)),
+            sessions: Arc::new(
+                Sessions::caching(store, config.limits.cache_bytes).guarding_ids(config.server.is_shared()),
+            ),
             config: Arc::new(config),
             pauses: Arc::new(Semaphore::new(PAUSES)),
             refused_models: OnceLog::new(),

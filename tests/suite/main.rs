@@ -79,6 +79,7 @@ mod sign_ins;
 mod smuggling;
 mod speakers;
 mod summaries;
+mod team;
 mod token_counts;
 mod tools;
 mod traces;

@@ -7,8 +7,9 @@ use crate::handoffs::yaml::Drift;
 use crate::marker::pasted;
 use crate::record::{Handoff, HandoffStatus};
 
-const UNKNOWN: &str = "this handoff is not known here. `baton handoffs list` shows the handoffs of this store; give the id, \
-                       or at least its first 13 characters.";
+const UNKNOWN: &str = "this handoff is not known here. Give the whole id, as the handoff's line has it. (Its first 13 characters \
+                       are enough in its own session, and on a proxy that only you reach. If others reach the proxy, a \
+                       truncated id needs 23, and ten unknown ones are refused for a minute.)";
 
 const AMBIGUOUS: &str = "more than one handoff has an id that begins like this: give more of it.";
 

@@ -38,7 +38,10 @@ impl Admission {
         // `Semaphore::new` panics above `MAX_PERMITS`.
         let places = config.limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS);
         Self {
-            clients: Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal()))),
+            clients: Keyring::new(
+                config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal())),
+                config.server.is_shared(),
+            ),
             guard: OriginGuard::new(&config.server),
             exchanges: Arc::new(Semaphore::new(places)),
         }

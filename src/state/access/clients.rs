@@ -1,4 +1,4 @@
-//! Authenticates the proxy's clients by their keys.
+//! Authenticates the proxy's clients by their keys. Without clients, tells senders apart by their own API keys.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,11 @@ use baton_core::wire::error::CREDENTIAL_HEADERS;
 /// SHA-256 digests of the client keys, each with the client's name.
 ///
 /// Lookups compare every digest in constant time, so timing reveals nothing about a key.
-pub struct Keyring(Vec<([u8; 32], String)>);
+pub struct Keyring {
+    clients: Vec<([u8; 32], String)>,
+    /// Whether, without clients, each API key is a principal of its own.
+    by_credential: bool,
+}
 
 /// An authenticated client.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,9 +32,14 @@ pub struct AuthenticatedClient {
 
 impl Keyring {
     /// Creates a keyring from pairs of name and key. If there are none, every request is accepted.
-    pub fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    ///
+    /// `by_credential` separates the senders of accepted requests by their API keys.
+    pub fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>, by_credential: bool) -> Self {
         let digest = |(name, key): (&str, &str)| (Sha256::digest(key).into(), name.to_owned());
-        Self(clients.into_iter().map(digest).collect())
+        Self {
+            clients: clients.into_iter().map(digest).collect(),
+            by_credential,
+        }
     }
 
     /// Authenticates a request by its credential headers.
@@ -38,13 +47,15 @@ impl Keyring {
     /// `query` cannot authenticate a request. It is only searched for further client keys, which must not
     /// reach upstream.
     pub fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
-        if self.0.is_empty() {
+        let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
+        if self.clients.is_empty() {
+            let mut keys = given.map(|value| bare(value.as_bytes()));
+            let key = keys.find(|key| self.by_credential && is_lasting(key));
             return Some(AuthenticatedClient {
-                name: LOCAL.to_owned(),
+                name: key.map_or_else(|| LOCAL.to_owned(), key_owner),
                 keys: Vec::new(),
             });
         }
-        let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
         // The first valid key authenticates. The others are collected as well: an agent may send its key in
         // several headers.
         let mut known = given.filter_map(|value| self.known(bare(value.as_bytes())));
@@ -64,7 +75,7 @@ impl Keyring {
 
     fn holder(&self, key: &[u8]) -> Option<&str> {
         let given = Sha256::digest(key);
-        self.0
+        self.clients
             .iter()
             // A fold instead of `find`: stopping at the first match would reveal the position of the key by
             // timing.
@@ -120,6 +131,40 @@ impl AuthenticatedClient {
     }
 }
 
+/// Prefixes of credentials that change within hours or with each request: sign-in tokens, signatures.
+const PASSING: &[&str] = &[
+    "sk-ant-oat",
+    "sess-",
+    "eyJ",
+    "ya29.",
+    "gho_",
+    "ghu_",
+    "AWS4-",
+    "bedrock-api-key-",
+];
+
+/// Whether a credential is an API key, which lasts longer than a session.
+///
+/// A principal must not change with a renewed token, because its handoffs would then be unknown.
+fn is_lasting(key: &[u8]) -> bool {
+    !key.is_empty() && !PASSING.iter().any(|prefix| key.starts_with(prefix.as_bytes()))
+}
+
+/// Digits of a key's digest in the name of its owner: 96 bits, so that no two keys share a name by chance.
+const OWNER_DIGITS: usize = 24;
+
+/// Returns the principal that stands for an API key.
+fn key_owner(key: &[u8]) -> String {
+    // The fixed beginning makes this digest differ from others of the same key.
+    let digest = Sha256::new().chain_update(b"baton principal\0").chain_update(key);
+    let digits = digest
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
+    format!("key-{}", &digits[..OWNER_DIGITS])
+}
+
 fn parameters(query: &str) -> impl Iterator<Item = &str> {
     query.split('&')
 }
@@ -166,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_key_is_taken_out_wherever_it_is() {
-        let ring = Keyring::new([("ada", "key-of-ada/1"), ("bob", "key-of-bob-2")]);
+        let ring = Keyring::new([("ada", "key-of-ada/1"), ("bob", "key-of-bob-2")], false);
         let given = headers(&[
             ("x-api-key", "key-of-ada/1"),
             ("authorization", "Bearer key-of-ada/1"),
@@ -207,11 +252,36 @@ mod tests {
     #[test]
     fn without_clients_nothing_is_taken_out() {
         let given = headers(&[("x-api-key", "k"), ("authorization", "Bearer k")]);
-        let known = Keyring::new([]).admit(&given, Some("key=k")).unwrap();
+        let known = Keyring::new([], false).admit(&given, Some("key=k")).unwrap();
+        assert_eq!(known.name, LOCAL);
         assert_eq!(known.headers_without(given.clone()), given);
         assert_eq!(
             known.target_without("/k?key=k".to_owned()).as_deref(),
             Some("/k?key=k")
         );
+    }
+
+    #[test]
+    fn without_clients_each_api_key_is_a_principal() {
+        let ring = Keyring::new([], true);
+        let name = |rows: &[(&'static str, &str)]| ring.admit(&headers(rows), None).unwrap().name;
+        let ada = name(&[("x-api-key", "sk-ant-api03-ada")]);
+        assert_eq!(ada, name(&[("authorization", "Bearer sk-ant-api03-ada")]));
+        assert_ne!(ada, name(&[("x-api-key", "sk-ant-api03-bob")]));
+        assert!(ada.starts_with("key-") && !ada.contains("ada"), "{ada}");
+        assert_eq!(name(&[]), LOCAL);
+        // A renewed token must not hide the handoffs of its owner.
+        for token in [
+            "Bearer sk-ant-oat01-a",
+            "Bearer eyJhbGciOi.x.y",
+            "AWS4-HMAC-SHA256 Credential=A",
+        ] {
+            assert_eq!(name(&[("authorization", token)]), LOCAL, "{token}");
+        }
+        let both = [
+            ("authorization", "Bearer sk-ant-oat01-a"),
+            ("x-api-key", "sk-ant-api03-ada"),
+        ];
+        assert_eq!(name(&both), ada);
     }
 }

@@ -14,6 +14,7 @@ mod reader;
 mod record_list;
 mod repeats;
 mod stored_insertions;
+mod truncated_ids;
 mod view_length;
 
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use self::live::LiveConversation;
 use self::live::{LiveState, NewRecords};
 pub use self::reader::Reader;
 pub use self::repeats::{LiveAnswer, REPEAT_WITHIN_MS};
+use self::truncated_ids::TruncatedIds;
 use crate::store::records::{PlacedRecord, StoredRecord, TOUCH_AFTER_MS};
 use crate::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{
@@ -80,6 +82,8 @@ pub struct Sessions {
     handoffs: Cache<HandoffId, Arc<Handoff>, ByWeight>,
     /// Entries of ledgers that are not written yet.
     waiting: WaitingEntries,
+    /// Limits truncated ids. `None` if a single user reaches the proxy.
+    truncated_ids: Option<TruncatedIds>,
 }
 
 #[derive(Clone)]
@@ -102,6 +106,7 @@ impl Sessions {
             ticks: AtomicU64::new(0),
             handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, ByWeight),
             waiting: WaitingEntries::default(),
+            truncated_ids: None,
         }
     }
 
@@ -111,6 +116,13 @@ impl Sessions {
             handoffs: Cache::with_weighter(1024, bytes as u64 / 2, ByWeight),
             ..Self::new(store, bytes / 4 / CONVERSATION_BYTES)
         }
+    }
+
+    /// Refuses truncated ids that could be found by trying, if several users reach the proxy.
+    #[must_use]
+    pub fn guarding_ids(mut self, is_guarding: bool) -> Self {
+        self.truncated_ids = is_guarding.then(TruncatedIds::default);
+        self
     }
 
     /// Returns the backing store.

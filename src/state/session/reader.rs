@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join_all, join3};
 
+use super::truncated_ids::is_unguessable;
 use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
 use crate::store::records::Lookup;
 use crate::store::seals::Seals;
@@ -35,6 +36,8 @@ pub struct Reader<'a> {
     seals: &'a Seals,
     principal: &'a str,
     now_ms: u64,
+    /// Key of the request's conversation, if known.
+    key: Option<String>,
     pub records: Records,
     /// The conversation. `None` while the store cannot be reached.
     pub live: Option<Arc<LiveConversation>>,
@@ -53,6 +56,7 @@ impl<'a> Reader<'a> {
             seals,
             principal,
             now_ms,
+            key: None,
             records: Records::default(),
             live: None,
             calls: None,
@@ -61,12 +65,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Sets the request's conversation, for a reader that does not open it.
+    #[must_use]
+    pub fn within(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
     /// Opens the conversation, and reads with it the records that its request most likely needs.
     ///
     /// It does not know yet whether all of them are needed. A record that cannot be read is requested again
     /// later.
     pub async fn open(&mut self, call: &AgentCall, needs: MissingRecords) {
         let (sessions, principal) = (self.sessions, self.principal);
+        self.key = Some(call.key.clone());
         // Walked with the conversation in memory, so that all reads go out in one round trip.
         self.walk_calls(call, &sessions.peek(&call.key, principal), &needs);
         let opened = sessions.open(&call.key, principal, self.now_ms);
@@ -191,9 +203,7 @@ impl<'a> Reader<'a> {
                 let found = sessions.handoff(principal, *id).await?;
                 Answer::Handoffs(found.into_iter().collect())
             }
-            Need::HandoffsBetween(first, last) => {
-                Answer::Ids(sessions.between(principal, (*first, *last)).await?)
-            }
+            Need::HandoffsBetween(first, last) => Answer::Ids(self.between((*first, *last)).await?),
             Need::Line(id) => Answer::Handoffs(self.line(*id).await?),
             Need::ActiveIn(key) => Answer::Ids(self.active_in(key).await?.into_iter().collect()),
             Need::NewestActive => Answer::Ids(self.newest_active().await?),
@@ -249,6 +259,33 @@ impl<'a> Reader<'a> {
             line.push(handoff);
         }
         Ok(line)
+    }
+
+    /// Returns up to two handoffs that an id may refer to, which may be truncated.
+    ///
+    /// If several users reach the proxy, the id of another conversation's handoff must contain random bits.
+    async fn between(&self, ids: (HandoffId, HandoffId)) -> Result<Vec<HandoffId>, StoreError> {
+        let limits = self.sessions.truncated_ids.as_ref().filter(|_| ids.0 != ids.1);
+        if limits.is_some_and(|limits| !limits.may_look_up(self.principal, ids, self.now_ms)) {
+            return Ok(Vec::new());
+        }
+        let filter = HandoffFilter {
+            principal: Some(self.principal.to_owned()),
+            ids: Some(ids),
+            archived: true,
+            // Two are enough to show that the id is ambiguous.
+            limit: 2,
+            ..HandoffFilter::default()
+        };
+        let mut found = self.sessions.store().handoffs(&filter).await?;
+        if let Some(limits) = limits {
+            let is_own = |handoff: &Handoff| self.key.as_ref() == Some(&handoff.conversation);
+            found.retain(|handoff| is_unguessable(ids) || is_own(handoff));
+            if found.is_empty() {
+                limits.note_unknown(self.principal, ids, self.now_ms);
+            }
+        }
+        Ok(found.iter().map(|handoff| handoff.id).collect())
     }
 
     /// Returns the handoff at which this conversation's newest request was cut.
@@ -336,29 +373,6 @@ fn beside((asked, found): &(Vec<String>, Vec<HiddenPair>), calls: &[String]) -> 
     };
     let all = calls.iter().all(|call| asked.contains(call));
     all.then(|| found.iter().filter(is_here).cloned().collect())
-}
-
-impl Sessions {
-    /// Returns up to two handoffs that a truncated id may refer to.
-    ///
-    /// # Errors
-    /// Returns an error if the store cannot be read.
-    pub async fn between(
-        &self,
-        principal: &str,
-        ids: (HandoffId, HandoffId),
-    ) -> Result<Vec<HandoffId>, StoreError> {
-        let filter = HandoffFilter {
-            principal: Some(principal.to_owned()),
-            ids: Some(ids),
-            archived: true,
-            // Two are enough to show that the id is ambiguous.
-            limit: 2,
-            ..HandoffFilter::default()
-        };
-        let found = self.store().handoffs(&filter).await?;
-        Ok(found.iter().map(|handoff| handoff.id).collect())
-    }
 }
 
 #[cfg(test)]

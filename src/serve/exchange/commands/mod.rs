@@ -209,6 +209,9 @@ async fn by_records<T>(
 ) -> Result<T, StoreError> {
     let (app, principal) = (&exchange.app, &exchange.ctx.principal);
     let mut reader = Reader::new(&app.sessions, &app.seals, principal, app.clock.now_ms());
+    if let Ok(live) = exchange.offered.live() {
+        reader = reader.within(live.key());
+    }
     loop {
         match decide(&reader.records) {
             Ok(decided) => return Ok(decided),

@@ -61,6 +61,11 @@ impl ListenerConfig {
     pub fn tls(&self) -> Option<(&Path, &Path)> {
         self.tls_cert.as_deref().zip(self.tls_key.as_deref())
     }
+
+    /// Whether other machines reach the listener: directly, or by a proxy that passes on a host name.
+    pub fn is_shared(&self) -> bool {
+        !self.listen.ip().is_loopback() || !self.hosts.is_empty()
+    }
 }
 
 impl Default for ListenerConfig {
