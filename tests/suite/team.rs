@@ -1,4 +1,9 @@
-//! Several users of one proxy: who owns a session, which ids resume one.
+//! Several users of one proxy: who owns a session, which ids resume one, what the team's key reaches.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
@@ -6,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff;
 use crate::harness::program::{Program, config_for};
-use crate::harness::{AgentWire, Message, post, temp};
+use crate::harness::{AgentWire, Message, RawResponse, client as client_of_tests, post, read, temp};
 
 fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
@@ -107,4 +112,218 @@ async fn ids_cannot_be_enumerated() {
     );
     script.push(Reply::text("On it."));
     assert!(resume(&made).await.contains("On it."), "the whole id");
+}
+
+/// A provider that notes the first line of each request and answers all of them with a stored response.
+fn noting_provider() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for (n, stream) in listener.incoming().enumerate() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut first, mut length) = (String::new(), 0);
+            stream.read_line(&mut first).unwrap();
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                if let Some(given) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = given.trim().parse().unwrap();
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            noted
+                .lock()
+                .unwrap()
+                .push(first.trim_end_matches(" HTTP/1.1\r\n").to_owned());
+            let body = json!({"id": format!("resp_{n}"), "object": "response", "status": "completed",
+                "created_at": 1, "model": "m", "output": [{"type": "message", "id": "msg_1", "role": "assistant",
+                "status": "completed", "content": [{"type": "output_text", "text": "Well.", "annotations": []}]}],
+                "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}});
+            let body = body.to_string();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            let _ = stream.get_mut().write_all(answer.as_bytes());
+        }
+    });
+    (url, lines)
+}
+
+/// Sends a request as a client of `config` below, and returns the response.
+async fn call(program: &Program, client: &str, method: &str, target: &str, body: Value) -> RawResponse {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("{}{target}", program.data))
+        .header("authorization", format!("Bearer {client}-0123456789abcdef"))
+        .header("content-type", "application/json");
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let request = request.body(http_body_util::Full::from(body)).unwrap();
+    read(client_of_tests().request(request).await.unwrap()).await
+}
+
+/// A config with two clients and a key for both providers.
+fn team_config(dir: &Path, url: &str, more: &str) -> PathBuf {
+    let clients = ["ada", "grace"]
+        .map(|name| format!("[[clients]]\nname = '{name}'\nkey = '{name}-0123456789abcdef'\n"));
+    let upstreams = ["anthropic", "openai"]
+        .map(|name| format!("{name} = {{ base_url = '{url}', api_key = 'sk-team' }}\n"));
+    let text = format!(
+        "[server]\nlisten = '127.0.0.1:0'\n{more}[admin]\nlisten = '127.0.0.1:0'\n[upstreams]\n{}{}",
+        upstreams.concat(),
+        clients.concat()
+    );
+    let file = dir.join("team.toml");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// The key of the team reaches the organization's files, batches and keys. A client reaches models.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_reaches_models_and_no_other_path() {
+    let (url, lines) = noting_provider();
+    let dir = temp();
+    let program = Program::start(&team_config(dir.path(), &url, ""), &dir.path().join("state"));
+    for (method, target) in [
+        ("GET", "/v1/files"),
+        ("DELETE", "/v1/files/file_1"),
+        ("GET", "/v1/organizations/api_keys"),
+        ("GET", "/v1/messages/batches/msgbatch_1/results"),
+        ("POST", "/v1/messages/batches"),
+        ("DELETE", "/v1/models/ft:mine"),
+        ("GET", "/v1/conversations/conv_1/items"),
+        ("POST", "/v1/files%3F/v1/messages"),
+        ("POST", "/u/openai/v1/embeddings"),
+    ] {
+        let answer = call(&program, "grace", method, target, Value::Null).await;
+        let code = answer.header("x-baton-error").map(str::to_owned);
+        assert_eq!(
+            (answer.status, code.as_deref()),
+            (403, Some("path_not_allowed")),
+            "{method} {target}"
+        );
+    }
+    assert_eq!(*lines.lock().unwrap(), [] as [String; 0]);
+    for (method, target, body) in [
+        ("GET", "/v1/models", Value::Null),
+        ("GET", "/v1/models/m", Value::Null),
+        (
+            "POST",
+            "/v1/messages/count_tokens",
+            json!({"model": "m", "messages": []}),
+        ),
+        (
+            "POST",
+            "/v1/chat/completions",
+            json!({"model": "m", "messages": []}),
+        ),
+    ] {
+        let answer = call(&program, "grace", method, target, body).await;
+        assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
+    }
+    assert_eq!(lines.lock().unwrap().len(), 4);
+}
+
+/// A stored response is read, deleted and continued by the client that it was made for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_response_is_its_clients() {
+    let (url, lines) = noting_provider();
+    let dir = temp();
+    let program = Program::start(&team_config(dir.path(), &url, ""), &dir.path().join("state"));
+    let ask = |previous: Value| json!({"model": "m", "input": "Go on.", "previous_response_id": previous});
+    let made = call(&program, "ada", "POST", "/v1/responses", ask(Value::Null)).await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let target = format!("/v1/responses/{id}");
+    let before = lines.lock().unwrap().len();
+    for (method, target, body) in [
+        ("GET", target.as_str(), Value::Null),
+        ("DELETE", &target, Value::Null),
+        ("POST", "/v1/responses", ask(id.clone().into())),
+        (
+            "POST",
+            "/v1/responses",
+            json!({"model": "m", "input": "x", "conversation": "conv_1"}),
+        ),
+    ] {
+        let answer = call(&program, "grace", method, target, body).await;
+        let code = answer.header("x-baton-error").map(str::to_owned);
+        assert_eq!(
+            (answer.status, code.as_deref()),
+            (403, Some("path_not_allowed")),
+            "{method} {target}"
+        );
+    }
+    // Only watched: a header that a client sends does not let it through.
+    let body = ask(id.clone().into()).to_string();
+    let headers = [
+        ("authorization", "Bearer grace-0123456789abcdef"),
+        ("x-baton-handoff", "shadow"),
+        ("content-type", "application/json"),
+    ];
+    let answer = post(
+        &format!("{}/v1/responses", program.data),
+        &headers,
+        body.clone().into(),
+    )
+    .await;
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    // A body that baton cannot read.
+    let unread = body.replacen('{', "{\"model\":\"m\",", 1);
+    let answer = post(
+        &format!("{}/v1/responses", program.data),
+        &headers[..1],
+        unread.into(),
+    )
+    .await;
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    assert_eq!(lines.lock().unwrap().len(), before);
+    for (method, target, body) in [
+        ("POST", "/v1/responses", ask(id.clone().into())),
+        ("GET", target.as_str(), Value::Null),
+        ("DELETE", &target, Value::Null),
+    ] {
+        let answer = call(&program, "ada", method, target, body).await;
+        assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
+    }
+}
+
+/// `upstreams.NAME.paths` adds paths, and `server.upstreams` limits the upstreams.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_adds_paths_and_limits_upstreams() {
+    let (url, lines) = noting_provider();
+    let dir = temp();
+    let file = team_config(dir.path(), &url, "upstreams = ['openai']\n");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace(
+        "api_key = 'sk-team'",
+        "api_key = 'sk-team', paths = ['/v1/files*']",
+    );
+    std::fs::write(&file, text).unwrap();
+    let program = Program::start(&file, &dir.path().join("state"));
+    assert_eq!(
+        call(&program, "ada", "GET", "/v1/files/f", Value::Null)
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        call(&program, "ada", "GET", "/v1/batches", Value::Null)
+            .await
+            .status,
+        403
+    );
+    let off = call(&program, "ada", "POST", "/v1/messages", json!({"model": "m"})).await;
+    assert_eq!(
+        (off.status, off.header("x-baton-error")),
+        (404, Some("unknown_upstream"))
+    );
+    assert_eq!(*lines.lock().unwrap(), ["GET /v1/files/f"]);
 }

@@ -29,6 +29,8 @@ pub struct ResponseOptions {
     pub stops: bool,
     /// Whether a later request may continue the response by id only.
     pub goes_on_by_id: bool,
+    /// Whether the ids of all responses are recorded, to tell whose they are.
+    pub records_ids: bool,
     /// Maximum retries of one later leg.
     pub retries: u32,
     /// Active handoff, which cuts the agent's request.
@@ -61,9 +63,10 @@ enum ResponseState {
 pub struct ResponseMachine {
     state: ResponseState,
     actions: VecDeque<Action>,
-    /// See [`ResponseOptions`] for this field and the next two.
+    /// See [`ResponseOptions`] for this field and the next three.
     stops: bool,
     goes_on_by_id: bool,
+    records_ids: bool,
     active: Option<HandoffId>,
     now: VerdictInput,
     /// Report of the last leg that ended.
@@ -92,6 +95,7 @@ impl ResponseMachine {
             actions: VecDeque::new(),
             stops: terms.stops,
             goes_on_by_id: terms.goes_on_by_id,
+            records_ids: terms.records_ids,
             active: terms.active,
             now: terms.first,
             report: LegReport::default(),
@@ -344,7 +348,7 @@ impl ResponseMachine {
     }
 
     /// Returns the upstream origin of the response id that the agent knows. `None` if the id is upstream's
-    /// own and every call in that response has a result.
+    /// own, every call in that response has a result, and ids are not recorded.
     fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {
@@ -360,7 +364,8 @@ impl ResponseMachine {
         let last = Some(&self.report.id).filter(|last| !last.is_empty())?;
         let (owed, pending) = (self.owed.clone(), self.now.pending.clone());
         if owed.is_empty() && pending.is_none() {
-            return (last != shown).then(|| ResponseOrigin::Response(last.clone()));
+            let is_recorded = self.records_ids || last != shown;
+            return is_recorded.then(|| ResponseOrigin::Response(last.clone()));
         }
         Some(ResponseOrigin::Open(OpenResponse {
             response: last.clone(),

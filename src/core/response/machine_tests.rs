@@ -92,6 +92,7 @@ fn terms() -> impl Strategy<Value = ResponseOptions> {
                 },
                 stops,
                 goes_on_by_id: by_id,
+                records_ids: false,
                 retries,
                 active: None,
                 opening,

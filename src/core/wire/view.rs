@@ -325,6 +325,8 @@ pub struct RequestFacts {
     pub cramped: bool,
     /// Whether the provider stores the conversation or runs the request in the background.
     pub server_side: bool,
+    /// Responses only: whether the request names a conversation that the provider stores.
+    pub names_conversation: bool,
     /// Anthropic only: the request contains the whole conversation and asks the provider to store it from
     /// here on.
     pub begins_branch: bool,

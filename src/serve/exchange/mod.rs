@@ -40,6 +40,7 @@ use self::value::Exchange;
 use crate::app::App;
 use crate::heavy;
 use crate::proxy::body::RequestBody;
+use crate::proxy::fault::{Code, Fault};
 use crate::proxy::headers::Sending;
 use crate::proxy::response_body::ResponseBody;
 use crate::proxy::upload::RopeBody;
@@ -47,6 +48,7 @@ use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use baton_core::commands::CommandReply;
 use baton_core::plan::{Decision, RespondInput, Responder, is_model_call};
 use baton_core::record::HandoffId;
+use baton_core::wire::RequestFacts;
 
 impl Exchange {
     /// Returns the handoff after which a repeated request continues at once.
@@ -90,8 +92,14 @@ impl TranscriptHandler for App {
 
 async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Response<ResponseBody> {
     let Some(received) = read::receive(&app, &ctx, &searched) else {
-        return untouched(&ctx, searched.body).await;
+        return match ctx.check_unread() {
+            Ok(()) => untouched(&ctx, searched.body).await,
+            Err(fault) => ctx.refuse(fault),
+        };
     };
+    if let Err(fault) = check_owner(&app, &ctx, &received.call.reading.view.facts).await {
+        return ctx.refuse(fault);
+    }
     // The exchange owns the body from here on, and drops it while the response streams.
     drop(searched);
     if app.is_shadow(&ctx) {
@@ -128,6 +136,23 @@ async fn answer_for_model(mut exchange: Exchange) -> Response<ResponseBody> {
         Box::pin(context::nudge(&branch, &mut exchange, &text)).await;
     }
     answer_by(exchange, by).await
+}
+
+/// Checks that a request continues no stored conversation or response of another client.
+///
+/// # Errors
+/// Returns a fault if it does, or if the store cannot be read.
+async fn check_owner(app: &App, ctx: &RequestContext, facts: &RequestFacts) -> Result<(), Fault> {
+    if facts.names_conversation && ctx.owns_responses() {
+        return Err(Fault::because(
+            Code::PATH,
+            "the provider's conversations belong to all clients",
+        ));
+    }
+    match &facts.previous {
+        Some(previous) => ctx.check_response(&**app.sessions.store(), &previous.id).await,
+        None => Ok(()),
+    }
 }
 
 /// Dispatches a request to its responder.

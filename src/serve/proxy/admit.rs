@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
+use super::reach;
 use super::route::{self, Route};
 use super::target;
 use super::upstream::{Upstream, Upstreams};
@@ -101,6 +102,7 @@ impl Admission {
         if let Some(why) = route.misdirection(&upstream.config, &parts.headers, is_local) {
             return Err(Fault::because(Code::OTHER_VENDOR, why));
         }
+        reach::check(&parts.method, &route, upstream)?;
         // The configured key replaces the agent's credentials. Those in headers are filtered when the request
         // is sent.
         if upstream.config.api_key.is_some() {

@@ -61,8 +61,10 @@ codes! {
     FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
     /// A web page of another site made the request.
     FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could use the proxy's keys; to allow it, add its origin to server.origins in the config";
+    /// A path or a stored response that a client may not use with the proxy's key.
+    PATH = "path_not_allowed", 403, false, Agent, "clients of this proxy reach the models of this upstream, and nothing else of the account behind its key; to allow a path, add it to upstreams.NAME.paths in the config";
     /// `/u/NAME` with a name that is not configured.
-    UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
+    UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name is served; add [upstreams.NAME] to the config, and NAME to server.upstreams if that is set, or correct /u/NAME in the agent's base URL";
     /// A `CONNECT` request. baton is not a forward proxy.
     METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
     /// The agent fell silent in the middle of its body, or nearly so.

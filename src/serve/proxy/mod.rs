@@ -27,6 +27,7 @@ mod guard;
 pub mod headers;
 pub(crate) mod keepalive;
 mod min_rate;
+mod reach;
 mod recorded;
 pub mod relay;
 pub mod response_body;
@@ -331,6 +332,9 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
         None => (Coding::from_headers(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
     };
     if !asks || unread.is_some() {
+        if asks && let Err(fault) = ctx.check_unread() {
+            return ctx.refuse(fault);
+        }
         // Only a request that could have got the tool has a reason for not getting it.
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(gateway, ctx, body)).await;

@@ -28,6 +28,11 @@ pub(super) async fn run(
     mut ctx: RequestContext,
     body: MinRateBody,
 ) -> Response<ResponseBody> {
+    if let Some((_, id, _)) = split(&ctx.target)
+        && let Err(fault) = ctx.check_response(&*gateway.parts.store, id).await
+    {
+        return ctx.refuse(fault);
+    }
     let mapped = match mapped(gateway, &ctx).await {
         Ok(Some(mapped)) => mapped,
         Ok(None) => return relay::run(ctx, body).await,
@@ -79,7 +84,7 @@ async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped
 }
 
 /// Splits a target into the part before its response id, the id, and the rest.
-fn split(target: &str) -> Option<(&str, &str, &str)> {
+pub(super) fn split(target: &str) -> Option<(&str, &str, &str)> {
     const FOLDER: &str = "/responses/";
     let start = target.find(FOLDER)? + FOLDER.len();
     let len = target[start..].find(['/', '?']).unwrap_or(target.len() - start);

@@ -27,6 +27,8 @@ pub(crate) fn config(base_url: &str) -> Config {
         api_key: None,
         connect: Duration::from_secs(2),
         idle: Duration::from_secs(5),
+        paths: Vec::new(),
+        trace_context: false,
     };
     let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
@@ -39,6 +41,9 @@ pub(crate) fn config(base_url: &str) -> Config {
             tls_cert: None,
             tls_key: None,
             drain: Duration::from_secs(2),
+            stop_delay: Duration::ZERO,
+            trusted: Vec::new(),
+            upstreams: Vec::new(),
         },
         admin: Admin {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),

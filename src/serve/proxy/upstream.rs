@@ -47,7 +47,8 @@ impl Upstreams {
     pub fn new(config: &Config) -> io::Result<Self> {
         let upstreams = config.upstreams.iter().map(|(name, upstream)| {
             let client = Upstream::new(name, upstream, &config.limits)?;
-            Ok((name.clone(), Arc::new(client)))
+            let is_guarded = !config.clients.is_empty() && upstream.has_own_key();
+            Ok((name.clone(), Arc::new(Upstream { is_guarded, ..client })))
         });
         upstreams.collect::<io::Result<_>>().map(Self)
     }
@@ -64,6 +65,8 @@ pub struct Upstream {
     pub name: String,
     /// Section of the config.
     pub config: config::UpstreamConfig,
+    /// Whether clients use it with the proxy's key, which reaches more than a client may.
+    pub(super) is_guarded: bool,
     /// Host and port, for traces.
     pub(super) server: Option<ServerAddress>,
     client: Client<Connector, SendBody>,
@@ -100,6 +103,7 @@ impl Upstream {
             name: name.to_owned(),
             server: server_address(&config.base_url),
             config: config.clone(),
+            is_guarded: false,
             client,
             logged: AtomicU8::new(0),
         })

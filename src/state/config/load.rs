@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use super::keys::{self, CLIENT, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
-use super::problem::{KeyOrigin, Problem, ProblemKind, closest_name};
+use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
 use super::{ClientKey, Config, Secret, raw, rules};
@@ -14,13 +14,10 @@ use super::{ClientKey, Config, Secret, raw, rules};
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
 
-/// File name used to report problems of the built-in default.
-const DEFAULT_NAME: &str = "config/baton.toml (built in)";
-
 /// The documented default, parsed once, with its problems.
 static DEFAULT: LazyLock<(Vec<RawEntry>, Vec<Problem>)> = LazyLock::new(|| {
     let mut problems = Vec::new();
-    (read_toml(DEFAULT_NAME, DEFAULT_TEXT, &mut problems), problems)
+    (read_toml(BUILT_IN, DEFAULT_TEXT, &mut problems), problems)
 });
 
 /// Prefix of environment variables that set keys. `__` stands for the dot.
@@ -236,9 +233,14 @@ impl Loader<'_> {
                 continue;
             }
             self.origins
-                // The table's first location is kept: a missing `base_url` is reported where the upstream was
-                // introduced.
+                // The first location outside of the built-in default is kept: a missing `base_url` is reported
+                // where the upstream was introduced.
                 .entry(path.clone())
+                .and_modify(|origin| {
+                    if origin.is_built_in() {
+                        origin.clone_from(&entry.key_origin);
+                    }
+                })
                 .or_insert_with(|| entry.key_origin.clone());
             let upstream = config.upstreams.entry(entry.key.clone()).or_default();
             self.fields(upstream, UPSTREAM, &path, &entry.value);

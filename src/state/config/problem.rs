@@ -25,6 +25,16 @@ pub enum KeyOrigin {
     Flag(&'static str),
 }
 
+/// File name used to report problems of the built-in default.
+pub(super) const BUILT_IN: &str = "config/baton.toml (built in)";
+
+impl KeyOrigin {
+    /// Whether the value is that of the built-in default.
+    pub(super) fn is_built_in(&self) -> bool {
+        matches!(self, Self::File(file) | Self::Place { file, .. } if file == BUILT_IN)
+    }
+}
+
 impl fmt::Display for KeyOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

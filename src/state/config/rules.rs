@@ -26,6 +26,7 @@ pub(super) fn check(config: &mut Config, origins: &BTreeMap<String, KeyOrigin>, 
     rules.seal_keys(config);
     rules.store(config);
     rules.upstreams(config);
+    rules.reached_upstreams(config);
     rules.clients(config);
     rules.exposure(config);
     rules.addresses(config);
@@ -147,6 +148,43 @@ impl RuleChecker<'_> {
                     format!("write \"{short}\""),
                 );
             }
+        }
+    }
+
+    /// Removes the upstreams that requests must not reach.
+    ///
+    /// Without a list, a listener that other machines reach has those that the config names, so that it is not
+    /// a way out to hosts that nobody chose.
+    fn reached_upstreams(&mut self, config: &mut Config) {
+        let listed = &config.server.upstreams;
+        for name in listed.iter().filter(|name| !config.upstreams.contains_key(*name)) {
+            let message = format!("there is no upstream {name:?}");
+            let help = "add it as [upstreams.NAME], or correct the name";
+            self.report(ProblemKind::Conflict, "server.upstreams", message, help);
+        }
+        let is_named = |name: &String| {
+            let path = format!("upstreams.{name}");
+            let mut origins = self
+                .origins
+                .range(path.clone()..)
+                .take_while(|(key, _)| key.starts_with(&path));
+            origins.any(|(key, origin)| {
+                (*key == path || key[path.len()..].starts_with('.')) && !origin.is_built_in()
+            })
+        };
+        let named: Vec<String> = match listed.is_empty() {
+            false => listed.clone(),
+            true if config.server.listen.ip().is_loopback() => return,
+            true => config
+                .upstreams
+                .keys()
+                .filter(|name| is_named(name))
+                .cloned()
+                .collect(),
+        };
+        // A config that names no upstream means the usual ones.
+        if !named.is_empty() {
+            config.upstreams.retain(|name, _| named.contains(name));
         }
     }
 

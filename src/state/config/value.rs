@@ -245,6 +245,22 @@ impl LocatedValue {
         }))
     }
 
+    /// Reads paths of URLs: `/v1/files`, `/v1/files*`, or `*` for all.
+    pub(super) fn paths(&self) -> ValueResult<Vec<String>> {
+        let paths = self.texts(1)?;
+        let is_path = |path: &String| {
+            let begin = path.strip_suffix('*').unwrap_or(path);
+            (begin.is_empty() && path == "*" || begin.starts_with('/')) && !begin.contains(['*', '?', '%'])
+        };
+        match paths.iter().find(|path| !is_path(path)) {
+            None => Ok(paths),
+            Some(path) => value_error(
+                format!("{path:?} is not a path"),
+                "write \"/v1/files\", \"/v1/files*\" for all that begin like it, or \"*\" for every path",
+            ),
+        }
+    }
+
     /// Reads regular expressions, none of which may match the empty string.
     pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
         let items = self.list("texts", "write ['one', 'two']")?;

@@ -113,6 +113,7 @@ impl Choices<'_> {
             },
             stops: self.flag(),
             goes_on_by_id: self.flag(),
+            records_ids: false,
             retries: u32::from(self.below(4)),
             active: None,
             opening,

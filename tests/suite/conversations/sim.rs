@@ -266,6 +266,7 @@ impl Answering<'_> {
             first,
             stops: self.stops(),
             goes_on_by_id: !resends(&self.plan.reading.view),
+            records_ids: false,
             retries: self.config.handoff.retries,
             active: self.plan.pin.active_id(),
             opening: handoff

@@ -216,7 +216,10 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
             })
         }
         b"instructions" => facts.system = given && value.of(text) != b"\"\"",
-        b"conversation" => facts.server_side |= given,
+        b"conversation" => {
+            facts.server_side |= given;
+            facts.names_conversation = given;
+        }
         b"store" => facts.unstored = value.of(text) == b"false",
         b"background" => facts.server_side |= json::is_true(value.of(text)),
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),

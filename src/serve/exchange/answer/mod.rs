@@ -192,6 +192,7 @@ impl Exchange {
             first,
             stops: self.stops(),
             goes_on_by_id: !offered.resends(),
+            records_ids: self.ctx.owns_responses(),
             retries: self.app.config.handoff.retries,
             active: offered.active_id(),
             opening: after.map(|handoff| NextLeg {

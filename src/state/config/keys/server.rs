@@ -14,6 +14,7 @@ pub(super) const SERVER: KeySection = KeySection {
         &key("listen", |c| &mut c.server.listen, |v, _| v.address()).restart(),
         &key("hosts", |c| &mut c.server.hosts, |v, _| v.hosts()),
         &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
+        &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
         &key("tls_cert", |c| &mut c.server.tls_cert, |v, e| v.file(e).map(Some)).optional(),
         &key("tls_key", |c| &mut c.server.tls_key, |v, e| v.file(e).map(Some)).optional(),
         &key("drain_secs", |c| &mut c.server.drain, |v, _| v.secs(0.0, 3600.0)).restart(),
@@ -49,6 +50,8 @@ pub struct ListenerConfig {
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
     pub origins: Vec<String>,
+    /// Names of the upstreams that requests reach. Empty if the config does not list them.
+    pub upstreams: Vec<String>,
     /// PEM files of the certificate chain and its key. Either both are set or neither.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -74,6 +77,7 @@ impl Default for ListenerConfig {
             listen: FREE_PORT,
             hosts: Vec::new(),
             origins: Vec::new(),
+            upstreams: Vec::new(),
             tls_cert: None,
             tls_key: None,
             drain: Duration::ZERO,

@@ -12,6 +12,7 @@ pub(in crate::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
     &row("wire", |u: &mut UpstreamConfig| &mut u.wire, |v, _| v.choice(WireId::ALL, WireId::name).map(Some)).optional(),
     &row("headers", |u: &mut UpstreamConfig| &mut u.headers, |v, e| v.headers(e)).optional(),
     &row("api_key", |u: &mut UpstreamConfig| &mut u.api_key, |v, e| v.header_secret(e).map(Some)).optional(),
+    &row("paths", |u: &mut UpstreamConfig| &mut u.paths, |v, _| v.paths()).optional(),
     &row("connect_secs", |u: &mut UpstreamConfig| &mut u.connect, |v, _| v.secs(0.1, 300.0)).optional(),
     &row("idle_secs", |u: &mut UpstreamConfig| &mut u.idle, |v, _| v.secs(1.0, 7200.0)).optional(),
 ];
@@ -33,6 +34,8 @@ pub struct UpstreamConfig {
     pub headers: Vec<(String, Secret)>,
     /// The proxy's API key for this upstream, sent in the header that the wire uses.
     pub api_key: Option<Secret>,
+    /// Paths that clients may use in addition to those of models. A trailing `*` stands for any end.
+    pub paths: Vec<String>,
     /// Connect timeout.
     pub connect: Duration,
     /// Idle timeout: maximum time between two reads of a response.
@@ -62,6 +65,7 @@ impl Default for UpstreamConfig {
             wire: None,
             headers: Vec::new(),
             api_key: None,
+            paths: Vec::new(),
             connect: CONNECT,
             idle: IDLE,
         }

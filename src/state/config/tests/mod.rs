@@ -442,3 +442,32 @@ proptest::proptest! {
         }
     }
 }
+
+/// A listener for other machines is a way out only to the hosts that its operator chose.
+#[test]
+fn only_chosen_upstreams_exist_beyond_loopback() {
+    let names = |text: &str| {
+        let config = load(text, &[], &Flags::default()).unwrap();
+        config.upstreams.into_keys().collect::<Vec<_>>().join(" ")
+    };
+    let all = "anthropic chatgpt codeassist gemini openai";
+    assert_eq!(names("[upstreams.anthropic]\nconnect_secs = 5\n"), all);
+    let open = "server.listen = '0.0.0.0:1'\n";
+    assert_eq!(names(open), all, "none is chosen");
+    assert_eq!(
+        names(&format!("{open}[upstreams.anthropic]\nconnect_secs = 5\n")),
+        "anthropic"
+    );
+    assert_eq!(
+        names(&format!("{open}[upstreams.openai]\n[upstreams.gemini]\n")),
+        "gemini openai"
+    );
+    assert_eq!(names("server.upstreams = ['openai']\n"), "openai");
+    let unknown = problems("server.upstreams = ['opnai']\n");
+    assert!(
+        unknown[0].contains("there is no upstream \"opnai\""),
+        "{unknown:?}"
+    );
+    let path = problems("[upstreams.openai]\npaths = ['v1/files']\n");
+    assert!(path[0].contains("is not a path"), "{path:?}");
+}

@@ -1,0 +1,132 @@
+//! Parts of a provider that clients may use with the proxy's key.
+//!
+//! The key reaches whatever belongs to the provider's organization: files, batches, stored responses, other keys.
+//! A client needs models. `upstreams.NAME.paths` adds paths.
+
+use http::Method;
+
+use super::RequestContext;
+use super::fault::{Code, Fault};
+use super::route::Route;
+use super::stored_responses;
+use super::upstream::Upstream;
+use crate::state::store::Store;
+use baton_core::wire::wire;
+
+/// Paths that tell which models exist, or that the provider is reachable. Paths below them are included.
+const LISTS: &[&str] = &[
+    "/v1/models",
+    "/v1beta/models",
+    "/openai/v1/models",
+    "/openai/models",
+    "/backend-api/codex/models",
+    "/api/hello",
+    "/api/tags",
+    "/api/version",
+];
+
+/// Checks that a client may use the path of a request.
+///
+/// # Errors
+/// Returns a fault if the path is not one of models, and the config does not add it.
+pub(super) fn check(method: &Method, route: &Route, upstream: &Upstream) -> Result<(), Fault> {
+    if !upstream.is_guarded || is_added(&upstream.config.paths, &route.target) {
+        return Ok(());
+    }
+    let path = path(&route.target);
+    let asks_model = *method == Method::POST && route.operation.is_some();
+    let is_list = |list: &str| {
+        path.strip_prefix(list)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    // An encoded character could mean another path upstream.
+    let is_plain = !path.contains('%');
+    let is_allowed = asks_model || (reads && LISTS.iter().any(|list| is_list(list)));
+    match is_plain && (is_allowed || is_stored_response(method, &route.target)) {
+        true => Ok(()),
+        false => Err(Code::PATH.into()),
+    }
+}
+
+fn path(target: &str) -> &str {
+    target.split('?').next().unwrap_or(target)
+}
+
+/// Whether the config adds a path: exactly, or by its beginning.
+fn is_added(added: &[String], target: &str) -> bool {
+    let path = path(target);
+    added.iter().any(|added| match added.strip_suffix('*') {
+        Some(begin) => path.starts_with(begin),
+        None => path == added,
+    })
+}
+
+/// Whether a request is about one stored response, whose owner is checked later.
+fn is_stored_response(method: &Method, target: &str) -> bool {
+    let acts = matches!(*method, Method::GET | Method::DELETE | Method::POST);
+    acts && stored_responses::split(target).is_some()
+}
+
+impl RequestContext {
+    /// Whether the provider's stored responses belong to different clients, which must not reach each other's.
+    pub fn owns_responses(&self) -> bool {
+        let keeps = self.wire.is_some_and(|id| wire(id).facts().items.is_some());
+        keeps && self.upstream.is_guarded && !is_added(&self.upstream.config.paths, &self.target)
+    }
+
+    /// Checks that a stored response is this client's.
+    ///
+    /// # Errors
+    /// Returns a fault if the response is another client's or unknown, or the store cannot be read.
+    pub async fn check_response(&self, store: &dyn Store, id: &str) -> Result<(), Fault> {
+        if !self.owns_responses() {
+            return Ok(());
+        }
+        match store.response_id(&self.principal, id).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Fault::because(
+                Code::PATH,
+                "the stored response is not one of this client's",
+            )),
+            Err(error) => {
+                tracing::error!(exchange = self.id, %error, "failed to look up whose response it is; refusing the request");
+                Err(Code::STORE.into())
+            }
+        }
+    }
+
+    /// Checks that a request whose body is not read cannot name another client's response.
+    ///
+    /// # Errors
+    /// Returns a fault if the body may name a stored response.
+    pub fn check_unread(&self) -> Result<(), Fault> {
+        match self.owns_responses() && self.operation.is_some() {
+            true => Err(Fault::because(
+                Code::PATH,
+                "the body cannot be read, and may name stored responses",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_added_exactly_or_by_their_beginning() {
+        let added = ["/v1/files*".to_owned(), "/v1/embeddings".to_owned()];
+        for (target, expected) in [
+            ("/v1/files", true),
+            ("/v1/files/f?x=1", true),
+            ("/v1/embeddings?x", true),
+            ("/v1/embeddings/x", false),
+            ("/v1/batches", false),
+        ] {
+            assert_eq!(is_added(&added, target), expected, "{target}");
+        }
+        assert!(is_added(&["*".to_owned()], "/anything"));
+    }
+}
