@@ -150,6 +150,11 @@ impl Service {
                 places.saturating_sub(gateway.load().free_exchanges())
             })
         });
+        let weak = Arc::downgrade(&gateway);
+        metrics.count_waiting_by(move || {
+            weak.upgrade()
+                .map_or(0, |gateway| gateway.load().waiting_exchanges())
+        });
         let draining = Arc::new(AtomicBool::new(false));
         let ready = readiness::of(
             Arc::clone(&store),

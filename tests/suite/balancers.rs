@@ -376,11 +376,32 @@ async fn nothing_is_sent_twice(team: &mut Team) {
     }
 }
 
+/// Without the store, conversations that need nothing of it are served, and the replicas report why.
+async fn the_store_is_lost(team: &mut Team) {
+    team.store.kill();
+    // Longer than a balancer needs to take a replica out.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for session in ["a", "b", "c", "d"] {
+        team.script.push(Reply::text("Without it."));
+        team.ask_in(SESSION_HEADERS[0], session, &[user("Nothing was handed over.")])
+            .await;
+    }
+    for which in [0, 1] {
+        let url = |query| format!("http://127.0.0.1:{}/readyz{query}", team.ports[which][1]);
+        let ready = read(client().get(url("").parse().unwrap()).await.unwrap()).await;
+        assert_eq!((ready.status, &*ready.text()), (200, "degraded: store_read\n"));
+        let strict = read(client().get(url("?strict=1").parse().unwrap()).await.unwrap()).await;
+        assert_eq!(strict.status, 503);
+    }
+    team.store.start_again();
+}
+
 async fn behind(kind: &Kind) {
     let mut team = Team::start(kind).await;
     a_session_stays_on_one_replica(&team).await;
     a_stream_flows(&team).await;
     a_replica_is_replaced(&mut team).await;
+    the_store_is_lost(&mut team).await;
     nothing_is_sent_twice(&mut team).await;
     assert_eq!(team.provider.complaints(), []);
 }

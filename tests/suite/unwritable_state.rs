@@ -18,11 +18,11 @@ async fn ask(program: &Program, history: &[Value]) -> RawResponse {
     post(&url, Anthropic.headers(), body.into()).await
 }
 
-/// Waits until `/readyz` has this status.
+/// Waits until a strict health check has this status.
 async fn becomes(program: &Program, status: u16) -> String {
     let began = Instant::now();
     loop {
-        let response = program.admin("/readyz").await;
+        let response = program.admin("/readyz?strict=1").await;
         if response.status == status {
             return response.text();
         }
@@ -46,8 +46,8 @@ async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() 
     assert!(response.text().contains("message_stop"), "{}", response.text());
     assert!(!response.text().contains("handoff-resume"), "{}", response.text());
     assert_eq!(script.left(), 1, "no leg behind a handoff that is none");
-    assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
-    let told = program.admin_json("/readyz").await;
+    assert_eq!(becomes(&program, 503).await, "degraded: store_write\n");
+    let told = program.admin_json("/readyz?strict=1").await;
     assert_eq!(told.status, 503);
     let states: Vec<String> = told.json()["checks"]
         .as_array()
@@ -62,6 +62,8 @@ async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() 
         })
         .collect();
     assert_eq!(states[..2], ["store_read ok", "store_write failed"]);
+    // A balancer must not take out the only replica, which still serves other conversations.
+    assert_eq!(program.admin("/readyz").await.status, 200);
     assert_eq!(states[3], "upstreams not_checked");
     assert!(
         !told.text().contains(state.to_str().unwrap()),
@@ -93,7 +95,7 @@ async fn a_full_disk_keeps_no_handoff_and_is_not_ready() {
         }
     }
     assert!(lost.is_some(), "never full");
-    assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
+    assert_eq!(becomes(&program, 503).await, "degraded: store_write\n");
 }
 
 #[tokio::test]

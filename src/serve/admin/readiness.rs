@@ -18,8 +18,8 @@ const TIME: Duration = Duration::from_secs(2);
 /// Lifetime of a cached report. The store writes and flushes a page for it, and clients may query at any rate.
 const HOLDS: Duration = Duration::from_secs(2);
 
-const STORE_READ: &str = "store_read";
-const STORE_WRITE: &str = "store_write";
+pub(super) const STORE_READ: &str = "store_read";
+pub(super) const STORE_WRITE: &str = "store_write";
 const JOURNAL: &str = "journal";
 const UPSTREAMS: &str = "upstreams";
 
@@ -29,8 +29,11 @@ pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 /// State of the dependencies. Safe to show to everybody, except for [`Check::why`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Whether requests can be served.
+    /// Whether a balancer should send requests here.
     pub ready: bool,
+    /// Whether a required dependency has failed that worked before. Requests that need it get an error that
+    /// agents retry. Others are served, as no other replica with the same store could do better.
+    pub degraded: bool,
     /// Whether a stop signal was received. Open streams may end, but no new requests are accepted.
     pub stopping: bool,
     /// State of each dependency.
@@ -73,9 +76,12 @@ impl Check {
 }
 
 impl Report {
-    fn new(checks: Vec<Check>) -> Self {
+    /// Creates the report. `reached` tells whether all required dependencies have worked since the start.
+    fn new(checks: Vec<Check>, reached: bool) -> Self {
+        let fails = checks.iter().any(Check::fails);
         Self {
-            ready: !checks.iter().any(Check::fails),
+            ready: reached || !fails,
+            degraded: reached && fails,
             stopping: false,
             checks,
         }
@@ -88,7 +94,14 @@ impl Report {
         }
     }
 
-    /// Reason for not being ready: `stopping`, or the first required dependency that fails, and the error.
+    /// Whether a check of this name has succeeded.
+    pub fn is_ok(&self, name: &str) -> bool {
+        self.checks
+            .iter()
+            .any(|check| check.name == name && check.state == State::Ok)
+    }
+
+    /// Reason for not being ready or being degraded: `stopping`, or the first required dependency that fails, and the error.
     pub fn failure(&self) -> Option<(&'static str, &str)> {
         if self.stopping {
             return Some(("stopping", "a stop signal was received"));
@@ -129,9 +142,30 @@ struct Readiness {
 #[derive(Default)]
 struct Known {
     answer: Option<(Instant, Report)>,
+    /// Whether a report without a failure has been made.
+    reached: bool,
+    /// The dependency whose failure was logged last.
+    logged: Option<&'static str>,
     /// Checks that timed out. No other one of the same kind starts before they end.
     store: Waiting<[Check; 2]>,
     journal: Waiting<Check>,
+}
+
+impl Known {
+    /// Logs a change. The error goes only to the log: `/readyz` is open to everybody, and errors contain paths
+    /// and addresses.
+    fn log(&mut self, report: &Report) {
+        let failure = report.failure();
+        let what = failure.map(|(what, _)| what);
+        match failure {
+            _ if what == self.logged => {}
+            Some((what, why)) => {
+                tracing::warn!(target: "baton", what, why, degraded = report.degraded, "not ready");
+            }
+            None => tracing::info!(target: "baton", "ready again"),
+        }
+        self.logged = what;
+    }
 }
 
 type Waiting<T> = Option<oneshot::Receiver<T>>;
@@ -167,7 +201,9 @@ impl Readiness {
         let mut checks = Vec::from(store.unwrap_or_else(slow));
         checks.push(journal.unwrap_or_else(|| check(JOURNAL, State::Failed, None)));
         checks.push(check(UPSTREAMS, State::NotChecked, None));
-        let report = Report::new(checks);
+        let report = Report::new(checks, known.reached);
+        known.reached |= report.failure().is_none();
+        known.log(&report);
         known.answer = Some((Instant::now(), report.clone()));
         report
     }
@@ -270,7 +306,7 @@ mod tests {
 
     fn what(report: Report) -> &'static str {
         let failure = report.failure().map(|(what, _)| what);
-        assert_eq!(report.ready, failure.is_none());
+        assert_eq!(report.ready && !report.degraded, failure.is_none());
         failure.unwrap_or("ready")
     }
 
@@ -351,5 +387,26 @@ mod tests {
             assert_eq!(states(&report), expected(state));
             assert!(report.ready, "{report:?}");
         }
+    }
+
+    /// A store that was never reached keeps a replica out. One that fails later does not.
+    #[tokio::test]
+    async fn a_store_that_fails_later_only_degrades() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(dir.path()).unwrap());
+        let other = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+        let state = async |readiness: &Readiness| {
+            let report = readiness.now().await;
+            (report.ready, report.degraded)
+        };
+        other.execute_batch("ALTER TABLE pairs RENAME TO hidden").unwrap();
+        let late = readiness(store.clone(), Duration::ZERO);
+        assert_eq!(state(&late).await, (false, false));
+        other.execute_batch("ALTER TABLE hidden RENAME TO pairs").unwrap();
+        assert_eq!(state(&late).await, (true, false));
+        other.execute_batch("ALTER TABLE pairs RENAME TO hidden").unwrap();
+        assert_eq!(state(&late).await, (true, true));
+        late.draining.store(true, Ordering::Relaxed);
+        assert_eq!(state(&late).await, (false, false), "stopping");
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::error::{ApiError, ApiResult};
 use super::guard::{admit, one_host};
-use super::readiness::Report;
+use super::readiness::{Report, STORE_READ, STORE_WRITE};
 use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, respond};
 use super::{AdminState, api, api_drafts, api_events, page};
 use crate::state::telemetry::prometheus;
@@ -62,8 +62,11 @@ async fn found(
     let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
     let answer = match path {
         "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
-        "/readyz" => readiness(&(state.ready)().await, asks_for_json(&accept)),
-        "/metrics" => metrics(state, asks_for_open_metrics(&accept))?,
+        "/readyz" => {
+            let strict = request.uri().query() == Some("strict=1");
+            readiness(&(state.ready)().await, asks_for_json(&accept), strict)
+        }
+        "/metrics" => metrics(state, asks_for_open_metrics(&accept)).await?,
         "/api/events" => return api_events::answer(state, closing),
         _ => match path.strip_prefix("/api/") {
             Some(path) => api::answer(state, path, request.uri().query()).await?,
@@ -135,25 +138,32 @@ fn ranges(accept: &[&str]) -> impl Iterator<Item = (String, f32)> {
     })
 }
 
-fn readiness(report: &Report, json: bool) -> FullResponse {
-    let failure = report.failure();
-    let status = match failure {
-        None => StatusCode::OK,
-        // The error goes only to the log: this page is open to everybody, and errors contain paths and addresses.
-        Some((what, why)) => {
-            tracing::warn!(target: "baton", what, why, "not ready");
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+/// Answers a health check. A degraded process is healthy for balancers and not for `?strict=1`.
+fn readiness(report: &Report, json: bool, strict: bool) -> FullResponse {
+    let failure = report.failure().map(|(what, _)| what);
+    let is_healthy = report.ready && !(strict && report.degraded);
+    let status = match is_healthy {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
     };
     if json {
         let body = serde_json::to_string(report).unwrap_or_default();
         return respond(status, JSON, format!("{body}\n"));
     }
-    let text = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
+    let text = match failure {
+        None => "ready\n".to_owned(),
+        Some(what) if report.degraded => format!("degraded: {what}\n"),
+        Some(what) => format!("not ready: {what}\n"),
+    };
     respond(status, TEXT, text)
 }
 
-fn metrics(state: &AdminState, open: bool) -> ApiResult {
+async fn metrics(state: &AdminState, open: bool) -> ApiResult {
+    let report = (state.ready)().await;
+    let is_ready = report.ready && !report.degraded;
+    state
+        .metrics
+        .note_health(is_ready, [STORE_READ, STORE_WRITE].map(|name| report.is_ok(name)));
     let text = state.metrics.text().map_err(|_| ApiError::METRICS)?;
     Ok(match open {
         true => respond(StatusCode::OK, OPEN_METRICS, text),

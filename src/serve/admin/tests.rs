@@ -33,6 +33,7 @@ async fn start(token: Option<&str>) -> Running {
         };
         let report = Report {
             ready,
+            degraded: false,
             stopping: false,
             checks: vec![write],
         };
@@ -127,7 +128,7 @@ async fn pages_answer_and_the_rest_is_json() {
             reply.starts_with("HTTP/1.1 503") && reply.contains("content-type: application/json"),
             "{reply}"
         );
-        let expected = r#"{"ready":false,"stopping":false,"checks":[{"name":"store_write","state":"failed","required":true}]}"#;
+        let expected = r#"{"ready":false,"degraded":false,"stopping":false,"checks":[{"name":"store_write","state":"failed","required":true}]}"#;
         assert_eq!(
             reply.trim_end().lines().last(),
             Some(expected),

@@ -3,6 +3,7 @@
 //! Checks the sender's key, the host name, the origin, the upstream and free capacity.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::request::Parts;
@@ -24,6 +25,17 @@ pub(super) struct Admission {
     pub(super) guard: OriginGuard,
     /// One permit per concurrent exchange.
     pub(super) exchanges: Arc<Semaphore>,
+    /// Number of requests that wait for a permit.
+    pub(super) waiting: Arc<AtomicUsize>,
+}
+
+/// Counts a waiting request until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 /// An admitted request.
@@ -45,6 +57,7 @@ impl Admission {
             ),
             guard: OriginGuard::new(&config.server),
             exchanges: Arc::new(Semaphore::new(places)),
+            waiting: Arc::default(),
         }
     }
 
@@ -52,6 +65,7 @@ impl Admission {
     pub(super) fn reloaded(&self, config: &Config) -> Self {
         Self {
             exchanges: Arc::clone(&self.exchanges),
+            waiting: Arc::clone(&self.waiting),
             ..Self::new(config)
         }
     }
@@ -64,6 +78,8 @@ impl Admission {
         if let Ok(place) = Arc::clone(&self.exchanges).try_acquire_owned() {
             return Ok(place);
         }
+        self.waiting.fetch_add(1, Relaxed);
+        let _waiting = Waiting(&self.waiting);
         // Boxed: almost no request waits, but the wait would enlarge the future of all of them.
         let place = Box::pin(Arc::clone(&self.exchanges).acquire_owned());
         let place = tokio::time::timeout(within, place).await;

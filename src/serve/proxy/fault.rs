@@ -4,6 +4,7 @@
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
+use crate::state::telemetry::ExceededLimit;
 use baton_core::record::WireId;
 use baton_core::wire::{ProxyError, wire};
 
@@ -102,6 +103,16 @@ codes! {
 }
 
 impl Code {
+    /// Limit that a request with this fault exceeded.
+    pub(super) fn limit(self) -> Option<ExceededLimit> {
+        match self {
+            Self::OVERLOADED => Some(ExceededLimit::MaxConcurrentRequests),
+            Self::BODIES_FULL => Some(ExceededLimit::BodiesBytes),
+            Self::BODY_TOO_LARGE => Some(ExceededLimit::BodyBytes),
+            _ => None,
+        }
+    }
+
     /// Seconds until the agent should retry. Only overload has such a time, because it is soon over.
     pub(super) fn retry_after(self) -> Option<u32> {
         matches!(self, Self::OVERLOADED | Self::BODIES_FULL).then_some(2)

@@ -54,6 +54,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -142,6 +143,11 @@ impl Gateway {
             admission: self.admission.reloaded(&new.parts.config),
             ..new
         })
+    }
+
+    /// Number of requests that wait for an exchange permit.
+    pub fn waiting_exchanges(&self) -> usize {
+        self.admission.waiting.load(Relaxed)
     }
 
     /// Number of free exchange permits.
@@ -394,5 +400,6 @@ fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response
         _ => ExchangeOutcome::Refused,
     };
     recorder.decide(outcome);
+    recorder.note(|e| e.limit = fault.code.limit());
     fault.response(shape)
 }

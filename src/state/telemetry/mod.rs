@@ -23,7 +23,7 @@ pub use handoff::HandoffEvent;
 pub use line::size;
 pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
-pub use parts::{DraftEvent, LegEnd, ServerAddress, ThinkingRetry};
+pub use parts::{DraftEvent, ExceededLimit, LegEnd, ServerAddress, ThinkingRetry};
 pub use setup::start;
 
 use std::borrow::Cow;

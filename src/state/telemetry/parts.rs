@@ -1,4 +1,5 @@
-//! Parts of an exchange's event: attempts at drafts, the ends of legs, retries without thinking.
+//! Parts of an exchange's event: attempts at drafts, the ends of legs, retries without thinking, exceeded
+//! limits.
 
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,17 @@ pub struct ServerAddress {
     pub host: String,
     /// Port, even if it is the default of the scheme.
     pub port: u16,
+}
+
+baton_core::named! {
+    /// Key of the section `limits` that a refused request exceeded.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ExceededLimit {
+        MaxConcurrentRequests = "max_concurrent_requests",
+        BodiesBytes = "bodies_bytes",
+        BodyBytes = "body_bytes",
+    }
 }
 
 baton_core::named! {

@@ -15,7 +15,7 @@ use self::words::{
     brake_note, brake_sentence, joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence,
     was, when,
 };
-use super::{DraftEvent, ExchangeOutcome, ThinkingRetry, is_none, is_zero};
+use super::{DraftEvent, ExceededLimit, ExchangeOutcome, ThinkingRetry, is_none, is_zero};
 use crate::jobs::recalls::AnswerOutcome;
 use baton_core::brake::BrakeOutcome;
 use baton_core::commands::UndoOutcome;
@@ -32,6 +32,9 @@ pub struct ExchangeFacts {
     pub status: u16,
     /// How the exchange ended.
     pub outcome: ExchangeOutcome,
+    /// Limit that the request exceeded, if baton refused it for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ExceededLimit>,
     /// Whether the response was a stream.
     pub streamed: bool,
     /// Whether the tool was offered.
@@ -146,6 +149,11 @@ pub(crate) static FACTS: &[Fact] = &[
             |f| tally(ExchangeOutcome::ENDS, &[f.outcome], ExchangeOutcome::name))
         // A note for the normal case would only fill the line.
         .noted(|f| when(f.outcome != ExchangeOutcome::Complete, || f.outcome.name())),
+    fact("baton.limit", |f| f.limit.map(ExceededLimit::name).into())
+        .counted_by("limit", "baton_limit_refusals", "Requests that baton refused because of a limit, by key of the section `limits`",
+            |f| tally(&ExceededLimit::ALL, f.limit.as_slice(), ExceededLimit::name))
+        .filtered(FilterKind::Text, "limit")
+        .noted(|f| f.limit.map(|limit| format!("limits.{}", limit.name())).into_iter().collect()),
     fact("baton.streamed", |f| f.streamed.into()),
     fact("baton.tooled", |f| f.tooled.into()),
     fact("baton.fired", |f| joined(f.fired.iter().map(String::as_str)))

@@ -3,6 +3,7 @@
 
 mod costs;
 mod counting;
+mod health;
 mod labels;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use prometheus_client::registry::Registry;
 
 use self::costs::CostMetrics;
 pub use self::costs::ModelPricing;
+use self::health::HealthMetrics;
 use self::labels::{
     ADDED_BUCKETS, BYTE_BUCKETS, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, Labels,
     ModelLabels, TOKEN_BUCKETS, add, labels,
@@ -45,6 +47,7 @@ pub struct Metrics {
     costs: CostMetrics,
     open: Gauge,
     count_open: OnceLock<CountOpen>,
+    health: HealthMetrics,
     journal_dropped: Counter,
     count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
@@ -100,6 +103,7 @@ impl Metrics {
             duration: add(r, "gen_ai_client_operation_duration_seconds", "Time from the first byte of the request to the last byte of the response", histograms(|| Histogram::new(DURATION_BUCKETS))),
             added: add(r, "baton_request_overhead_seconds", "Time in the proxy before the first upstream request", histograms(|| Histogram::new(ADDED_BUCKETS))),
             open: add(r, "baton_open_exchanges", "Exchanges in progress", Gauge::default()),
+            health: HealthMetrics::new(r),
             costs: CostMetrics::new(pricing, r),
             journal_dropped: add(r, "baton_journal_dropped", "Copies that the journal dropped or could not write", Counter::default()),
             traces_dropped: add(r, "baton_traces_dropped", "Exchanges whose spans the queue or the collector did not accept", Counter::default()),
@@ -125,6 +129,17 @@ impl Metrics {
     pub fn count_open_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
         // A second proxy in the same process has its own metrics.
         let _ = self.count_open.set(Box::new(count));
+    }
+
+    /// Sets the callback that counts waiting requests at each scrape. Only the first call has an effect.
+    pub fn count_waiting_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        // A second proxy in the same process has its own metrics.
+        let _ = self.health.count_waiting.set(Box::new(count));
+    }
+
+    /// Sets the result of the latest readiness check, and whether the store can be read and written.
+    pub fn note_health(&self, is_ready: bool, store_up: [bool; 2]) {
+        self.health.note(is_ready, store_up);
     }
 
     /// Sets the callback that counts the journal's dropped copies at each scrape. Only the first call has an
@@ -154,6 +169,7 @@ impl Metrics {
         if let Some(count) = self.count_open.get() {
             self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));
         }
+        self.health.refresh();
         if let Some(count) = self.count_dropped.get() {
             let known = self.journal_dropped.get();
             // A counter only grows, so it is raised to the journal's count.
