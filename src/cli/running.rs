@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
@@ -165,15 +166,7 @@ pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
 /// # Errors
 /// The explanation of the proxy itself, or the reason why it cannot be reached.
 pub(super) fn check_ready(admin: &str) -> Result<(), String> {
-    let ask = || -> io::Result<String> {
-        let stream = requested(admin.trim_start_matches("http://"), "/readyz", "")?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        let mut answer = String::new();
-        // Another program may listen there by now, and send without end.
-        stream.take(64 * 1024).read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = ask().map_err(|error| format!("{admin}: {error}"))?;
+    let answer = health(admin, "").map_err(|error| format!("{admin}: {error}"))?;
     match answer.split_once("\r\n") {
         Some((status, _)) if status.contains(" 200") => Ok(()),
         // The last line is the body, which explains why the proxy is not ready.
@@ -181,6 +174,40 @@ pub(super) fn check_ready(admin: &str) -> Result<(), String> {
             answer.lines().last().unwrap_or("it closed the connection"),
         )),
     }
+}
+
+/// Returns the names of the dependencies that fail for the proxy with this admin listener, and whether it
+/// requires them.
+///
+/// # Errors
+/// The reason why it cannot be asked.
+pub(super) fn failed_checks(admin: &str) -> Result<Vec<(String, bool)>, String> {
+    let answer = health(admin, "accept: application/json\r\n");
+    let answer = answer.map_err(|error| format!("{admin}: {error}"))?;
+    let report = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let report: Value = serde_json::from_str(report.trim()).map_err(|error| format!("{admin}: {error}"))?;
+    if report["stopping"] == true {
+        return Err("the proxy is stopping".to_owned());
+    }
+    let checks = report["checks"].as_array().into_iter().flatten();
+    let failed = checks.filter(|check| check["state"] == "failed");
+    let named = failed.map(|check| {
+        (
+            check["name"].as_str().unwrap_or_default().to_owned(),
+            check["required"] == true,
+        )
+    });
+    Ok(named.collect())
+}
+
+/// Requests `/readyz`, with further header lines. Returns the whole response.
+fn health(admin: &str, more: &str) -> io::Result<String> {
+    let stream = requested(admin.trim_start_matches("http://"), "/readyz", more)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut answer = String::new();
+    // Another program may listen there by now, and send without end.
+    stream.take(64 * 1024).read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// Connects to an admin listener and requests a path. `more` holds header lines, each with its line break.

@@ -205,3 +205,26 @@ fn a_config_that_does_not_hold_is_an_error_with_its_line() {
     let findings = machine.findings(69, &[]);
     assert_eq!(finding(&findings, "upstreams", "network").0, "error");
 }
+
+/// On a server, agents and the login service are left out, and the report is never better than the proxy's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_examined_as_one_and_is_no_better_than_its_proxy() {
+    let provider = provider().await;
+    let clients = "admin.token = '0123456789abcdef0'\n[[clients]]\nname = 'ada'\nkey = '0123456789abcdef'\n";
+    let machine = Machine::new(&provider.url(), &format!("{}{clients}", free_ports()));
+    let mut program = Program::start(&machine.config, &machine.state());
+    let findings = machine.findings(0, &[]);
+    for check in ["service", "agents", "sign-ins"] {
+        assert!(findings.iter().all(|row| row["check"] != check), "{check}");
+    }
+    assert_eq!(finding(&findings, "ready", "readyz").0, "ok");
+    // The store of the running proxy fails, and the file looks sound from outside.
+    let store = rusqlite::Connection::open(machine.state().join("baton.db")).unwrap();
+    store.execute_batch("ALTER TABLE pairs RENAME TO hidden").unwrap();
+    // An earlier result holds for two seconds.
+    tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
+    let findings = machine.findings(69, &[]);
+    assert_eq!(finding(&findings, "ready", "store_write").0, "error");
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+}

@@ -31,6 +31,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
 pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     let mut findings = unreached_thresholds(&config.handoff);
     findings.extend(open_listener(config, config.server.listen));
+    findings.extend(team(config));
     findings.extend(plain_http(config));
     if findings.is_empty() {
         findings.push(Finding::ok("all keys", "no problems"));
@@ -63,12 +64,42 @@ const INTENDED: &str = "change the key, or leave it if that is intended";
 pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Finding> {
     (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| {
         let message = format!(
-            "anyone who can reach {listen} may use this proxy without a key. All of them share one client, so each may resume \
-             and undo the handoffs of the others"
+            "anyone who can reach {listen} may use this proxy without a key. Only users with an API key of their own are \
+             told apart: users of a subscription may resume and undo each other's handoffs"
         );
         let help = "add a [[clients]] entry for each user, or listen on 127.0.0.1";
         Finding::warning("server.listen", message, help)
     })
+}
+
+/// Warns of keys and prompts that others than their clients may read.
+fn team(config: &Config) -> Vec<Finding> {
+    let (server, admin) = (&config.server, &config.admin);
+    let has_clients = !config.clients.is_empty();
+    let is_open = |listen: SocketAddr| !listen.ip().is_loopback();
+    let plain = |key, what: &str, listen: SocketAddr, help| {
+        let message = format!("{listen} is plain HTTP: {what} can be read in transit");
+        Finding::warning(key, message, help)
+    };
+    let rows = [
+        (has_clients && is_open(server.listen) && server.tls().is_none()).then(|| {
+            let help = "set `server.tls_cert` and `server.tls_key`, or leave it if a load balancer with TLS is before it";
+            plain("server.listen", "the clients' keys and all prompts", server.listen, help)
+        }),
+        is_open(admin.listen).then(|| {
+            let help = "listen on 127.0.0.1, or leave it if only a trusted network reaches it";
+            plain("admin.listen", "the token and all prompts", admin.listen, help)
+        }),
+        (has_clients && admin.token.is_none()).then(|| {
+            let message = "without a token every user of this machine can read the prompts of all clients";
+            Finding::warning("admin.token", message, "set it")
+        }),
+        (!has_clients && !server.hosts.is_empty() && !is_open(server.listen)).then(|| {
+            let message = "others reach this listener by these names, and none of them needs a key";
+            Finding::warning("server.hosts", message, "add a [[clients]] entry for each user, or leave it if you are the only one")
+        }),
+    ];
+    rows.into_iter().flatten().collect()
 }
 
 /// Warns of keys and spans that go to another machine over plain HTTP.
@@ -244,5 +275,30 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_team_is_warned_of_what_others_can_read() {
+        let subjects = |text: &str| {
+            let config =
+                Config::from_text(Some(("f", text)), &Default::default(), &Default::default()).unwrap();
+            let found = team(&config).into_iter().map(|finding| finding.subject);
+            found.collect::<Vec<_>>().join(" ")
+        };
+        let clients = "[[clients]]\nname = 'ada'\nkey = '0123456789abcdef'\n";
+        let token = "admin.token = '0123456789abcdef0'\n";
+        let open = "server.listen = '0.0.0.0:1'\n";
+        assert_eq!(subjects(""), "");
+        assert_eq!(subjects(clients), "admin.token");
+        assert_eq!(subjects(&format!("{token}{open}{clients}")), "server.listen");
+        assert_eq!(
+            subjects(&format!("{token}admin.listen = '0.0.0.0:2'\n")),
+            "admin.listen"
+        );
+        assert_eq!(subjects("server.hosts = ['baton.example']\n"), "server.hosts");
+        assert_eq!(
+            subjects(&format!("{token}server.hosts = ['baton.example']\n{clients}")),
+            ""
+        );
     }
 }

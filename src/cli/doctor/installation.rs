@@ -61,6 +61,13 @@ impl Installation {
     }
 }
 
+impl Installation {
+    /// Whether the proxy serves other users than the one who runs the check.
+    pub(super) fn is_server(&self) -> bool {
+        !self.config.clients.is_empty() || self.config.server.is_shared()
+    }
+}
+
 fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
     let Some(reader) = JournalReader::open(&config.state_dir)? else {
         return Ok(None);
@@ -181,6 +188,32 @@ pub(super) fn proxy(installation: &Installation) -> Vec<Finding> {
                 config.server.listen
             ),
         )],
+    }
+}
+
+/// Reports what the running proxy itself reports, so that a check is never better than it.
+pub(super) fn ready(installation: &Installation) -> Vec<Finding> {
+    let RunState::Running(Some(process)) = &installation.running else {
+        return Vec::new();
+    };
+    let help = "its log has the reason";
+    match running::failed_checks(&process.admin) {
+        Err(why) => vec![Finding::error(
+            "readyz",
+            why,
+            "check whether the proxy hangs, and its log",
+        )],
+        Ok(failed) if failed.is_empty() => vec![Finding::ok("readyz", "the proxy is ready")],
+        Ok(failed) => {
+            let finding = |(name, is_required): (String, bool)| {
+                let message = "the running proxy reports that it fails";
+                match is_required {
+                    true => Finding::error(name, message, help),
+                    false => Finding::warning(name, message, help),
+                }
+            };
+            failed.into_iter().map(finding).collect()
+        }
     }
 }
 

@@ -85,6 +85,7 @@ type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 const CHECKS: &[DoctorCheck] = &[
     (CONFIG, |installation| config::warnings(&installation.config)),
     ("proxy", installation::proxy),
+    ("ready", installation::ready),
     ("service", machine::service),
     ("ports", machine::ports),
     ("clock", machine::clock),
@@ -95,6 +96,9 @@ const CHECKS: &[DoctorCheck] = &[
     ("agents", agents::found),
     ("sign-ins", agents::sign_ins),
 ];
+
+/// Checks of a user's machine, which a server is not.
+const USERS_CHECKS: &[&str] = &["service", "agents", "sign-ins"];
 
 /// Name of the only check that runs with an invalid config.
 const CONFIG: &str = "config";
@@ -192,7 +196,9 @@ fn report(
 }
 
 fn examine(installation: &Installation) -> Vec<ReportedFinding> {
+    let is_server = installation.is_server();
     let rows = CHECKS.iter();
+    let rows = rows.filter(|(name, _)| !is_server || !USERS_CHECKS.contains(name));
     rows.flat_map(|(name, run)| reported(name, run(installation)))
         .collect()
 }

@@ -137,6 +137,7 @@ fn every_warning_and_error_has_advice() {
         [
             "config",
             "proxy",
+            "ready",
             "service",
             "ports",
             "clock",
