@@ -25,6 +25,7 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
         wire: Some(WireId::Anthropic),
         model: Some("m".into()),
         facts: ExchangeFacts {
+            client: Some("ada".into()),
             sent_bytes: vec![1],
             status: 200,
             first_byte_ms: Some(1.0),

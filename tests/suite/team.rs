@@ -327,3 +327,58 @@ async fn an_operator_adds_paths_and_limits_upstreams() {
     );
     assert_eq!(*lines.lock().unwrap(), ["GET /v1/files/f"]);
 }
+
+/// The client is in the log, the journal's rows, conversations, metrics and the list of handoffs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_sent_a_request_is_named() {
+    let script = [handoff(), Reply::text("Fresh.")];
+    let provider = Strict::start(Queue::new(script), Options::default())
+        .await
+        .unwrap();
+    let dir = temp();
+    let state = dir.path().join("state");
+    let config = team_config(dir.path(), &provider.url(), "");
+    let log = dir.path().join("log");
+    let program = Program::start_logging_to(&config, &state, std::fs::File::create(&log).unwrap().into());
+    let history = [
+        user("Mend it."),
+        json!({"role": "assistant", "content": "Looking."}),
+        user("Go on."),
+    ];
+    ask(&program, ("x-api-key", "ada-0123456789abcdef"), &history).await;
+    call(&program, "grace", "GET", "/v1/models", Value::Null).await;
+    let began = std::time::Instant::now();
+    let rows = loop {
+        let rows = program.admin("/api/exchanges?filter=client%3Aada").await.json();
+        let rows = rows["exchanges"].as_array().unwrap().clone();
+        if rows.iter().any(|row| row["open"] == false) {
+            break rows;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{rows:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["client"], "ada");
+    let talks = program.admin("/api/conversations").await.json();
+    assert_eq!(talks["conversations"][0]["client"], "ada", "{talks}");
+    let metrics = program.admin("/metrics").await.text();
+    assert!(
+        metrics.contains("baton_client_exchanges_total{client=\"ada\",outcome=\"complete\"} 1\n"),
+        "{metrics}"
+    );
+    let listed = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
+        command
+            .args(args)
+            .arg("--config")
+            .arg(&config)
+            .arg("--state-dir")
+            .arg(&state);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let list = listed(&["handoffs", "list"]);
+    assert!(list.contains("CLIENT") && list.contains(" ada "), "{list}");
+    let rows: Value = serde_json::from_str(&listed(&["log", "client:grace", "--json"])).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
+    assert_eq!(rows[0]["route"], "GET /v1/models");
+}

@@ -16,7 +16,7 @@ use crate::state::clock::now_ms;
 use crate::state::files::documents::{self, document_of};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::lineage::{self, LineageEntry};
-use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus, LOCAL};
 
 /// Pause between two reads of the store with `--follow`.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -26,6 +26,9 @@ const LISTED: usize = 20;
 
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
+
+/// Maximum width of a client's name.
+const CLIENT_COLUMNS: usize = 20;
 
 /// Maximum depth of forks that is still indented.
 const MAX_DEPTH: usize = 12;
@@ -213,18 +216,36 @@ struct ListRow<'a> {
 
 /// Formats the rows of `list`, with a heading. A map indents each branch.
 fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String> {
-    let heading = ["ID", "AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    // Without clients the column would be the same in every row.
+    let has_clients = listed.iter().any(|row| row.handoff.principal != LOCAL);
+    let client = |cell: &str| has_clients.then(|| first_line(cell, Some(CLIENT_COLUMNS)));
+    let [before, after] = [
+        &["ID"][..],
+        &["AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"],
+    ];
+    let heading = before
+        .iter()
+        .map(|cell| (*cell).to_owned())
+        .chain(client("CLIENT"));
+    let mut rows = vec![
+        heading
+            .chain(after.iter().map(|cell| (*cell).to_owned()))
+            .collect::<Vec<_>>(),
+    ];
     let cells = |row: &ListRow<'_>| {
         let handoff = row.handoff;
-        vec![
-            format!("{}{}", "  ".repeat(row.depth.min(MAX_DEPTH)), handoff.id),
+        let id = format!("{}{}", "  ".repeat(row.depth.min(MAX_DEPTH)), handoff.id);
+        let cells = [
             age(handoff.created_ms, now_ms),
             size(handoff.history_bytes),
             size(handoff.prompt.len() as u64),
             row.status.clone(),
             first_line(handoff.model.as_deref().unwrap_or("-"), Some(30)),
-        ]
+        ];
+        [id].into_iter()
+            .chain(client(&handoff.principal))
+            .chain(cells)
+            .collect()
     };
     rows.extend(listed.iter().map(cells));
     let widest = table(&rows).iter().map(|line| line.chars().count()).max();

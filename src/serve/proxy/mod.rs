@@ -76,7 +76,7 @@ use crate::state::config::Config;
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::store::SharedStore;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::record::WireId;
+use baton_core::record::{LOCAL, WireId};
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::Operation;
@@ -283,7 +283,8 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             route,
         }) => {
             let server = upstream.server.clone();
-            recorder.note(|e| e.server = server);
+            let named = Some(&client.name).filter(|name| *name != LOCAL).cloned();
+            recorder.note(|e| (e.server, e.client) = (server, named));
             let ctx = RequestContext {
                 id: id.clone(),
                 principal: client.name.clone(),

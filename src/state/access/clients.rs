@@ -150,6 +150,9 @@ fn is_lasting(key: &[u8]) -> bool {
     !key.is_empty() && !PASSING.iter().any(|prefix| key.starts_with(prefix.as_bytes()))
 }
 
+/// Beginning of the name of a principal that stands for an API key.
+pub const KEY_OWNER: &str = "key-";
+
 /// Digits of a key's digest in the name of its owner: 96 bits, so that no two keys share a name by chance.
 const OWNER_DIGITS: usize = 24;
 
@@ -162,7 +165,7 @@ fn key_owner(key: &[u8]) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect::<String>();
-    format!("key-{}", &digits[..OWNER_DIGITS])
+    format!("{KEY_OWNER}{}", &digits[..OWNER_DIGITS])
 }
 
 fn parameters(query: &str) -> impl Iterator<Item = &str> {

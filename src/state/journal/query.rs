@@ -49,6 +49,8 @@ pub struct ConversationSummary {
     /// First line of the first text from the user.
     pub title: String,
     pub wire: Option<String>,
+    /// Client whose conversation it is. `None` without clients.
+    pub client: Option<String>,
     /// Model of the newest request.
     pub model: Option<String>,
     /// Number of exchanges in the journal.
@@ -281,7 +283,7 @@ impl JournalReader {
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
              MAX(e.at_ms), {RECEIVED}, SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
              (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
-              ORDER BY n.id DESC LIMIT 1)
+              ORDER BY n.id DESC LIMIT 1), NULLIF(MAX(e.principal), 'local')
              FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
              WHERE e.conversation IS NOT NULL AND (?1 IS NULL OR e.conversation = ?1)
              GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
@@ -300,6 +302,7 @@ impl JournalReader {
                 unsent_tokens: row.get(9)?,
                 failures: row.get(10)?,
                 model: row.get(11)?,
+                client: row.get(12)?,
             })
         })?;
         Ok(all.collect::<Result<_, _>>()?)

@@ -90,7 +90,7 @@ class Conversation {
     const sent = all ? sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0)) : about.sent_bytes;
     const unsent = all ? sum((row) => row.unsent_tokens) : about.unsent_tokens;
     say(this.name, this.title());
-    say(this.what, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), brief(about.key ?? this.key)].filter(Boolean).join(" · "));
+    say(this.what, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), about.client ? line(about.client) : null, brief(about.key ?? this.key)].filter(Boolean).join(" · "));
     facts(this.facts, [
       [count(exchanges), exchanges === 1 ? "exchange" : "exchanges"],
       [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
@@ -276,5 +276,6 @@ export function tags(row, number = new Map()) {
   if (row.escaped_sentinels) tag("marker escaped", "", "The model wrote text that looks like one of baton's markers");
   if (row.partial) tag("partly recorded", "warn", "The journal could not store the whole exchange");
   if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "forwarded" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
+  if (row.client) tag(line(row.client), "quiet", "The client that sent the request");
   return out;
 }

@@ -59,7 +59,7 @@ async function chartOf(it, charts, options) {
 
 /** Card of a conversation with its chart. */
 function talk(it, rows, ctx) {
-  const words = [line(it.model ?? "") || wireName(it.wire), plural(it.exchanges, "exchange"), it.handoffs ? plural(it.handoffs, "handoff") : null, ago(it.last_ms), rows.length < it.exchanges ? `the newest ${rows.length} shown` : null];
+  const words = [it.client ? line(it.client) : null, line(it.model ?? "") || wireName(it.wire), plural(it.exchanges, "exchange"), it.handoffs ? plural(it.handoffs, "handoff") : null, ago(it.last_ms), rows.length < it.exchanges ? `the newest ${rows.length} shown` : null];
   return h("a", { class: "talk-card", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-at": `c${it.key}` },
     h("b", null, ctx.nameOf(it.key)),
     h("span", { class: "dim num small" }, words.filter(Boolean).join(" · "), it.failures ? [" · ", h("span", { class: "bad" }, plural(it.failures, "failure"))] : null),

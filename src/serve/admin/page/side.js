@@ -166,7 +166,7 @@ export class Side {
 
   draw() {
     const wanted = this.input.value.trim().toLowerCase();
-    const fits = (it) => [it.title, it.model, it.wire, it.key].some((text) => String(text ?? "").toLowerCase().includes(wanted));
+    const fits = (it) => [it.title, it.model, it.wire, it.client, it.key].some((text) => String(text ?? "").toLowerCase().includes(wanted));
     const shown = wanted ? this.all.filter(fits) : this.all;
     const busy = new Set(this.busy.values());
     this.names = names(this.all);

@@ -28,6 +28,9 @@ use baton_core::wire::{ServedBy, Usage};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExchangeFacts {
+    /// Client that sent the request. `None` without clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Status sent to the agent.
     pub status: u16,
     /// How the exchange ended.
@@ -142,6 +145,9 @@ const fn fact(name: &'static str, value: ValueOf<ExchangeFacts>) -> Fact {
 /// Facts in log order. Their notes appear in the same order, most important first.
 #[rustfmt::skip]
 pub(crate) static FACTS: &[Fact] = &[
+    fact("baton.client", |f| f.client.as_deref().into())
+        .filtered(FilterKind::Text, "client")
+        .noted(|f| f.client.iter().map(|client| format!("client {client}")).collect()),
     fact("http.response.status_code", |f| f.status.into())
         .filtered(FilterKind::Text, "status"),
     fact("baton.outcome", |f| f.outcome.name().into())

@@ -1,14 +1,14 @@
 //! Tokens and costs by the model that responded, at the rates of `baton savings`.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::labels::{Labels, add, label, labels};
+use super::clients::ClientMetrics;
+use super::labels::{Dollars, Labels, add, label, labels};
 use crate::clock::millis;
 use crate::prices::Prices;
 use crate::telemetry::ExchangeEvent;
@@ -18,8 +18,6 @@ use baton_core::record::WireId;
 
 /// Billing kinds of tokens.
 pub(super) const KINDS: [&str; 4] = ["new", "read", "written", "output"];
-
-type Dollars = Counter<f64, AtomicU64>;
 
 /// The table of prices, and the host of each upstream, which selects the provider's prices.
 #[derive(Debug, Default)]
@@ -34,6 +32,7 @@ pub(super) struct CostMetrics {
     tokens: Family<Labels, Counter>,
     dollars: Family<Labels, Dollars>,
     unpriced: Family<Labels, Counter>,
+    clients: ClientMetrics,
     pricing: ModelPricing,
     models: LabelledModels,
     /// Series of models with their own label. There are few, so they are compared and not hashed.
@@ -59,6 +58,7 @@ impl CostMetrics {
             tokens: add(r, "baton_tokens", "Tokens by the model that answered and by how they are billed: new, read from a cache, written to one, output", Family::default()),
             dollars: add(r, "baton_cost_dollars", "What these tokens cost at the table of prices, in US dollars", Family::default()),
             unpriced: add(r, "baton_cost_unpriced", "Upstream requests whose model has no price, or that a subscription paid for", Family::default()),
+            clients: ClientMetrics::new(r),
             pricing,
             models: LabelledModels::default(),
             known: RwLock::default(),
@@ -105,6 +105,7 @@ impl CostMetrics {
 impl CostMetrics {
     /// Counts the tokens of each leg with a response, and their cost.
     pub(super) fn record(&self, event: &ExchangeEvent) {
+        self.clients.record(event);
         for (leg, usage) in event.tokens.iter().enumerate() {
             let Some(usage) = usage else { continue };
             let served = event.served.get(leg).and_then(Option::as_ref);
@@ -127,9 +128,11 @@ impl CostMetrics {
             let prices = series.prices.as_ref().filter(|_| !event.subscription);
             let Some(rates) = prices.and_then(|prices| prices.rates(&query)) else {
                 series.unpriced.inc();
+                self.clients.record_leg(event, KINDS, usage, None);
                 continue;
             };
             let cost = TokenCounts::from(*usage).cost(&rates);
+            self.clients.record_leg(event, KINDS, usage, Some(&cost));
             let amounts = [cost.input, cost.cache_read, cost.cache_write, cost.output];
             for (counter, amount) in series.dollars.iter().zip(amounts) {
                 counter.inc_by(amount);

@@ -1,8 +1,10 @@
 //! Labels and buckets of the metrics, and their registration.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::{Metric, Registry};
 
 use baton_core::record::WireId;
@@ -35,6 +37,9 @@ pub(super) const BYTE_BUCKETS: [f64; 12] = [
     256.0, 1024.0, 4096.0, 16384.0, 65536.0, 131072.0, 262144.0, 524288.0, 1048576.0, 2097152.0, 4194304.0,
     16777216.0,
 ];
+
+/// A counter of US dollars.
+pub(super) type Dollars = Counter<f64, AtomicU64>;
 
 /// Labels with their values.
 pub(super) type Labels = Vec<(&'static str, String)>;

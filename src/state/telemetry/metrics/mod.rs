@@ -1,6 +1,7 @@
 //! Counters and histograms. [`Metrics::record`] (`counting`) updates all of them from the event of an
 //! exchange.
 
+mod clients;
 mod costs;
 mod counting;
 mod health;

@@ -145,6 +145,8 @@ fn the_reference_has_every_metric_with_its_labels() {
         outcome: "complete",
     }];
     (event.draft_legs, event.draft_methods) = (vec![1], vec!["oneshot"]);
+    event.client = Some("ada".into());
+    metrics.note_health(true, [true; 2]);
     metrics.record(&event);
     metrics.count_documents_by(|| [1, 0, 0]);
     let text = crate::telemetry::prometheus::plain(&metrics.text().unwrap());
@@ -178,7 +180,13 @@ fn the_reference_has_every_metric_with_its_labels() {
         assert!(group.contains(&format!("- `{name}`: ")), "{name}: {group}");
     }
     assert_eq!(names.len(), listed);
-    let sources = [include_str!("mod.rs"), include_str!("costs.rs")].concat();
+    let sources = [
+        include_str!("mod.rs"),
+        include_str!("clients.rs"),
+        include_str!("costs.rs"),
+        include_str!("health.rs"),
+    ];
+    let sources = sources.concat();
     let registered = sources.matches("add(r, \"").count() + counters().count();
     // The version is registered under its name only.
     assert_eq!(names.len(), registered + 1);
@@ -240,4 +248,40 @@ fn what_tokens_cost_is_counted_for_the_model_that_answered() {
         text.contains(&format!("baton_cost_unpriced_total{{{model}}} 1")),
         "{text}"
     );
+}
+
+/// Clients are named by the config. Any number of API keys share one label.
+#[test]
+fn clients_have_bounded_labels() {
+    let metrics = Metrics::new();
+    let ended = |client: Option<String>| ExchangeEvent {
+        facts: ExchangeFacts {
+            client,
+            tokens: vec![Some(Usage {
+                input: 5,
+                ..Usage::default()
+            })],
+            ..ExchangeFacts::default()
+        },
+        ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
+    };
+    metrics.record(&ended(None));
+    assert!(
+        !metrics.text().unwrap().contains("client=\""),
+        "none without clients"
+    );
+    metrics.record(&ended(Some("ada".into())));
+    for n in 0..1000 {
+        metrics.record(&ended(Some(format!("key-{n:024x}"))));
+    }
+    let text = metrics.text().unwrap();
+    for line in [
+        "baton_client_exchanges_total{client=\"ada\",outcome=\"complete\"} 1\n",
+        "baton_client_exchanges_total{client=\"other\",outcome=\"complete\"} 1000\n",
+        "baton_client_tokens_total{client=\"ada\",kind=\"new\"} 5\n",
+        "baton_client_cost_dollars_total{client=\"ada\"} 0.0\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert_eq!(text.matches("client=\"").count(), 2 * 6);
 }

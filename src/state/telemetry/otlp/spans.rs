@@ -224,6 +224,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
 fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
     let mut a = Attributes::default();
     a.fact("baton.leg", index as u64 + 1);
+    a.fact("baton.client", event.client.as_deref());
     for (name, value) in CONVERSATION {
         a.fact(name, value(event));
     }
