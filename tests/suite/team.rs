@@ -382,3 +382,76 @@ async fn whoever_sent_a_request_is_named() {
     assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
     assert_eq!(rows[0]["route"], "GET /v1/models");
 }
+
+/// A refusal names its sender, and a program that tries keys is slowed down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_keys_are_logged_counted_and_delayed() {
+    let (url, lines) = noting_provider();
+    let dir = temp();
+    let config = team_config(dir.path(), &url, "trusted = ['127.0.0.0/8']\n");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = text.replace("[admin]\n", "[admin]\ntoken = 'token-0123456789abcdef'\n");
+    std::fs::write(&config, text).unwrap();
+    let log = dir.path().join("log");
+    let program = Program::start_logging_to(
+        &config,
+        &dir.path().join("state"),
+        std::fs::File::create(&log).unwrap().into(),
+    );
+    let wrong = async |sender: &str| {
+        let headers = [
+            ("x-api-key", "wrong-0123456789abcdef"),
+            ("x-forwarded-for", sender),
+        ];
+        let began = std::time::Instant::now();
+        let answer = post(&format!("{}/v1/messages", program.data), &headers, "{}".into()).await;
+        assert_eq!(answer.status, 401, "{}", answer.text());
+        began.elapsed().as_secs()
+    };
+    for _ in 0..10 {
+        assert_eq!(wrong("1.2.3.4, 203.0.113.9").await, 0);
+    }
+    assert!(
+        wrong("5.6.7.8, 203.0.113.9").await >= 2,
+        "the sender's own entries do not count"
+    );
+    assert_eq!(wrong("203.0.113.10").await, 0, "another address");
+    assert_eq!(*lines.lock().unwrap(), [] as [String; 0]);
+    let get = async |path: &str, token: &str| {
+        let request = http::Request::get(format!("{}{path}", program.admin));
+        let request = request.header("authorization", format!("Bearer {token}"));
+        let request = request.body(http_body_util::Full::default()).unwrap();
+        read(client_of_tests().request(request).await.unwrap()).await
+    };
+    let metrics = get("/metrics", "token-0123456789abcdef").await.text();
+    assert!(
+        metrics.contains("baton_refused_keys_total{wire=\"anthropic\"} 12\n"),
+        "{metrics}"
+    );
+    assert_eq!(
+        get("/api/status?filter=private", "token-0123456789abcdef")
+            .await
+            .status,
+        200
+    );
+    assert_eq!(get("/api/exchanges", "another-0123456789").await.status, 401);
+    drop(program);
+    let log = std::fs::read_to_string(&log).unwrap();
+    let refused: Vec<_> = log.lines().filter(|line| line.contains("client_key")).collect();
+    assert_eq!(
+        refused.iter().filter(|line| line.contains("203.0.113.9")).count(),
+        11,
+        "{log}"
+    );
+    let accesses: Vec<_> = log.lines().filter(|line| line.contains("admin access")).collect();
+    assert_eq!(accesses.len(), 2, "{log}");
+    assert!(
+        accesses[0].contains("/api/status") && !accesses[0].contains("private"),
+        "{log}"
+    );
+    assert!(
+        accesses[1].contains("401") && accesses[1].contains("127.0.0.1"),
+        "{log}"
+    );
+    assert!(!log.contains("0123456789"), "no key and no token: {log}");
+}

@@ -2,10 +2,13 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,6 +18,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::AdminState;
 use super::routes::answer;
+use crate::state::access::peers::WrongKeys;
 
 /// Timeout for a request's headers, which also closes silent connections.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -24,6 +28,39 @@ const CONNECTIONS: usize = 128;
 const DRAIN: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, mostly for lack of file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// A request, as the log names it.
+struct Access {
+    method: Method,
+    path: String,
+    sender: IpAddr,
+}
+
+impl Access {
+    fn new(request: &Request<Incoming>, sender: IpAddr) -> Self {
+        Self {
+            method: request.method().clone(),
+            // Without the query, which may contain a search.
+            path: request.uri().path().to_owned(),
+            sender,
+        }
+    }
+
+    /// Logs the access. Health checks and scrapes come every few seconds, and without a token only users of this
+    /// machine come.
+    fn log(&self, status: StatusCode, has_token: bool) {
+        let Self { method, path, sender } = self;
+        let status = status.as_u16();
+        match path.as_str() {
+            "/healthz" | "/readyz" => {}
+            "/metrics" if status == 200 => {}
+            _ if has_token || status >= 400 => {
+                tracing::info!(target: "baton", %method, path, status, client.address = %sender, "admin access");
+            }
+            _ => tracing::debug!(target: "baton", %method, path, status, "admin access"),
+        }
+    }
+}
 
 /// Serves until `shutdown` resolves, then finishes pending responses.
 ///
@@ -38,12 +75,13 @@ pub async fn serve(
     let (close, closing) = watch::channel(false);
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let wrong_tokens = Arc::new(WrongKeys::default());
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(ACCEPT_BACKOFF).await;
             continue;
         };
@@ -52,9 +90,19 @@ pub async fn serve(
             continue;
         };
         let (state, closing) = (Arc::clone(&state), closing.clone());
-        let service = service_fn(move |request| {
+        let wrong_tokens = Arc::clone(&wrong_tokens);
+        let service = service_fn(move |request: Request<Incoming>| {
             let (state, closing) = (Arc::clone(&state), closing.clone());
-            async move { Ok::<_, Infallible>(answer(&state, bound, closing, request).await) }
+            let (wrong_tokens, sender) = (Arc::clone(&wrong_tokens), peer.ip().to_canonical());
+            let access = Access::new(&request, sender);
+            async move {
+                let answer = answer(&state, bound, closing, request).await;
+                if answer.status() == StatusCode::UNAUTHORIZED {
+                    tokio::time::sleep(wrong_tokens.note(sender)).await;
+                }
+                access.log(answer.status(), state.config.admin.token.is_some());
+                Ok::<_, Infallible>(answer)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

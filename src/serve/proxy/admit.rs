@@ -17,6 +17,7 @@ use super::route::{self, Route};
 use super::target;
 use super::upstream::{Upstream, Upstreams};
 use crate::state::access::clients::{AuthenticatedClient, Keyring};
+use crate::state::access::peers::WrongKeys;
 use crate::state::config::Config;
 
 /// Checks that every request must pass.
@@ -25,6 +26,8 @@ pub(super) struct Admission {
     pub(super) guard: OriginGuard,
     /// One permit per concurrent exchange.
     pub(super) exchanges: Arc<Semaphore>,
+    /// Wrong keys by address.
+    pub(super) wrong_keys: Arc<WrongKeys>,
     /// Number of requests that wait for a permit.
     pub(super) waiting: Arc<AtomicUsize>,
 }
@@ -58,6 +61,7 @@ impl Admission {
             guard: OriginGuard::new(&config.server),
             exchanges: Arc::new(Semaphore::new(places)),
             waiting: Arc::default(),
+            wrong_keys: Arc::default(),
         }
     }
 
@@ -66,6 +70,7 @@ impl Admission {
         Self {
             exchanges: Arc::clone(&self.exchanges),
             waiting: Arc::clone(&self.waiting),
+            wrong_keys: Arc::clone(&self.wrong_keys),
             ..Self::new(config)
         }
     }

@@ -52,6 +52,7 @@ mod tests;
 
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -72,6 +73,7 @@ use self::response_body::ResponseBody;
 use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
+use crate::state::access::peers;
 use crate::state::config::Config;
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::store::SharedStore;
@@ -246,7 +248,11 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 ///
 /// The response body carries the recorder and the permit. Dropping this future or that body ends the exchange
 /// at the point it has reached.
-pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
+pub async fn handle(
+    gateway: Arc<Gateway>,
+    request: Request<Incoming>,
+    peer: IpAddr,
+) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
     // Declarations leave the path first, so that routing sees the agent's own path.
     declared::take_from_path(&mut parts);
@@ -264,6 +270,8 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
+    let sender = peers::sender(peer, &parts.headers, &gateway.parts.config.server.trusted);
+    recorder.note(|e| e.sender = Some(sender));
     let recording = gateway.parts.journal.exchange(&id);
     // Admission takes the route, but an error still needs its shape.
     let shape = route.shape();
@@ -305,6 +313,9 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             // Without a valid host the body is not drained: the sender need not upload it to learn of the error.
             if fault.code != Code::BAD_HOST {
                 body::discard(&parts.headers, body).await;
+            }
+            if fault.code == Code::CLIENT_KEY {
+                tokio::time::sleep(gateway.admission.wrong_keys.note(sender)).await;
             }
             refuse(&recorder, shape, &fault)
         }
@@ -394,13 +405,18 @@ fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response
         recorder.forget();
         return fault.response(shape);
     }
-    tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
+    let sender = recorder.read(|e| e.sender.map(|sender| sender.to_string()));
+    let (code, owner) = (fault.code.name, fault.code.owner);
+    tracing::warn!(code, owner = ?owner, client.address = sender, detail = fault.detail, "refused");
     // An agent that aborted its upload never sees this response: the exchange was cancelled, not refused.
     let outcome = match fault.code {
         Code::BODY_BROKEN => ExchangeOutcome::Cancelled,
         _ => ExchangeOutcome::Refused,
     };
     recorder.decide(outcome);
-    recorder.note(|e| e.limit = fault.code.limit());
+    recorder.note(|e| {
+        e.limit = fault.code.limit();
+        e.refused_key = fault.code == Code::CLIENT_KEY;
+    });
     fault.response(shape)
 }

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -146,6 +146,13 @@ impl Http {
     }
 }
 
+/// A connection of an agent, before or after its TLS handshake.
+struct AgentConnection<S> {
+    stream: S,
+    /// Address of the other end.
+    peer: IpAddr,
+}
+
 impl Bound {
     /// Bound address, with the port that the system picked.
     pub fn addr(&self) -> SocketAddr {
@@ -176,14 +183,14 @@ impl Bound {
                 _ = tick.tick() => {}
                 // At the limit, new connections wait in the system's queue.
                 accepted = self.listener.accept(), if connections.len() < self.most => match accepted {
-                    Ok((stream, _)) => {
+                    Ok((stream, peer)) => {
                         let (some, of) = CROWDED;
                         let http = match connections.len() < self.most * some / of {
                             true => &self.http,
                             false => &self.crowded,
                         };
                         let connection =
-                            self.connection(stream, http.clone(), gateway.clone(), graceful.watcher(), closing.clone());
+                            self.connection(AgentConnection { stream, peer: peer.ip() }, http.clone(), gateway.clone(), graceful.watcher(), closing.clone());
                         connections.spawn(connection);
                     }
                     Err(error) => {
@@ -212,7 +219,7 @@ impl Bound {
 
     fn connection(
         &self,
-        stream: TcpStream,
+        AgentConnection { stream, peer }: AgentConnection<TcpStream>,
         http: Arc<Http>,
         gateway: GatewaySlot,
         watcher: Watcher,
@@ -223,24 +230,29 @@ impl Bound {
             // Events of a stream are small, and must not wait for each other.
             let _ = stream.set_nodelay(true);
             match tls {
-                None if speaks(&stream, closing).await => serve(stream, &http, gateway, watcher).await,
+                None if speaks(&stream, closing).await => {
+                    serve(AgentConnection { stream, peer }, &http, gateway, watcher).await;
+                }
                 None => {}
                 // Boxed: otherwise the task reserves space for a handshake for its whole lifetime.
-                Some(tls) => Box::pin(encrypted(stream, tls, http, gateway, watcher)).await,
+                Some(tls) => {
+                    let connection = AgentConnection { stream, peer };
+                    Box::pin(encrypted(connection, tls, http, gateway, watcher)).await;
+                }
             }
         }
     }
 }
 
 async fn encrypted(
-    stream: TcpStream,
+    AgentConnection { stream, peer }: AgentConnection<TcpStream>,
     tls: TlsAcceptor,
     http: Arc<Http>,
     gateway: GatewaySlot,
     watcher: Watcher,
 ) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => serve(stream, &http, gateway, watcher).await,
+        Ok(Ok(stream)) => serve(AgentConnection { stream, peer }, &http, gateway, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "failed TLS handshake; closing the connection"),
         Err(_) => tracing::debug!("TLS handshake timed out; closing the connection"),
     }
@@ -255,14 +267,15 @@ async fn speaks(stream: &TcpStream, mut closing: watch::Receiver<()>) -> bool {
     }
 }
 
-async fn serve<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
+async fn serve<S>(connection: AgentConnection<S>, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let AgentConnection { stream, peer } = connection;
     let stream = AgentStream::new(stream, http.waits.stalled);
     let connection = http
         .builder
-        .serve_connection(TokioIo::new(stream), service(gateway));
+        .serve_connection(TokioIo::new(stream), service(gateway, peer));
     // Boxed: otherwise the task reserves space for its largest future for its whole lifetime.
     if let Err(error) = Box::pin(watcher.watch(connection)).await {
         tracing::debug!(%error, "connection ended with an error");
@@ -276,6 +289,7 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, 
 /// Each request is boxed: the connection would otherwise reserve space for it while its response streams.
 fn service(
     gateway: GatewaySlot,
+    peer: IpAddr,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
     service_fn(move |request: Request<Incoming>| -> ServiceFuture {
@@ -283,7 +297,7 @@ fn service(
         // The path is enough for the shape of an error, so the headers are not copied for every request.
         let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
-        Box::pin(contained(handle(gateway, request), shape))
+        Box::pin(contained(handle(gateway, request, peer), shape))
     })
 }
 

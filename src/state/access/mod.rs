@@ -3,3 +3,4 @@
 
 pub mod clients;
 pub mod hosts;
+pub mod peers;

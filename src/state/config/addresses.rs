@@ -6,6 +6,7 @@ use super::StoreAddress;
 use super::raw::{Environment, LocatedValue, Raw};
 use super::value::{ValueResult, collect, value_error};
 use crate::access::hosts::normal;
+use crate::access::peers::AddressRange;
 
 impl LocatedValue {
     /// Reads `HOST:PORT`. The host is an IP address or `localhost`.
@@ -94,6 +95,23 @@ impl LocatedValue {
     /// Reads web origins as browsers send them (RFC 6454, section 6.2), in lower case.
     pub(super) fn origins(&self) -> ValueResult<Vec<String>> {
         self.names(origin)
+    }
+
+    /// Reads addresses and ranges of addresses.
+    pub(super) fn address_ranges(&self) -> ValueResult<Vec<AddressRange>> {
+        let items = self.list("texts", "write [\"10.0.0.0/8\"]")?;
+        let read = |text: String| match text.trim().parse() {
+            Ok(range) => Ok(range),
+            Err(()) => value_error(
+                format!("{text:?} is not a range of addresses"),
+                "write an address, or a range such as \"10.0.0.0/8\"",
+            ),
+        };
+        collect(
+            items
+                .iter()
+                .map(|item| (&item.origin, item.text().and_then(read))),
+        )
     }
 
     fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {

@@ -27,6 +27,7 @@ pub use parts::{DraftEvent, ExceededLimit, LegEnd, ServerAddress, ThinkingRetry}
 pub use setup::start;
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,8 @@ pub struct ExchangeEvent {
     pub conversation: Option<String>,
     /// Host and port of the upstream.
     pub server: Option<ServerAddress>,
+    /// Address of the sender, for the log of a refusal only.
+    pub sender: Option<IpAddr>,
     /// Facts at the end of the exchange.
     pub facts: ExchangeFacts,
     /// Events of the handoffs in `fired`.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::key::{KeySection, TOKEN_CHARS, key};
+use crate::access::peers::AddressRange;
 use crate::config::Secret;
 
 #[rustfmt::skip]
@@ -14,6 +15,7 @@ pub(super) const SERVER: KeySection = KeySection {
         &key("listen", |c| &mut c.server.listen, |v, _| v.address()).restart(),
         &key("hosts", |c| &mut c.server.hosts, |v, _| v.hosts()),
         &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
+        &key("trusted", |c| &mut c.server.trusted, |v, _| v.address_ranges()),
         &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
         &key("tls_cert", |c| &mut c.server.tls_cert, |v, e| v.file(e).map(Some)).optional(),
         &key("tls_key", |c| &mut c.server.tls_key, |v, e| v.file(e).map(Some)).optional(),
@@ -50,6 +52,8 @@ pub struct ListenerConfig {
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
     pub origins: Vec<String>,
+    /// Proxies whose `X-Forwarded-For` names the sender.
+    pub trusted: Vec<AddressRange>,
     /// Names of the upstreams that requests reach. Empty if the config does not list them.
     pub upstreams: Vec<String>,
     /// PEM files of the certificate chain and its key. Either both are set or neither.
@@ -77,6 +81,7 @@ impl Default for ListenerConfig {
             listen: FREE_PORT,
             hosts: Vec::new(),
             origins: Vec::new(),
+            trusted: Vec::new(),
             upstreams: Vec::new(),
             tls_cert: None,
             tls_key: None,

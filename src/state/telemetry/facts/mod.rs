@@ -35,6 +35,9 @@ pub struct ExchangeFacts {
     pub status: u16,
     /// How the exchange ended.
     pub outcome: ExchangeOutcome,
+    /// Whether baton refused the request because it had no valid client key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refused_key: bool,
     /// Limit that the request exceeded, if baton refused it for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<ExceededLimit>,
@@ -155,6 +158,8 @@ pub(crate) static FACTS: &[Fact] = &[
             |f| tally(ExchangeOutcome::ENDS, &[f.outcome], ExchangeOutcome::name))
         // A note for the normal case would only fill the line.
         .noted(|f| when(f.outcome != ExchangeOutcome::Complete, || f.outcome.name())),
+    fact("baton.refused_key", |f| f.refused_key.then_some(true).into())
+        .counted("baton_refused_keys", "Requests without a valid client key"),
     fact("baton.limit", |f| f.limit.map(ExceededLimit::name).into())
         .counted_by("limit", "baton_limit_refusals", "Requests that baton refused because of a limit, by key of the section `limits`",
             |f| tally(&ExceededLimit::ALL, f.limit.as_slice(), ExceededLimit::name))

@@ -86,6 +86,7 @@ fn the_names_are_api() {
         "baton_handoff_before_bytes histogram",
         "baton_handoff_after_bytes histogram",
         "baton_exchanges counter",
+        "baton_refused_keys counter",
         "baton_limit_refusals counter",
         "baton_handoff_relookups counter",
         "baton_recalls counter",
