@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::proxy::spill::Spill;
 use crate::proxy::{Budget, RequestContext, headers};
@@ -52,6 +52,8 @@ pub struct App {
     pub(crate) spill: Spill,
     /// Memory budget of request bodies.
     pub bodies: Budget,
+    /// Becomes true when the drain time is over, to end open streams.
+    pub closing: Arc<watch::Sender<bool>>,
     /// Permits for the watched pauses.
     pub(crate) pauses: Arc<Semaphore>,
     /// Routed models that upstream does not know.
@@ -93,6 +95,7 @@ impl App {
                 Sessions::caching(store, config.limits.cache_bytes).guarding_ids(config.server.is_shared()),
             ),
             config: Arc::new(config),
+            closing: Arc::default(),
             pauses: Arc::new(Semaphore::new(PAUSES)),
             refused_models: OnceLog::new(),
             seals,
@@ -119,6 +122,7 @@ impl App {
             documents: self.documents.clone(),
             spill: self.spill.clone(),
             bodies: self.bodies.clone(),
+            closing: Arc::clone(&self.closing),
             pauses: Arc::clone(&self.pauses),
             // Everything else follows the new config.
             ..new

@@ -218,14 +218,19 @@ impl Service {
             Box::pin(is_true(until_drained)),
         ));
         let draining = self.draining;
+        let delay = self.app.config.server.stop_delay;
         let stop = Box::pin(async move {
             stop.await;
             draining.store(true, Ordering::Relaxed);
+            // Balancers notice by `/readyz`, and meanwhile connections are still accepted.
+            tokio::time::sleep(delay).await;
         });
         let store = Arc::clone(self.app.sessions.store());
         let sweeper = tokio::spawn(sweep(store, Arc::clone(&self.app.config)));
         let journal = self.app.journal.clone();
-        self.data.run(self.gateway, stop).await;
+        self.data
+            .run(self.gateway, stop, Arc::clone(&self.app.closing))
+            .await;
         // The app and the hook hold the queue's other senders.
         drop((self.app, self.events));
         // The queue closes with the last exchange.

@@ -455,3 +455,99 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     );
     assert!(!log.contains("0123456789"), "no key and no token: {log}");
 }
+
+fn terminate(program: &Program) {
+    let id = program.child.id().to_string();
+    assert!(
+        std::process::Command::new("kill")
+            .arg(id)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// A stream that the end of the drain time cuts ends with an error event, and is not taken for a cancelled one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_outlasts_the_drain_ends_with_an_error() {
+    let words = Reply::text("word ".repeat(400))
+        .deltas(5)
+        .delay(std::time::Duration::from_millis(100));
+    let provider = Strict::start(Queue::new([words]), Options::default())
+        .await
+        .unwrap();
+    let dir = temp();
+    let config = config_for(&provider, dir.path(), "server.drain_secs = 1\n");
+    let log = dir.path().join("log");
+    let mut program = Program::start_logging_to(
+        &config,
+        &dir.path().join("state"),
+        std::fs::File::create(&log).unwrap().into(),
+    );
+    let body = Anthropic.body(&[user("Count.")], true).to_string().into();
+    let url = format!("{}{}", program.data, Anthropic.path());
+    let answer = tokio::spawn(async move { post(&url, Anthropic.headers(), body).await });
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    terminate(&program);
+    let answer = answer.await.unwrap();
+    let text = answer.text();
+    assert!(!answer.broken && text.contains("word"), "{text}");
+    let (_, error) = text.split_once("event: error\n").expect("an error event");
+    assert!(
+        error.contains("the proxy stopped before the response was complete"),
+        "{error}"
+    );
+    assert!(program.child.wait().unwrap().success());
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("stopped") && !log.contains("cancelled"), "{log}");
+}
+
+/// Until the delay is over, `/readyz` reports that the process stops, and connections are accepted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopping_proxy_accepts_connections_for_the_delay() {
+    let script = Queue::new([Reply::text("Still here.")]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let dir = temp();
+    let config = config_for(&provider, dir.path(), "server.stop_delay_secs = 3\n");
+    let mut program = Program::start(&config, &dir.path().join("state"));
+    terminate(&program);
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let ready = program.admin("/readyz").await;
+    assert_eq!((ready.status, &*ready.text()), (503, "not ready: stopping\n"));
+    let answer = ask(
+        &program,
+        ("x-api-key", "sk-ant-api03-ada"),
+        &[user("Are you there?")],
+    )
+    .await;
+    assert!(text(&answer).contains("Still here."));
+    assert!(program.child.wait().unwrap().success());
+}
+
+/// The trace context of a request stays in the house.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_context_is_not_sent_to_the_provider() {
+    for (more, sent) in [("", false), ("upstreams.anthropic.trace_context = true\n", true)] {
+        let provider = Strict::start(Queue::new([Reply::text("Well.")]), Options::default())
+            .await
+            .unwrap();
+        let dir = temp();
+        let config = config_for(&provider, dir.path(), more);
+        let program = Program::start(&config, &dir.path().join("state"));
+        let headers = [
+            (
+                "traceparent",
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            ),
+            ("baggage", "team=a"),
+        ];
+        let headers = [Anthropic.headers(), &headers].concat();
+        let body = Anthropic.body(&[user("Go.")], true).to_string().into();
+        let answer = post(&format!("{}{}", program.data, Anthropic.path()), &headers, body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        for name in ["traceparent", "baggage"] {
+            let received = &provider.requests()[0].headers;
+            assert_eq!(received.contains_key(name), sent, "{name}");
+        }
+    }
+}

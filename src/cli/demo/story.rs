@@ -157,7 +157,11 @@ pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> CliResult<Sock
     let seal = SealKey::new(*b"a key for the time of a demo");
     let app = Arc::new(App::new(config, Arc::clone(store), seal)?);
     let gateway = Arc::new(service::gateway(&app, Arc::new(|_| ()))?);
-    tokio::spawn(bound.run(server::slot(gateway), Box::pin(std::future::pending())));
+    tokio::spawn(bound.run(
+        server::slot(gateway),
+        Box::pin(std::future::pending()),
+        Arc::default(),
+    ));
     Ok(address)
 }
 

@@ -197,6 +197,16 @@ impl StreamMerge {
         }
     }
 
+    /// Ends the response with an error although upstream has not failed. Returns `false` if its bytes are
+    /// forwarded unread, so that they may end within a frame.
+    pub fn stop(&mut self, wire: &dyn Wire, error: &str, out: &mut Vec<Bytes>) -> bool {
+        if !self.blind {
+            let event = wire.stream_error(self.machine.framing(), error, self.array.is_open());
+            out.push(event.into());
+        }
+        !self.blind
+    }
+
     /// Returns the model's output of this leg, or `None` if it was too large to keep.
     pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;

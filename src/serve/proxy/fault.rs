@@ -78,6 +78,8 @@ codes! {
     UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
     /// A panic, or a state that should be impossible.
     INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; see its log for details";
+    /// The drain time is over while a response streams.
+    STOPPING = "stopping", 503, true, Us, "the proxy stopped before the response was complete; send the request again";
     /// The handoff of a cut conversation cannot be read.
     STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
     /// Too many concurrent exchanges.

@@ -35,6 +35,9 @@ fn is_remade(name: &str) -> bool {
 /// Forwarding headers that a load balancer may have added. Upstream must not learn the agent's address.
 const FORWARDING: &[&str] = &["forwarded", "x-real-ip", "x-forwarded-"];
 
+/// Headers of a trace (W3C Trace Context and Baggage). Their ids and values are the operator's own.
+const TRACE_CONTEXT: &[&str] = &["traceparent", "tracestate", "baggage"];
+
 /// Whether a header is bound to one attempt. A later leg is another request and must not repeat it.
 fn is_per_attempt(name: &str) -> bool {
     matches!(
@@ -146,6 +149,7 @@ pub fn onward(
             || is_remade(text)
             || text.starts_with("x-baton-")
             || FORWARDING.iter().any(|f| text.starts_with(f))
+            || (!upstream.trace_context && TRACE_CONTEXT.contains(&text))
             || (sending.read && name == header::ACCEPT_ENCODING)
             || (sending.plain && name == header::CONTENT_ENCODING)
             || (sending.later_leg && is_per_attempt(text))

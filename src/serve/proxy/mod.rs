@@ -77,7 +77,7 @@ use crate::state::access::peers;
 use crate::state::config::Config;
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::store::SharedStore;
-use crate::state::telemetry::ExchangeOutcome;
+use crate::state::telemetry::{ExchangeOutcome, ParentSpan};
 use baton_core::record::{LOCAL, WireId};
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
@@ -271,7 +271,8 @@ pub async fn handle(
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
     let sender = peers::sender(peer, &parts.headers, &gateway.parts.config.server.trusted);
-    recorder.note(|e| e.sender = Some(sender));
+    let parent = headers::text(&parts.headers, "traceparent").and_then(ParentSpan::parse);
+    recorder.note(|e| (e.sender, e.parent) = (Some(sender), parent));
     let recording = gateway.parts.journal.exchange(&id);
     // Admission takes the route, but an error still needs its shape.
     let shape = route.shape();

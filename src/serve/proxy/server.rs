@@ -153,6 +153,9 @@ struct AgentConnection<S> {
     peer: IpAddr,
 }
 
+/// Time for the last events of streams that the end of the drain time closes.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+
 impl Bound {
     /// Bound address, with the port that the system picked.
     pub fn addr(&self) -> SocketAddr {
@@ -168,11 +171,23 @@ impl Bound {
     /// drain time.
     ///
     /// Boxed, so that the serving code is compiled once, in this crate, and not again by each caller.
-    pub fn run(self, gateway: GatewaySlot, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
-        Box::pin(self.served(gateway, shutdown))
+    ///
+    /// Then sets `closing`, so that open streams end with an error event.
+    pub fn run(
+        self,
+        gateway: GatewaySlot,
+        shutdown: BoxFuture<'static, ()>,
+        closing: Arc<watch::Sender<bool>>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(self.served(gateway, shutdown, closing))
     }
 
-    async fn served(self, gateway: GatewaySlot, mut shutdown: BoxFuture<'static, ()>) {
+    async fn served(
+        self,
+        gateway: GatewaySlot,
+        mut shutdown: BoxFuture<'static, ()>,
+        streams_end: Arc<watch::Sender<bool>>,
+    ) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());
         let mut connections = JoinSet::new();
@@ -205,14 +220,14 @@ impl Bound {
         drop(self.listener);
         // A connection without a request is not waited for.
         drop(open);
-        if tokio::time::timeout(self.drain, graceful.shutdown())
-            .await
-            .is_err()
-        {
+        let mut ended = Box::pin(graceful.shutdown());
+        if tokio::time::timeout(self.drain, &mut ended).await.is_err() {
             tracing::warn!(
                 left = connections.len(),
                 "drain time is over; closing open streams"
             );
+            streams_end.send_replace(true);
+            let _ = tokio::time::timeout(LAST_EVENTS, ended).await;
         }
         connections.shutdown().await;
     }

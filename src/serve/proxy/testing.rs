@@ -180,7 +180,7 @@ impl Proxy {
         let stopped = Box::pin(async {
             let _ = stopped.await;
         });
-        let running = tokio::spawn(bound.run(server::slot(gateway.clone()), stopped));
+        let running = tokio::spawn(bound.run(server::slot(gateway.clone()), stopped, Arc::default()));
         Self {
             addr,
             events,

@@ -22,7 +22,7 @@ pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
 pub use handoff::HandoffEvent;
 pub use line::size;
 pub use metrics::{Metrics, ModelPricing};
-pub use otlp::Traces;
+pub use otlp::{ParentSpan, Traces};
 pub use parts::{DraftEvent, ExceededLimit, LegEnd, ServerAddress, ThinkingRetry};
 pub use setup::start;
 
@@ -55,6 +55,8 @@ baton_core::named! {
         /// Upstream responded with a success status and an error in the body: an error event or an error
         /// object.
         InBandError = "in_band_error",
+        /// The proxy stopped, and its drain time was over.
+        Stopped = "stopped",
         /// The proxy responded with its own error.
         Refused = "refused",
         /// The exchange has not ended.
@@ -99,6 +101,8 @@ pub struct ExchangeEvent {
     pub conversation: Option<String>,
     /// Host and port of the upstream.
     pub server: Option<ServerAddress>,
+    /// Span of the request's sender, if it names one: the parent of the exchange's span.
+    pub parent: Option<ParentSpan>,
     /// Address of the sender, for the log of a refusal only.
     pub sender: Option<IpAddr>,
     /// Facts at the end of the exchange.

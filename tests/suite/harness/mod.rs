@@ -165,7 +165,11 @@ impl Baton {
         let drafting = Arc::clone(&app.drafting);
         let sessions = Arc::clone(&app.sessions);
         let gateway = Arc::new(service::gateway(&app, tap).unwrap());
-        let task = tokio::spawn(bound.run(server::slot(gateway), Box::pin(std::future::pending())));
+        let task = tokio::spawn(bound.run(
+            server::slot(gateway),
+            Box::pin(std::future::pending()),
+            Arc::default(),
+        ));
         Self {
             addr,
             drafting,

@@ -122,6 +122,7 @@ const OUTCOMES = {
   complete: "complete",
   cancelled: "cancelled by the agent",
   truncated: "truncated upstream",
+  stopped: "stopped with the proxy",
   upstream_error: "upstream error",
   in_band_error: "error in the response",
   refused: "refused by baton",

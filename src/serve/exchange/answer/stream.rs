@@ -3,6 +3,7 @@
 //! The driver is the body that the server polls, and polls upstream itself. Between two legs, while an effect
 //! runs, it sends keep-alives to the agent.
 
+use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,7 +16,7 @@ use super::effects::{self, Answered, EffectResult};
 use crate::exchange::{recording, value::Exchange};
 use crate::heavy;
 use crate::proxy::download::{PolledFrame, UpstreamBody};
-use crate::proxy::fault::Fault;
+use crate::proxy::fault::{Code, Fault};
 use crate::proxy::keepalive::KeepAlive;
 use crate::proxy::relay;
 use crate::proxy::response_body::ResponseBody;
@@ -38,6 +39,8 @@ pub(super) struct Driver {
     quiet: KeepAlive,
     /// Whether any piece was sent.
     sent: bool,
+    /// Ends when the drain time is over.
+    closing: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 enum DriverPhase {
@@ -76,6 +79,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
         merge
     });
     exchange.spill();
+    let mut closing = exchange.app.closing.subscribe();
     let driver = Driver {
         answer: StreamedAnswer::new(machine, merge),
         quiet: KeepAlive::new(exchange.app.config.handoff.keepalive),
@@ -84,6 +88,9 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
         fault: None,
         outcome: None,
         sent: false,
+        closing: Box::pin(async move {
+            let _ = closing.wait_for(|closing| *closing).await;
+        }),
     };
     relay::headed(&parts, true, ResponseBody::stream(driver))
 }
@@ -223,6 +230,19 @@ impl Driver {
         }
     }
 
+    /// Ends the stream because the proxy stops.
+    fn stop(&mut self) {
+        let fault = Fault::from(Code::STOPPING);
+        self.exchange.ctx.recorder.decide(ExchangeOutcome::Stopped);
+        let wire = self.exchange.offered.wire();
+        let error = fault.body(self.exchange.ctx.shape());
+        let is_told = self.is_begun() && self.answer.merge.stop(wire, &error, &mut self.answer.out);
+        self.phase = match is_told {
+            true => DriverPhase::Done,
+            false => DriverPhase::Broken(fault),
+        };
+    }
+
     /// Whether the agent has received anything. Until then a status can report the failure.
     fn is_begun(&self) -> bool {
         self.sent || !self.answer.is_drained() || self.exchange.ctx.recorder.read(|e| e.status != 0)
@@ -278,7 +298,8 @@ impl Body for Driver {
                 DriverPhase::Leg(_) | DriverPhase::Between(_) => {}
             }
             if self.advance(cx).is_pending() {
-                return Poll::Pending;
+                ready!(self.closing.as_mut().poll(cx));
+                self.stop();
             }
         }
     }

@@ -19,6 +19,7 @@ pub(super) const SERVER: KeySection = KeySection {
         &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
         &key("tls_cert", |c| &mut c.server.tls_cert, |v, e| v.file(e).map(Some)).optional(),
         &key("tls_key", |c| &mut c.server.tls_key, |v, e| v.file(e).map(Some)).optional(),
+        &key("stop_delay_secs", |c| &mut c.server.stop_delay, |v, _| v.secs(0.0, 300.0)).restart(),
         &key("drain_secs", |c| &mut c.server.drain, |v, _| v.secs(0.0, 3600.0)).restart(),
     ],
 };
@@ -59,6 +60,8 @@ pub struct ListenerConfig {
     /// PEM files of the certificate chain and its key. Either both are set or neither.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
+    /// How long connections are still accepted after a stop signal.
+    pub stop_delay: Duration,
     /// How long open streams may continue after a stop signal.
     pub drain: Duration,
 }
@@ -85,6 +88,7 @@ impl Default for ListenerConfig {
             upstreams: Vec::new(),
             tls_cert: None,
             tls_key: None,
+            stop_delay: Duration::ZERO,
             drain: Duration::ZERO,
         }
     }

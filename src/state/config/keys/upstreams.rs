@@ -13,6 +13,7 @@ pub(in crate::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
     &row("headers", |u: &mut UpstreamConfig| &mut u.headers, |v, e| v.headers(e)).optional(),
     &row("api_key", |u: &mut UpstreamConfig| &mut u.api_key, |v, e| v.header_secret(e).map(Some)).optional(),
     &row("paths", |u: &mut UpstreamConfig| &mut u.paths, |v, _| v.paths()).optional(),
+    &row("trace_context", |u: &mut UpstreamConfig| &mut u.trace_context, |v, _| v.flag()).optional(),
     &row("connect_secs", |u: &mut UpstreamConfig| &mut u.connect, |v, _| v.secs(0.1, 300.0)).optional(),
     &row("idle_secs", |u: &mut UpstreamConfig| &mut u.idle, |v, _| v.secs(1.0, 7200.0)).optional(),
 ];
@@ -36,6 +37,8 @@ pub struct UpstreamConfig {
     pub api_key: Option<Secret>,
     /// Paths that clients may use in addition to those of models. A trailing `*` stands for any end.
     pub paths: Vec<String>,
+    /// Whether the trace context of a request is sent to this upstream.
+    pub trace_context: bool,
     /// Connect timeout.
     pub connect: Duration,
     /// Idle timeout: maximum time between two reads of a response.
@@ -66,6 +69,7 @@ impl Default for UpstreamConfig {
             headers: Vec::new(),
             api_key: None,
             paths: Vec::new(),
+            trace_context: false,
             connect: CONNECT,
             idle: IDLE,
         }

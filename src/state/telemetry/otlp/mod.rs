@@ -7,6 +7,8 @@
 mod client;
 mod spans;
 
+pub use spans::ParentSpan;
+
 use std::time::Duration;
 
 use opentelemetry::KeyValue;

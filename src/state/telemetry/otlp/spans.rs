@@ -18,7 +18,7 @@ pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
 /// Returns the span of an exchange, and one for each leg.
 pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
-    let ids = Ids::from_exchange(&event.id);
+    let ids = Ids::new(event);
     let mut spans = vec![exchange(event, &ids)];
     let legs = event.leg_starts.len();
     spans.extend((0..legs).map(|index| leg(event, &ids, index)));
@@ -29,11 +29,41 @@ pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
 struct Ids {
     trace: TraceId,
     root: u64,
+    /// Span of the sender. An invalid id means none.
+    parent: SpanId,
+}
+
+/// Span that a request names as its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParentSpan {
+    trace: TraceId,
+    span: SpanId,
+}
+
+impl ParentSpan {
+    /// Parses a `traceparent` header: `00-TRACE-SPAN-FLAGS` (W3C Trace Context). Returns `None` if it is invalid.
+    pub fn parse(header: &str) -> Option<Self> {
+        let mut parts = header.trim().split('-');
+        let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_hex = |text: &str, length| {
+            text.len() == length
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        };
+        let is_known = is_hex(version, 2) && version != "ff" && is_hex(trace, 32) && is_hex(span, 16);
+        let parent = Self {
+            trace: TraceId::from_hex(trace).ok().filter(|_| is_known)?,
+            span: SpanId::from_hex(span).ok()?,
+        };
+        (parent.trace != TraceId::INVALID && parent.span != SpanId::INVALID).then_some(parent)
+    }
 }
 
 impl Ids {
-    /// Derives the ids. The trace id is the exchange's id, and span ids count up from its random half.
-    fn from_exchange(exchange: &str) -> Self {
+    /// Derives the ids. The trace id is the sender's or else the exchange's id, and span ids count up from its random half.
+    fn new(event: &ExchangeEvent) -> Self {
+        let exchange = event.id.as_str();
         let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
         // An id that is not a UUID is hashed to the length of a trace id.
         let bytes = bytes.unwrap_or_else(|_| {
@@ -42,8 +72,11 @@ impl Ids {
             bytes
         });
         Self {
-            trace: TraceId::from_bytes(bytes),
+            trace: event
+                .parent
+                .map_or(TraceId::from_bytes(bytes), |parent| parent.trace),
             root: u128::from_be_bytes(bytes) as u64,
+            parent: event.parent.map_or(SpanId::INVALID, |parent| parent.span),
         }
     }
 
@@ -67,6 +100,8 @@ fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
     let times = (started, started + event.total());
     SpanData {
         span_kind: SpanKind::Server,
+        parent_span_id: ids.parent,
+        parent_span_is_remote: ids.parent != SpanId::INVALID,
         status,
         ..span(ids, ids.root(), "exchange".into(), times, of_exchange(event).0)
     }
@@ -368,5 +403,37 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn a_valid_traceparent_is_the_parent() {
+        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let event = ExchangeEvent {
+            parent: ParentSpan::parse(given),
+            leg_starts: vec![Duration::ZERO],
+            ..ExchangeEvent::new(
+                "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11",
+                "anthropic",
+                "POST /v1/messages",
+            )
+        };
+        let spans = of(&event);
+        assert_eq!(
+            spans[0].span_context.trace_id().to_string(),
+            "4bf92f3577b34da6a3ce929d0e0e4736"
+        );
+        assert_eq!(spans[0].parent_span_id.to_string(), "00f067aa0ba902b7");
+        assert!(spans[0].parent_span_is_remote && !spans[1].parent_span_is_remote);
+        assert_eq!(spans[1].parent_span_id, spans[0].span_context.span_id());
+        for wrong in [
+            "",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-4bf9-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(ParentSpan::parse(wrong), None, "{wrong}");
+        }
     }
 }
