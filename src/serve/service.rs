@@ -140,21 +140,13 @@ impl Service {
         let app = Arc::new(app);
         let (events, reporter) = reported(&app, &metrics, traces.clone());
         let gateway = server::slot(Arc::new(gateway(&app, Arc::clone(&events))?));
+        let permits = app.config.limits.max_concurrent_requests;
         // Weak, because the metrics must not keep the gateway alive.
-        let (places, weak) = (
-            app.config.limits.max_concurrent_requests,
-            Arc::downgrade(&gateway),
-        );
-        metrics.count_open_by(move || {
-            weak.upgrade().map_or(0, |gateway| {
-                places.saturating_sub(gateway.load().free_exchanges())
-            })
-        });
-        let weak = Arc::downgrade(&gateway);
-        metrics.count_waiting_by(move || {
-            weak.upgrade()
-                .map_or(0, |gateway| gateway.load().waiting_exchanges())
-        });
+        let (open, waiting) = (Arc::downgrade(&gateway), Arc::downgrade(&gateway));
+        let free = move || Some(open.upgrade()?.load().free_exchanges());
+        metrics.count_open_by(move || free().map_or(0, |free| permits.saturating_sub(free)));
+        let waiting = move || Some(waiting.upgrade()?.load().waiting_exchanges());
+        metrics.count_waiting_by(move || waiting().unwrap_or_default());
         let draining = Arc::new(AtomicBool::new(false));
         let ready = readiness::of(
             Arc::clone(&store),

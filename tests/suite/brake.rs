@@ -467,7 +467,8 @@ async fn two_replicas_at_the_limit_send_one_request_each_at_most() {
             .text()
     };
     tokio::join!(send(&stage.baton), send(&other));
-    (stage.baton.events(2).await, other.events(1).await);
+    stage.baton.events(2).await;
+    other.events(1).await;
     for _ in 0..5 {
         for baton in [&stage.baton, &other] {
             let said = send(baton).await;
@@ -492,8 +493,8 @@ fn recorded_work_is_never_stopped() {
         let truth = path.with_extension("truth.json");
         let truth: Value = serde_json::from_slice(&std::fs::read(truth).unwrap()).unwrap();
         let id = WireId::named(truth["wire"].as_str().unwrap()).unwrap();
-        let lists = ["messages", "input", "contents"].into_iter();
-        let list = lists.filter(|list| body[*list].is_array()).next_back().unwrap();
+        let mut lists = ["messages", "input", "contents"].into_iter();
+        let list = lists.rfind(|list| body[*list].is_array()).unwrap();
         examined += assert_no_loop(id, &body, list, &name);
     }
     assert!(examined > 100, "{examined}");

@@ -50,6 +50,7 @@ async fn told_at_once(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |_| {}).await;
     let now = session(&stage).await;
     let asked = and(&stage, &now, "::handoff --force");
+    let before = stage.provider.generations().len();
     stage.push(document().head_delay(Duration::from_secs(60)));
     let body = (variant.body)(&asked, true).to_string();
     let open = stage
@@ -57,6 +58,10 @@ async fn told_at_once(variant: Variant) {
         .open((variant.path)(true), variant.headers, body.into())
         .await;
     let (_, rest) = read_until(open, "a handoff is being written.").await;
+    // The line may come before the request to the model, which takes the reply.
+    while stage.provider.generations().len() == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     drop(rest);
     let line = "baton: a handoff is being written.\n\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]";
     let said = (variant.message)("assistant", line);

@@ -3,6 +3,8 @@
 //! A write contains changes instead of a whole record, so that processes serving the same conversation do not
 //! overwrite each other. Every store applies changes with [`Update::on`], atomically.
 
+use std::slice::from_ref;
+
 use uuid::Uuid;
 
 use super::conversation::ReadyDraft;
@@ -131,26 +133,14 @@ impl RecordChange {
                 record.pairs.extend(new);
             }
             Self::Inserted(new) => append(&mut record.insertions, new, INSERTIONS_KEPT),
-            Self::ThinkingOmitted(omission) => {
-                append(
-                    &mut record.omissions,
-                    std::slice::from_ref(omission),
-                    OMISSIONS_KEPT,
-                );
-            }
+            Self::ThinkingOmitted(one) => append(&mut record.omissions, from_ref(one), OMISSIONS_KEPT),
             Self::Pins { pinned, unpinned } => {
                 record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
                 let known = |text: &&String| record.pins.contains(text);
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
             }
-            Self::RuleDropped(rule) => {
-                append(
-                    &mut record.dropped_rules,
-                    std::slice::from_ref(rule),
-                    DROPPED_KEPT,
-                );
-            }
+            Self::RuleDropped(rule) => append(&mut record.dropped_rules, from_ref(rule), DROPPED_KEPT),
             Self::Topic(topic) => record.topic = Some(topic.clone()),
             Self::DraftReady(draft) => {
                 // Ids are UUIDv7, so they sort by time.

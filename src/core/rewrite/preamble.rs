@@ -247,10 +247,13 @@ fn kept_if(is_kept: bool) -> KeptPart {
     }
 }
 
-/// Reminders in system messages by turn and part, each with its range and whether it still holds.
+/// Range of a reminder in its part, and whether it still holds.
+type JudgedReminder = (Range<usize>, bool);
+
+/// Reminders in system messages by turn and part.
 struct SystemReminders<'v> {
     view: &'v View,
-    by_part: HashMap<(usize, usize), Vec<(Range<usize>, bool)>>,
+    by_part: HashMap<(usize, usize), Vec<JudgedReminder>>,
 }
 
 impl<'v> SystemReminders<'v> {
@@ -274,7 +277,7 @@ impl<'v> SystemReminders<'v> {
         Self { view, by_part }
     }
 
-    /// What still holds of a part; `None` if it states nothing.
+    /// The part as far as it still holds; `None` if it states nothing.
     fn holding(&self, turn: usize, part: &TurnPart) -> Option<KeptPart> {
         let all = self.by_part.get(&(turn, part.span.start))?;
         let holding: Vec<_> = all.iter().filter(|(_, holds)| *holds).collect();

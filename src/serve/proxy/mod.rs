@@ -286,38 +286,14 @@ pub async fn handle(
         Err(fault) => Err(fault),
     };
     let response = match admitted {
-        Ok(Admitted {
-            client,
-            upstream,
-            route,
-        }) => {
-            let server = upstream.server.clone();
-            let named = Some(&client.name).filter(|name| *name != LOCAL).cloned();
-            recorder.note(|e| (e.server, e.client) = (server, named));
-            let ctx = RequestContext {
-                id: id.clone(),
-                principal: client.name.clone(),
-                upstream,
-                wire: route.wire,
-                operation: route.operation,
-                target: route.target,
-                method: parts.method,
-                headers: client.headers_without(parts.headers),
-                recorder: recorder.clone(),
-                recording: recording.clone(),
-            };
+        Ok(admitted) => {
+            let ctx = request_context(parts, admitted, &id, &recorder, &recording);
             // Boxed: this state is large. In one allocation with the caller's state, less of it would be
             // reused while responses stream, about 4 MiB per thousand streams.
             Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
-            // Without a valid host the body is not drained: the sender need not upload it to learn of the error.
-            if fault.code != Code::BAD_HOST {
-                body::discard(&parts.headers, body).await;
-            }
-            if fault.code == Code::CLIENT_KEY {
-                tokio::time::sleep(gateway.admission.wrong_keys.note(sender)).await;
-            }
+            before_refusal(&gateway, &fault, &parts.headers, body, sender).await;
             refuse(&recorder, shape, &fault)
         }
     };
@@ -335,6 +311,53 @@ pub async fn handle(
         false => BodyCapture::default(),
     };
     response.map(|body| body.guarded(recorder, shown, permit))
+}
+
+/// Notes who was admitted, and puts together what an exchange keeps of its request.
+fn request_context(
+    parts: Parts,
+    admitted: Admitted,
+    id: &str,
+    recorder: &ExchangeRecorder,
+    recording: &Recording,
+) -> RequestContext {
+    let Admitted {
+        client,
+        upstream,
+        route,
+    } = admitted;
+    let server = upstream.server.clone();
+    let named = Some(&client.name).filter(|name| *name != LOCAL).cloned();
+    recorder.note(|e| (e.server, e.client) = (server, named));
+    RequestContext {
+        id: id.to_owned(),
+        principal: client.name.clone(),
+        upstream,
+        wire: route.wire,
+        operation: route.operation,
+        target: route.target,
+        method: parts.method,
+        headers: client.headers_without(parts.headers),
+        recorder: recorder.clone(),
+        recording: recording.clone(),
+    }
+}
+
+/// Drains the body of a refused request, and delays the refusal of a sender with many wrong keys.
+async fn before_refusal(
+    gateway: &Gateway,
+    fault: &Fault,
+    headers: &HeaderMap,
+    body: MinRateBody,
+    sender: IpAddr,
+) {
+    // Without a valid host the body is not drained: the sender need not upload it to learn of the error.
+    if fault.code != Code::BAD_HOST {
+        body::discard(headers, body).await;
+    }
+    if fault.code == Code::CLIENT_KEY {
+        tokio::time::sleep(gateway.admission.wrong_keys.note(sender)).await;
+    }
 }
 
 /// Hands a readable transcript to the handler and relays every other request.

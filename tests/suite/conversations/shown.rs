@@ -22,6 +22,15 @@ enum Want<'a> {
     Item(usize, Item),
 }
 
+/// A prompt as the user reads it: words in place of the tags.
+fn in_words(prompt: &str) -> String {
+    prompt
+        .replace("<handoff-context>\n", "*Context of the handoff:*\n\n")
+        .replace("\n</handoff-context>\n", "\n\n*End of the context.*\n")
+        .replace("<carried-over>\n", "*Carried over:*\n\n")
+        .replace("\n</carried-over>", "\n\n*End of what is carried over.*")
+}
+
 /// Rest of `text` after a sentinel with this prompt. Only this function of these tests depends on the
 /// sentinel's form.
 fn behind_sentinel<'a>(text: &'a str, prompt: &str, gap: &str) -> Option<&'a str> {
@@ -32,7 +41,9 @@ fn behind_sentinel<'a>(text: &'a str, prompt: &str, gap: &str) -> Option<&'a str
     if !line.starts_with("done. ") && !line.starts_with("the context had ") {
         return None;
     }
-    let rest = rest.strip_prefix(prompt)?.strip_prefix("\n[[/handoff-resume:")?;
+    let rest = rest
+        .strip_prefix(&*in_words(prompt))?
+        .strip_prefix("\n[[/handoff-resume:")?;
     let (seal, rest) = rest.split_once("]]")?;
     let holds = uuid::Uuid::try_parse(id).is_ok() && seal.len() == 22 && !line.contains('\n');
     rest.strip_prefix(gap).filter(|_| holds && !prompt.is_empty())

@@ -274,7 +274,17 @@ fn fill(private: &Path, layout: &Layout, head: &str, format: &str) -> io::Result
     fs::write(private.join("HEAD"), format!("{head}\n"))?;
     fs::write(private.join("config"), config(&layout.common, format))?;
     match read(&layout.git_dir.join("index"), MAX_INDEX_BYTES) {
-        Ok(index) => fs::write(private.join("index"), index)?,
+        Ok(index) => {
+            let copy = private.join("index");
+            fs::write(&copy, index)?;
+            // Git reads a file again if it changed as late as the index was written. With the time of the copy it
+            // would take a file of the same size for unchanged.
+            let written = fs::metadata(layout.git_dir.join("index"))?.modified()?;
+            fs::File::options()
+                .write(true)
+                .open(&copy)?
+                .set_modified(written)?;
+        }
         // No index: nothing was added yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),

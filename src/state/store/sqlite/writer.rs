@@ -4,6 +4,7 @@
 //! for written, so no later flush proves that earlier writes reached the disk. PostgreSQL does the same. The
 //! next start reads the log, checks it, and moves it to the file with a checkpoint.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -27,11 +28,13 @@ const FLUSH_DELAY: Duration = Duration::from_millis(20);
 /// Exit code of a process that ends because its store cannot be flushed: `EX_IOERR` of `sysexits.h`.
 const EXIT_IO: i32 = 74;
 
+/// Flushes a file.
+type Flush = Arc<dyn Fn(&fs::File) -> io::Result<()> + Send + Sync>;
+
 /// The disk of a store. Tests inject one that fails.
 #[derive(Clone)]
 pub(super) struct Disk {
-    /// Flushes a file.
-    pub(super) flush: Arc<dyn Fn(&fs::File) -> io::Result<()> + Send + Sync>,
+    pub(super) flush: Flush,
     /// Called after a failed flush, once its callers have their error.
     pub(super) lost: Arc<dyn Fn() + Send + Sync>,
 }
@@ -119,7 +122,7 @@ impl SqliteWriter {
             let _ = exec(conn, "ROLLBACK");
         }
         if let Some(err) = lost.as_ref().filter(|err| is_failed_flush(err)) {
-            self.flush_failed(err.to_string());
+            self.flush_failed(&err);
         }
         if lost.is_none() && to_disk {
             lost = self.flush_checked().err().map(as_sql_error);
@@ -149,7 +152,7 @@ impl SqliteWriter {
                 .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             // Any other error only lets the log grow. The next checkpoint tries again.
             if let Some(err) = moved.err().filter(is_failed_flush) {
-                self.flush_failed(err.to_string());
+                self.flush_failed(&err);
             }
         }
         self.end_if_failed();
@@ -167,14 +170,24 @@ impl SqliteWriter {
         }
     }
 
-    /// Flushes the log. After a failure every write fails.
+    /// Flushes the log, and with it every committed write. After a failure every write fails.
     fn flush_checked(&mut self) -> Result<(), String> {
-        let flushed = self.flush();
-        flushed.map_err(|err| self.flush_failed(err.to_string()))
+        // A log that cannot be opened was not flushed, so no page of it is lost: the next flush tries again.
+        let log = match self.log.take() {
+            Some(log) => log,
+            None => self.open_log().map_err(|err| self.unflushed(&err))?,
+        };
+        (self.disk.flush)(&log).map_err(|err| self.flush_failed(&err))?;
+        self.log = Some(log);
+        Ok(())
     }
 
-    fn flush_failed(&mut self, err: String) -> String {
-        let why = format!("{} cannot be flushed to the disk: {err}", self.file.display());
+    fn unflushed(&self, err: &dyn fmt::Display) -> String {
+        format!("{} cannot be flushed to the disk: {err}", self.file.display())
+    }
+
+    fn flush_failed(&mut self, err: &dyn fmt::Display) -> String {
+        let why = self.unflushed(err);
         tracing::error!(
             error = why,
             "stopping: nothing more can be stored; check the disk, and start again"
@@ -183,21 +196,14 @@ impl SqliteWriter {
         why
     }
 
-    /// Flushes the log, and with it every committed write.
-    fn flush(&mut self) -> io::Result<()> {
-        if let Some(log) = &self.log {
-            return (self.disk.flush)(log);
-        }
-        // Opens only the log: closing another handle of the database file would release SQLite's POSIX locks
-        // on it.
+    /// Opens only the log: closing another handle of the database file would release SQLite's POSIX locks on it.
+    fn open_log(&self) -> io::Result<fs::File> {
         let log = fs::OpenOptions::new()
             .write(true)
             .open(schema::log_of(&self.file))?;
-        (self.disk.flush)(&log)?;
         // Like SQLite, ignores a directory that cannot be flushed.
         let _ = self.file.parent().map(sync_dir);
-        self.log = Some(log);
-        Ok(())
+        Ok(log)
     }
 
     /// Returns the number of log pages that are not checkpointed yet.

@@ -79,6 +79,25 @@ async fn a_flush_that_fails_after_its_write_returned_ends_the_process_as_well() 
     disk.ended().await;
 }
 
+#[tokio::test]
+async fn a_log_that_is_gone_before_its_first_flush_does_not_end_the_process() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, elsewhere) = (parent.path().join("state"), parent.path().join("away"));
+    let disk = FailingDisk::default();
+    let store = disk.open(&dir);
+    store
+        .change(&update(&conversation("local", "soon", 1)))
+        .await
+        .unwrap();
+    fs::rename(&dir, &elsewhere).unwrap();
+    put(&store, 1).await.unwrap_err();
+    // The delayed flush is due in the meantime.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(disk.ends.load(Ordering::SeqCst), 0);
+    fs::rename(&elsewhere, &dir).unwrap();
+    put(&store, 2).await.unwrap();
+}
+
 /// Runs in a process of its own, below, whose disk dies after one handoff.
 #[tokio::test]
 async fn child_whose_disk_dies() {
