@@ -14,7 +14,7 @@ const MAX_ROUNDS: usize = 2;
 
 /// Counts the newest handoffs of a transcript that form a chain, up to `max`.
 ///
-/// Two handoffs belong to a chain if at most [`MAX_ROUNDS`] rounds of tool calls and no user text are between
+/// Two handoffs belong to a chain if at most `MAX_ROUNDS` rounds of tool calls and no user text are between
 /// them.
 pub fn chained(reading: &RequestReading, tags: &[String], max: u32) -> u32 {
     let candidates = reading.candidates();
