@@ -16,7 +16,7 @@ pub enum Owner {
     /// The provider, or the network path to it.
     Upstream,
     /// The proxy.
-    Us,
+    Proxy,
 }
 
 /// Row of the table of everything that can go wrong with an exchange before its response has begun.
@@ -77,15 +77,15 @@ codes! {
     /// A WebSocket upgrade.
     UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
     /// A panic, or a state that should be impossible.
-    INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; see its log for details";
+    INTERNAL = "internal", 500, true, Proxy, "the proxy failed on this request; see its log for details";
     /// The drain time is over while a response streams.
-    STOPPING = "stopping", 503, true, Us, "the proxy stopped before the response was complete; send the request again";
+    STOPPING = "stopping", 503, true, Proxy, "the proxy stopped before the response was complete; send the request again";
     /// The handoff of a cut conversation cannot be read.
-    STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
+    STORE = "store_unavailable", 503, true, Proxy, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
     /// Too many concurrent exchanges.
-    OVERLOADED = "overloaded", 503, true, Us, "too many concurrent requests; try again shortly, or raise limits.max_concurrent_requests in the config";
+    OVERLOADED = "overloaded", 503, true, Proxy, "too many concurrent requests; try again shortly, or raise limits.max_concurrent_requests in the config";
     /// The memory budget has no room for the body.
-    BODIES_FULL = "bodies_full", 503, true, Us, "the bodies of concurrent requests fill limits.bodies_bytes; try again shortly, or raise it in the config";
+    BODIES_FULL = "bodies_full", 503, true, Proxy, "the bodies of concurrent requests fill limits.bodies_bytes; try again shortly, or raise it in the config";
     /// The connection was refused, or the network is unavailable.
     UNREACHABLE = "upstream_unreachable", 502, true, Upstream, "upstream cannot be reached; check its base_url in the config and the network";
     /// The host name does not resolve.
