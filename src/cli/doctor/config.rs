@@ -286,7 +286,7 @@ mod tests {
             found.collect::<Vec<_>>().join(" ")
         };
         let clients = "[[clients]]\nname = 'ada'\nkey = '0123456789abcdef'\n";
-        let token = "admin.token = '0123456789abcdef0'\n";
+        let token = "admin.token = 'words-of-the-operators'\n";
         let open = "server.listen = '0.0.0.0:1'\n";
         assert_eq!(subjects(""), "");
         assert_eq!(subjects(clients), "admin.token");

@@ -29,7 +29,7 @@ pub use setup::start;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,9 @@ impl ExchangeOutcome {
         !matches!(self, Self::Complete | Self::Cancelled | Self::Open)
     }
 }
+
+/// Redactor of model names. Built once: building compiles all its patterns.
+static MODEL_REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 
 /// One agent request with its legs and its response. The source of the log line, the metrics, the journal's
 /// row and the spans.
@@ -157,7 +160,7 @@ impl ExchangeEvent {
         facts.served.resize(legs, None);
         // Upstream repeats the model name of the request, which may be a key by mistake.
         let mut served = leg.served.clone();
-        if let Cow::Owned(clean) = Redactor::default().text(&served.model) {
+        if let Cow::Owned(clean) = MODEL_REDACTOR.text(&served.model) {
             served.model = clean;
         }
         facts.served[legs - 1] = Some(served);
