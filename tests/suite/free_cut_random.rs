@@ -303,7 +303,7 @@ mod replicas {
 async fn walk(cases: Cases, stores: impl Fn() -> Vec<SharedStore>) {
     let on_wire = async |variant: Variant| {
         let mut cuts = 0;
-        for case in 0..u64::from(cases.count) / 16 {
+        for case in 0..u64::from(cases.count) / 8 {
             let directory = tempfile::tempdir().unwrap();
             let mut walk = Walk::new(variant, cases.seed * 1_000 + case, stores(), &directory).await;
             let log = format!("Mend the importer. {}", "word ".repeat(WORDS));

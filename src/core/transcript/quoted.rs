@@ -1,10 +1,16 @@
 //! Finds user sentences that only repeat earlier words of the model or of a tool.
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::Transcript;
 use super::part::TranscriptPartKind;
 use crate::wire::Role;
+
+/// Maximum bytes of sentences that are compiled to a table of all transitions.
+///
+/// The table searches fastest, but takes some hundred bytes per byte of a sentence, and a pasted line may be as long
+/// as a request.
+const MAX_TABLE_BYTES: usize = 16 << 10;
 
 impl Transcript<'_> {
     /// For each sentence with its turn, whether the model or a tool said it verbatim in an earlier turn.
@@ -14,12 +20,14 @@ impl Transcript<'_> {
             let literal = serde_json::Value::from(*sentence).to_string();
             literal[1..literal.len() - 1].to_owned()
         });
-        let Ok(all) = AhoCorasick::new(needles.collect::<Vec<_>>()) else {
-            return found;
-        };
         if sentences.is_empty() {
             return found;
         }
+        let bytes: usize = sentences.iter().map(|(_, sentence)| sentence.len()).sum();
+        let compact = (bytes > MAX_TABLE_BYTES).then_some(AhoCorasickKind::ContiguousNFA);
+        let Ok(all) = AhoCorasick::builder().kind(compact).build(needles) else {
+            return found;
+        };
         // Caches one turn: most matches are in the sentences' own turns, or in consecutive turns.
         let mut last: Option<(usize, Vec<std::ops::Range<usize>>)> = None;
         for place in all.find_overlapping_iter(&self.view.body[..]) {

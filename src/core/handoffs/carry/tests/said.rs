@@ -83,12 +83,17 @@ fn what_the_model_or_a_tool_said_before_is_not_the_users() {
         user("Mend the exporter."),
     ];
     let said = behind(&messages, 600);
-    assert!(
+    let is_own = |said: &str| {
         said.contains("Never touch the migrations")
             && !said.contains("whole suite")
-            && !said.contains("must never"),
-        "{said}"
-    );
+            && !said.contains("must never")
+    };
+    assert!(is_own(&said), "{said}");
+    // A line as long as a request beside them changes nothing.
+    let mut long = messages.clone();
+    long[3] = user(&format!("{copied}\n{}", "word ".repeat(40_000)));
+    let said = behind(&long, 600);
+    assert!(is_own(&said), "{said}");
     // The user said it first.
     let said = behind(&[user(advice), model(advice), user("Mend the exporter.")], 600);
     assert!(said.contains(advice), "{said}");
