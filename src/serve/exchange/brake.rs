@@ -91,11 +91,12 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     let is_own = headers::is_of_subagent(&ctx.headers) || brake::continues_own_work(view, tags);
     // A command that the user typed meanwhile is still to be answered.
     let continues = is_own && exchange.offered.pin.interjected.is_empty();
-    charge_at_end(exchange, continues);
+    let accounts = accounts(exchange, &policy);
+    charge_at_end(exchange, &accounts, continues);
     if !exchange.plan().may_end_here() {
         return None;
     }
-    let accounts = match entered(exchange, &policy, continues).await {
+    let accounts = match entered(exchange, accounts, continues).await {
         Ok(accounts) => accounts,
         Err(error) => {
             tracing::error!(exchange = ctx.id, %error, "failed to read the ledgers of the brake; sending the request");
@@ -220,7 +221,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
             }
         },
     };
-    let mut accounts = entered(exchange, &policy, false).await?;
+    let mut accounts = entered(exchange, accounts(exchange, &policy), false).await?;
     let is_used_up = accounts.iter().any(|account| account.shown().used_up().is_some());
     let is_stopped = accounts.first().is_some_and(|account| account.is_stopped());
     if !is_used_up && !is_stopped {
@@ -249,10 +250,9 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
 /// Stops the agent's own work until the user lets it go on.
 pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
-    let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
+    let Some(accounts) = of_command(exchange).await? else {
         return Ok(CommandReply::new(brake::off()));
     };
-    let accounts = entered(exchange, &policy, false).await?;
     if let Some(session) = accounts.first() {
         let halted = entry(app, EntryKind::Halted);
         app.sessions.enter(&ctx.principal, &session.key, halted).await?;
@@ -262,12 +262,21 @@ pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
 
 /// The session's budgets for `status`.
 pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
+    let Some(accounts) = of_command(exchange).await? else {
+        return Ok(None);
+    };
+    let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
+    Ok(brake::status_line(&shown))
+}
+
+/// The accounts of a command, with their ledgers; `None` if the brake is off.
+async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<OpenAccount>>> {
     let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
         return Ok(None);
     };
-    let accounts = entered(exchange, &policy, false).await?;
-    let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
-    Ok(brake::status_line(&shown))
+    entered(exchange, accounts(exchange, &policy), false)
+        .await
+        .map(Some)
 }
 
 /// The policy for this request.
@@ -281,16 +290,18 @@ fn policy(exchange: &Exchange) -> Result<BrakePolicy, Fault> {
     Ok(exchange.app.config.brake.declaring(declared))
 }
 
-/// Charges the exchange of a request to its ledgers when it ends, and that of a command that makes a handoff.
-pub(super) fn charge_at_end(exchange: &Exchange, continues: bool) {
+/// Charges the exchange of a command to its ledgers when it ends: the command may make a handoff.
+pub(super) fn charge_command(exchange: &Exchange) {
+    if let Ok(policy) = policy(exchange) {
+        charge_at_end(exchange, &accounts(exchange, &policy), false);
+    }
+}
+
+fn charge_at_end(exchange: &Exchange, accounts: &[OpenAccount], continues: bool) {
     let ctx = &exchange.ctx;
-    let Ok(policy) = policy(exchange) else { return };
     let charge = Charge {
         principal: ctx.principal.clone(),
-        keys: accounts(exchange, &policy)
-            .into_iter()
-            .map(|account| account.key)
-            .collect(),
+        keys: accounts.iter().map(|account| account.key.clone()).collect(),
         request: continues.then(|| exchange.offered.hash()),
     };
     ctx.recorder.note(|e| e.charge = Some(Arc::new(charge)));
@@ -299,11 +310,10 @@ pub(super) fn charge_at_end(exchange: &Exchange, continues: bool) {
 /// Enters the request into its ledgers, the session's first.
 async fn entered(
     exchange: &Exchange,
-    policy: &BrakePolicy,
+    mut accounts: Vec<OpenAccount>,
     continues: bool,
 ) -> StoreResult<Vec<OpenAccount>> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
-    let mut accounts = accounts(exchange, policy);
     for account in &mut accounts {
         let began = entry(app, EntryKind::Began { continues });
         account.ledger = app.sessions.enter(&ctx.principal, &account.key, began).await?;

@@ -55,7 +55,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
     CommandEnd::Answered(match step(&exchange, command, prefix).await {
         Ok(CommandStep::HandOver(trigger)) => {
             if brake::is_on(&exchange) {
-                brake::charge_at_end(&exchange, false);
+                brake::charge_command(&exchange);
             }
             hand_over::answer(exchange, trigger).await
         }
