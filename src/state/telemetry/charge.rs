@@ -39,16 +39,9 @@ impl ExchangeEvent {
             let Some(usage) = self.leg_usage(leg) else {
                 continue;
             };
-            let served = self.served.get(leg).and_then(Option::as_ref);
-            let answered = served.map(|served| served.model.as_str());
-            let model = answered
-                .filter(|model| !model.is_empty())
-                .or(self.model.as_deref());
             let query = PriceQuery {
-                model: model.unwrap_or_default(),
                 host,
-                at_ms: millis(self.started),
-                service: served.and_then(|served| served.service.as_deref()),
+                ..self.price_query(leg)
             };
             let rates = prices.rates(&query).filter(|_| !self.subscription);
             match rates {
@@ -68,6 +61,22 @@ impl ExchangeEvent {
             unpriced,
             request: request.filter(|_| is_complete),
         })
+    }
+
+    /// The price that a leg is billed at. Upstream may answer with another model than the requested one, and bills
+    /// that one.
+    pub(super) fn price_query(&self, leg: usize) -> PriceQuery<'_> {
+        let served = self.served.get(leg).and_then(Option::as_ref);
+        let answered = served.map(|served| served.model.as_str());
+        let model = answered
+            .filter(|model| !model.is_empty())
+            .or(self.model.as_deref());
+        PriceQuery {
+            model: model.unwrap_or_default(),
+            at_ms: millis(self.started),
+            service: served.and_then(|served| served.service.as_deref()),
+            ..PriceQuery::default()
+        }
     }
 
     /// The usage of a leg, estimated by its size if the response reported none or broke off.

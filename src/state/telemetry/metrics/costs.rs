@@ -9,11 +9,10 @@ use prometheus_client::registry::Registry;
 
 use super::clients::ClientMetrics;
 use super::labels::{Dollars, Labels, add, label, labels};
-use crate::clock::millis;
 use crate::prices::Prices;
 use crate::telemetry::ExchangeEvent;
 use crate::telemetry::models::LabelledModels;
-use baton_core::bill::{ModelPrices, PriceQuery, TokenCounts};
+use baton_core::bill::{ModelPrices, TokenCounts};
 use baton_core::record::WireId;
 
 /// Billing kinds of tokens.
@@ -108,22 +107,12 @@ impl CostMetrics {
         self.clients.record(event);
         for (leg, usage) in event.tokens.iter().enumerate() {
             let Some(usage) = usage else { continue };
-            let served = event.served.get(leg).and_then(Option::as_ref);
-            let answered = served.map(|served| served.model.as_str());
-            // Upstream may answer with another model than the requested one, and bills that one.
-            let model = answered
-                .filter(|model| !model.is_empty())
-                .or(event.model.as_deref());
-            let series = self.series(event, model.unwrap_or_default());
+            let query = event.price_query(leg);
+            let series = self.series(event, query.model);
             let amounts = [usage.input, usage.cache_read, usage.cache_write, usage.output];
             for (counter, amount) in series.tokens.iter().zip(amounts) {
                 counter.inc_by(amount);
             }
-            let query = PriceQuery {
-                at_ms: millis(event.started),
-                service: served.and_then(|served| served.service.as_deref()),
-                ..PriceQuery::default()
-            };
             // A subscription is not billed by tokens.
             let prices = series.prices.as_ref().filter(|_| !event.subscription);
             let Some(rates) = prices.and_then(|prices| prices.rates(&query)) else {
