@@ -56,33 +56,40 @@ const NONE: Policy = Policy {
     ..DEFAULT
 };
 
-const fn notified_at(name: &'static str, setting: &'static str, tokens: u64) -> Policy {
-    let thresholds = Thresholds {
-        nudge_tokens: tokens,
-        ..DEFAULT_THRESHOLDS
-    };
+/// The default policy with one setting changed.
+const fn with_setting(name: &'static str, setting: &'static str) -> Policy {
     Policy {
         name,
         title: setting,
         setting,
-        thresholds,
         ..DEFAULT
     }
 }
 
-const fn automatic(name: &'static str, setting: &'static str, share: f64) -> Policy {
-    let thresholds = Thresholds {
-        auto_at: share,
-        ..DEFAULT_THRESHOLDS
-    };
+const fn notified_at(name: &'static str, setting: &'static str, tokens: u64) -> Policy {
     Policy {
-        name,
-        title: setting,
-        setting,
-        thresholds,
-        ..DEFAULT
+        thresholds: Thresholds {
+            nudge_tokens: tokens,
+            ..DEFAULT_THRESHOLDS
+        },
+        ..with_setting(name, setting)
     }
 }
+
+const fn automatic(name: &'static str, setting: &'static str, share: f64) -> Policy {
+    Policy {
+        thresholds: Thresholds {
+            auto_at: share,
+            ..DEFAULT_THRESHOLDS
+        },
+        ..with_setting(name, setting)
+    }
+}
+
+const COLD_CACHE: Policy = Policy {
+    is_free: true,
+    ..with_setting("cold_cache", "handoff.when_cache_cold = \"on\"")
+};
 
 /// The policies that `baton try` replays; the one without cuts is first.
 pub static POLICIES: [Policy; 11] = [
@@ -101,23 +108,14 @@ pub static POLICIES: [Policy; 11] = [
         is_free: true,
         ..NONE
     },
+    COLD_CACHE,
     Policy {
-        name: "cold_cache",
-        title: "handoff.when_cache_cold = \"on\"",
-        setting: "handoff.when_cache_cold = \"on\"",
-        is_free: true,
-        ..DEFAULT
-    },
-    Policy {
-        name: "break_even",
-        title: "handoff.nudge_at = \"break-even\"",
-        setting: "handoff.nudge_at = \"break-even\"",
         thresholds: Thresholds {
             nudge_at: 0.0,
             nudge_pays: true,
             ..DEFAULT_THRESHOLDS
         },
-        ..DEFAULT
+        ..with_setting("break_even", "handoff.nudge_at = \"break-even\"")
     },
     notified_at("notice_60k", "handoff.nudge_tokens = 60000", 60_000),
     notified_at("notice_80k", "handoff.nudge_tokens = 80000", 80_000),
@@ -133,11 +131,9 @@ pub const JOURNAL_SHADOW: &str = "shadow";
 pub static JOURNAL_POLICIES: [Policy; 4] = [
     NONE,
     Policy {
-        name: "cold_cache",
-        title: "handoff.when_cache_cold = \"on\"",
-        setting: "handoff.when_cache_cold = \"on\"",
-        is_free: true,
-        ..NONE
+        has_tool: false,
+        thresholds: NO_THRESHOLDS,
+        ..COLD_CACHE
     },
     automatic("auto_0.5", "handoff.auto_at = 0.5", 0.5),
     Policy {
