@@ -511,8 +511,12 @@ async fn a_stopping_proxy_accepts_connections_for_the_delay() {
     let config = config_for(&provider, dir.path(), "server.stop_delay_secs = 3\n");
     let mut program = Program::start(&config, &dir.path().join("state"));
     terminate(&program);
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    let ready = program.admin("/readyz").await;
+    let ready = loop {
+        let ready = program.admin("/readyz").await;
+        if ready.status != 200 {
+            break ready;
+        }
+    };
     assert_eq!((ready.status, &*ready.text()), (503, "not ready: stopping\n"));
     let answer = ask(
         &program,

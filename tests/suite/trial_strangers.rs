@@ -38,7 +38,7 @@ impl Transcript {
         ));
         line["sessionId"] = json!(ID);
         line["uuid"] = json!(format!("{}-{}", self.side.unwrap_or("main"), self.lines.len()));
-        line["cwd"] = json!("/home/dev/work");
+        line["cwd"] = json!("/home/dev/project");
         if let Some(agent) = self.side {
             line["isSidechain"] = json!(true);
             line["agentId"] = json!(agent);
@@ -65,7 +65,7 @@ impl Transcript {
     fn work(&mut self, model: &str, mut whole: u64, step: u64, calls: u64) -> u64 {
         for n in 0..calls {
             let id = format!("toolu_{}_{}", self.lines.len(), n);
-            let path = format!("/home/dev/work/src/part{}.rs", n % 7);
+            let path = format!("/home/dev/project/src/part{}.rs", n % 7);
             self.answer(
                 model,
                 [whole, step, 300],
