@@ -405,9 +405,9 @@ impl Screen<'_> {
 /// An outcome as a sentence.
 fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::ForYou => "For you.",
+        Outcome::ForYou => "Handoffs are for you.",
         Outcome::NoDifference => "It makes no difference.",
-        Outcome::NotForYou => "Not for you.",
+        Outcome::NotForYou => "Handoffs are not for you.",
     }
 }
 
