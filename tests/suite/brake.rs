@@ -456,6 +456,7 @@ async fn two_replicas_at_the_limit_send_one_request_each_at_most() {
     change(&mut config);
     let other = Baton::start(config, store);
     let history = worked(&stage, 1).await;
+    written().await;
     for _ in 0..2 {
         stage.push(Reply::text("Done."));
     }
@@ -469,6 +470,7 @@ async fn two_replicas_at_the_limit_send_one_request_each_at_most() {
     tokio::join!(send(&stage.baton), send(&other));
     stage.baton.events(2).await;
     other.events(1).await;
+    written().await;
     for _ in 0..5 {
         for baton in [&stage.baton, &other] {
             let said = send(baton).await;
