@@ -4,10 +4,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use baton_strict::{Autopilot, Options, Strict};
 use serde_json::{Value, json};
 
-use crate::harness::temp;
+use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{Program, config_for};
+use crate::harness::{AgentWire, post, temp};
 
 const ID: &str = "5f3c9d1e-2b7a-4c60-9a51-0c2d4e6f8a11";
 const OPUS: &str = "claude-opus-4-6";
@@ -350,6 +354,13 @@ fn the_plot_has_a_heading_to_post_with_dates_a_total_and_a_legend() {
     let plot = home.path().join("plot.svg");
     printed(home.path(), &["--plot", plot.to_str().unwrap()]);
     let svg = fs::read_to_string(&plot).unwrap();
+    let report = &json_of(home.path(), &[])["report"];
+    let lengths = report["lengths"].as_array().unwrap();
+    let paid: f64 = lengths
+        .iter()
+        .map(|length| length["paid"].as_f64().unwrap())
+        .sum();
+    assert!((paid - report["paid"].as_f64().unwrap()).abs() < 0.01, "{report}");
     let title = svg.split("<title>").nth(1).unwrap().split('<').next().unwrap();
     assert!(
         title.starts_with("1 session, 1 day: ") && !title.contains('`'),
@@ -358,4 +369,34 @@ fn the_plot_has_a_heading_to_post_with_dates_a_total_and_a_legend() {
     for part in ["2026-02-11", "Total paid: $", "Grey: paid", " % less"] {
         assert!(svg.contains(part), "{part}: {svg}");
     }
+}
+
+/// The journal knows a session that went through the proxy, also if its record has no handoff.
+#[tokio::test]
+async fn a_session_that_went_through_the_proxy_is_left_out() {
+    let home = home();
+    assert_eq!(json_of(home.path(), &[])["report"]["behind_baton"], 0);
+    let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
+    let config = config_for(&provider, home.path(), "");
+    let program = Program::start(&config, &home.path().join(".local/state/baton"));
+    let body = Anthropic.body(
+        &[json!({"role": "user", "content": "Split the importer."})],
+        false,
+    );
+    let headers = [Anthropic.headers(), &[("x-claude-code-session-id", ID)]].concat();
+    let url = format!("{}/v1/messages", program.data);
+    let body = body.to_string().into();
+    assert_eq!(post(&url, &headers, body).await.status, 200);
+    let mut report = Value::Null;
+    for _ in 0..100 {
+        report = json_of(home.path(), &[])["report"].take();
+        if report["behind_baton"] != 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(
+        (&report["behind_baton"], &report["sessions"]),
+        (&json!(1), &json!(0))
+    );
 }

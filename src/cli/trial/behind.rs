@@ -22,9 +22,9 @@ pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResu
         return Ok(());
     };
     for session in sessions.iter_mut().filter(|session| !session.behind_baton) {
-        let id = session.id.split('/').next().unwrap_or_default();
+        let id = session.root().to_owned();
         for (wire, headers) in NAMED {
-            let header = |name: &str| headers.contains(&name).then(|| id.to_owned());
+            let header = |name: &str| headers.contains(&name).then(|| id.clone());
             let key = conversation_key(LOCAL, wire, header, None, &String::new).key;
             session.behind_baton |= !journal.conversations(Some(&key), 1)?.is_empty();
         }

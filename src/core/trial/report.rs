@@ -1,6 +1,6 @@
 //! Sums over all sessions, and the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -235,15 +235,19 @@ fn groups(all: &[&Reckoned], arms: usize) -> Vec<GroupSum> {
     groups
 }
 
-/// Groups sessions by their longest history, with the effect of a policy.
+/// Groups sessions by their longest history, with the effect of a policy. A subagent belongs to its session, so that the
+/// groups add up to the total.
 fn lengths(all: &[&Reckoned], arm: &str) -> Vec<LengthSum> {
+    let sessions = all.iter().filter(|one| !one.session.is_subagent());
+    let longest: HashMap<&str, u64> = sessions.map(|one| (one.session.root(), one.longest)).collect();
     let mut lengths: BTreeMap<u64, LengthSum> = BTreeMap::new();
-    for one in counted(all).filter(|one| !one.session.is_subagent()) {
-        let from = LENGTHS.iter().rev().find(|bound| one.longest >= **bound);
+    for one in counted(all) {
+        let tokens = longest.get(one.session.root()).unwrap_or(&one.longest);
+        let from = LENGTHS.iter().rev().find(|bound| *tokens >= **bound);
         let from = from.copied().unwrap_or_default();
         let length = lengths.entry(from).or_default();
         length.from = from;
-        length.sessions += 1;
+        length.sessions += usize::from(!one.session.is_subagent());
         length.paid += one.cost();
         if let Some(result) = one.arm(arm).filter(|_| one.is_changed(arm)) {
             length.won += result.saved.max(0.0);

@@ -102,6 +102,11 @@ impl RecordedSession {
         self.id.contains('/')
     }
 
+    /// The id of the session itself, also for one of its subagents.
+    pub fn root(&self) -> &str {
+        self.id.split('/').next().unwrap_or_default()
+    }
+
     /// When the first call was sent, in milliseconds since the Unix epoch.
     pub fn started_ms(&self) -> u64 {
         self.calls.first().map_or(0, |call| call.at_ms)
@@ -164,11 +169,10 @@ fn attach_compactions(sessions: &mut Vec<RecordedSession>) {
     };
     let mut compactions: Vec<RecordedSession> = sessions.extract_if(.., is_compaction).collect();
     for compaction in &mut compactions {
-        let parent = compaction.id.split('/').next().unwrap_or_default();
         let agent = compaction.agent;
         let parent = sessions
             .iter_mut()
-            .find(|one| one.id == parent && one.agent == agent);
+            .find(|one| one.id == compaction.root() && one.agent == agent);
         let Some(parent) = parent else { continue };
         let models = std::mem::take(&mut compaction.models);
         for mut request in compaction.calls.drain(compaction.copied..) {
