@@ -75,6 +75,13 @@ async fn told_at_once(variant: Variant) {
         told.starts_with("baton: handed over (written by the model), "),
         "{told}"
     );
+    // One note, of the progress line: the sentinel marks the report before it.
+    assert_eq!(
+        answer.text.matches("[[handoff-note:").count(),
+        1,
+        "{}",
+        answer.text
+    );
     let next = stage.then(&next, &answer, "Go on.");
     let behind = says(&stage, &next, thought("Next.")).await;
     assert!(

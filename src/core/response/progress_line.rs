@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::StreamMerge;
+use super::{AnswerOpening, StreamMerge};
 use crate::marker::note;
 use crate::wire::{Ending, StreamOpening};
 
@@ -57,10 +57,16 @@ impl ProgressLine {
         !matches!(self.phase, ShowPhase::Quiet(_))
     }
 
-    /// Shows the result of the draft, followed by `rest`.
-    pub fn end(&mut self, result: &str, rest: &str) {
+    /// Shows the result of the draft, followed by the sentinel of its handoff, if any.
+    ///
+    /// A sentinel includes the report right before it, so only a result without one needs a note.
+    pub fn end(&mut self, result: &str, sentinel: &str) {
         if matches!(self.phase, ShowPhase::Line) {
-            self.say(&format!("{}\n\n{rest}", note::answer(result, Uuid::nil())));
+            let text = match sentinel {
+                "" => format!("{}\n\n", note::answer(result, Uuid::nil())),
+                _ => AnswerOpening::Report(result.into()).with_sentinel(sentinel),
+            };
+            self.say(&text);
             self.phase = ShowPhase::Ended;
         }
     }

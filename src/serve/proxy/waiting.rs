@@ -48,9 +48,9 @@ impl ShownDraft {
         self.begun.notified().await;
     }
 
-    /// Ends the line with the draft's result and its note, followed by `rest`.
-    pub(crate) fn end(&self, result: &str, rest: &str) {
-        self.line().end(result, rest);
+    /// Ends the line with the draft's result, followed by the sentinel of its handoff, if any.
+    pub(crate) fn end(&self, result: &str, sentinel: &str) {
+        self.line().end(result, sentinel);
     }
 }
 
