@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 from .common import ROOT, ReleaseError, report, run
@@ -14,7 +15,8 @@ CHART = ROOT / "config" / "helm" / "baton"
 VARIANTS = {
     "default": [],
     "store of your own": ["valkey.enabled=false", "durability=replicated", "replicas=1"],
-    "ingress": ["ingress.enabled=true", "ingress.className=nginx", "ingress.tls=certificate", "drainSeconds=5"],
+    "monitored": ["serviceMonitor.enabled=true", "topologySpreadConstraints=null"],
+    "ingress": ["ingress.enabled=true", "ingress.className=nginx", "ingress.tls=certificate", "drainSeconds=5", "stopDelaySeconds=7"],
 }
 SECRETS = ["ADMIN_TOKEN", "SEAL_KEY", "ANTHROPIC_API_KEY", "ADA_KEY"]
 # Prints the documents of standard input as JSON: the build itself runs with Python's own library.
@@ -33,6 +35,7 @@ def check(baton):
             by_kind.setdefault(document["kind"], []).append(document)
         accepted(baton, by_kind)
         selected(by_kind)
+        monitored(by_kind)
         report(f"ok: helm template ({name}): {', '.join(sorted(by_kind))}")
 
 
@@ -55,7 +58,8 @@ def accepted(baton, by_kind):
     if problems != ["store.url"]:
         raise ReleaseError(f"the chart's config is refused:\n{done.stdout}\n{config['data']['baton.toml']}")
     grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
-    if f"drain_secs = {grace - 10}" not in config["data"]["baton.toml"]:
+    server = tomllib.loads(config["data"]["baton.toml"])["server"]
+    if grace <= server["stop_delay_secs"] + server["drain_secs"]:
         raise ReleaseError(f"a pod is killed after {grace} s, before its streams may end")
 
 
@@ -68,3 +72,15 @@ def selected(by_kind):
         names = {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
         if missing := [port for port in service["spec"]["ports"] if port["targetPort"] not in names]:
             raise ReleaseError(f"{service['metadata']['name']} points to ports that no container has: {missing}")
+
+
+def monitored(by_kind):
+    """Each monitor selects one service, with the name of its port, and its token is one of the pod's secrets."""
+    for monitor in by_kind.get("ServiceMonitor", []):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        [service] = [item for item in by_kind["Service"] if wanted <= item["metadata"]["labels"].items()]
+        [endpoint] = monitor["spec"]["endpoints"]
+        token = endpoint["authorization"]["credentials"]
+        ports = [port["name"] for port in service["spec"]["ports"]]
+        if endpoint["port"] not in ports or token["key"] not in SECRETS:
+            raise ReleaseError(f"the monitor cannot scrape {service['metadata']['name']}: {endpoint}")
