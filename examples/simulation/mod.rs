@@ -20,9 +20,6 @@ const DRAFT_REQUEST: u64 = 300;
 /// Tokens of the selection that a draft is based on if the history is not cached: `draft.bundle_tokens`.
 const SELECTION: u64 = 8_000;
 
-/// Maximum number of tokens after a finished draft for it to be used.
-const MOST_SINCE: u64 = 6_000;
-
 /// Default size of the history at which the notice of a full context appears.
 const NUDGE_TOKENS: u64 = 200_000;
 
@@ -61,8 +58,6 @@ impl Arm {
 pub(crate) struct ArmBill {
     /// Dollars.
     pub(crate) cost: f64,
-    /// Dollars for unused drafts, included in `cost`.
-    pub(crate) unused_drafts: f64,
     /// Requests of all kinds.
     pub(crate) requests: u32,
     pub(crate) cuts: Vec<ArmCut>,
@@ -90,8 +85,6 @@ impl SessionSizes {
         for (n, call) in self.calls.iter().enumerate() {
             run.call(n, call)?;
         }
-        run.pause(u64::MAX);
-        run.bill.unused_drafts = run.unused;
         Some(run.bill)
     }
 
@@ -121,10 +114,6 @@ struct ArmRun<'a> {
     fixed: usize,
     ids: u64,
     ledger: CutLedger,
-    /// Number of segments that the finished draft covers.
-    ready: Option<usize>,
-    /// Dollars of drafts that have not been used so far.
-    unused: f64,
     bill: ArmBill,
 }
 
@@ -148,8 +137,6 @@ impl<'a> ArmRun<'a> {
             fixed: 0,
             ids: 0,
             ledger: CutLedger::default(),
-            ready: None,
-            unused: 0.0,
             bill: ArmBill::default(),
         };
         // In segments, so that a change of the tools leaves the segments before it in the cache.
@@ -162,7 +149,7 @@ impl<'a> ArmRun<'a> {
     }
 
     fn call(&mut self, n: usize, call: &SessionCall) -> Option<()> {
-        self.pause(call.pause_ms);
+        self.costs.at_ms = self.costs.at_ms.saturating_add(call.pause_ms);
         if let Some(model) = &call.model {
             self.costs.model.clone_from(model);
             self.costs.rates = (self.rates_of)(model)?;
@@ -180,31 +167,11 @@ impl<'a> ArmRun<'a> {
         Some(())
     }
 
-    /// Simulates a pause, in which a draft may be written.
-    fn pause(&mut self, pause_ms: u64) {
-        let until = self.costs.at_ms.saturating_add(pause_ms);
-        let due = self.ledger.draft_due(&self.costs);
-        let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < until);
-        if let Some(begun) = due {
-            let cost = self.draft(begun);
-            self.ledger.draft_paid(cost, begun);
-            self.unused += cost;
-            self.ready = Some(self.history.len());
-        }
-        self.costs.at_ms = until;
-    }
-
     fn cut_for_free(&mut self, n: usize) {
         if !self.arm.is_free() {
             return;
         }
-        let since = |from: usize| self.history[from..].iter().map(|s| s.tokens).sum::<u64>();
-        let since = self.ready.map(since).filter(|since| *since <= MOST_SINCE);
-        let how = match since {
-            Some(_) => DraftCost::Nothing,
-            None => DraftCost::Cheapest(SELECTION),
-        };
-        let Some(cut) = self.ledger.moment(&self.costs, how) else {
+        let Some(cut) = self.ledger.moment(&self.costs, DraftCost::Cheapest(SELECTION)) else {
             return;
         };
         match cut.draft {
@@ -216,13 +183,10 @@ impl<'a> ArmRun<'a> {
                 };
                 self.paid(counts);
             }
-            DraftCost::Nothing => self.unused = 0.0,
-            DraftCost::History | DraftCost::Cheapest(_) => {
-                self.draft(self.costs.at_ms);
-            }
+            _ => self.draft(),
         }
         self.ledger.cut(&cut);
-        self.cut(n, cut.reason.text(), PROMPT + since.unwrap_or_default());
+        self.cut(n, cut.reason.text(), PROMPT);
         self.read_again();
     }
 
@@ -260,12 +224,12 @@ impl<'a> ArmRun<'a> {
         self.begin_with(carried);
     }
 
-    /// Sends the history with the request for a draft, and returns the cost.
-    fn draft(&mut self, at_ms: u64) -> f64 {
-        let mut request = self.history.clone();
+    /// Sends the history with the request for a draft.
+    fn draft(&mut self) {
+        let (at_ms, mut request) = (self.costs.at_ms, self.history.clone());
         request.push(self.segment(DRAFT_REQUEST));
         let counts = self.cache().send(at_ms, &request, PROMPT);
-        self.paid(counts)
+        self.paid(counts);
     }
 
     fn compact(&mut self) {
@@ -285,7 +249,6 @@ impl<'a> ArmRun<'a> {
         self.history.truncate(self.fixed);
         self.push(carried);
         self.ledger.handed_over();
-        self.ready = None;
     }
 
     /// Simulates calls that read cut content again: the same amount after a handoff and after a compaction.
@@ -305,12 +268,10 @@ impl<'a> ArmRun<'a> {
         self.ledger.answered(&self.costs, counts, None, bytes);
     }
 
-    fn paid(&mut self, counts: TokenCounts) -> f64 {
-        let cost = counts.cost(&self.costs.rates).total();
-        self.bill.cost += cost;
+    fn paid(&mut self, counts: TokenCounts) {
+        self.bill.cost += counts.cost(&self.costs.rates).total();
         self.bill.tokens += counts;
         self.bill.requests += 1;
-        cost
     }
 
     fn cache(&mut self) -> &mut SimulatedCache {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::proxy::spill::Spill;
 use crate::proxy::{Budget, RequestContext, headers};
@@ -22,9 +22,6 @@ use baton_core::handoffs::draft::Prompts;
 use baton_core::plan::Policy;
 use baton_core::redact::Redactor;
 use baton_core::tools::OurTools;
-
-/// Maximum number of watched pauses. Each keeps its request, mostly in a file.
-const PAUSES: usize = 64;
 
 /// State shared by all exchanges.
 pub struct App {
@@ -54,8 +51,6 @@ pub struct App {
     pub bodies: Budget,
     /// Becomes true when the drain time is over, to end open streams.
     pub closing: Arc<watch::Sender<bool>>,
-    /// Permits for the watched pauses.
-    pub(crate) pauses: Arc<Semaphore>,
     /// Routed models that upstream does not know.
     pub(crate) refused_models: OnceLog,
     /// Prices that decide whether a cut pays off.
@@ -96,7 +91,6 @@ impl App {
             ),
             config: Arc::new(config),
             closing: Arc::default(),
-            pauses: Arc::new(Semaphore::new(PAUSES)),
             refused_models: OnceLog::new(),
             seals,
             clock: Clock::default(),
@@ -123,7 +117,6 @@ impl App {
             spill: self.spill.clone(),
             bodies: self.bodies.clone(),
             closing: Arc::clone(&self.closing),
-            pauses: Arc::clone(&self.pauses),
             // Everything else follows the new config.
             ..new
         })

@@ -28,9 +28,6 @@ pub struct Clock {
     ahead_ms: Arc<AtomicI64>,
 }
 
-/// Maximum length of one sleep of a shifted clock, and so the delay until it notices a further shift.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-
 /// Bits below the millisecond timestamp of a version 7 UUID (RFC 9562, section 5.7).
 const ID_MS_SHIFT: u32 = 80;
 
@@ -51,23 +48,6 @@ impl Clock {
     /// Returns milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         now_ms().saturating_add_signed(self.ahead_ms.load(Relaxed))
-    }
-
-    /// Waits until this clock reaches `at_ms`.
-    pub async fn until(&self, at_ms: u64) {
-        loop {
-            let left = at_ms.saturating_sub(self.now_ms());
-            if left == 0 {
-                return;
-            }
-            // An unshifted clock is the system clock, so one sleep is enough. A shifted one is polled in
-            // short sleeps, since a test may advance it at any time.
-            let step = match self.ahead_ms.load(Relaxed) {
-                0 => Duration::from_millis(left),
-                _ => LONGEST_SLEEP.min(Duration::from_millis(left)),
-            };
-            tokio::time::sleep(step).await;
-        }
     }
 
     /// Returns a new version 7 id, which begins with this clock's time.

@@ -69,34 +69,3 @@ fn sessions_with_pauses_and_long_ones_are_a_fifth_cheaper() {
         assert!(sum(arm) <= 0.8 * sum(Arm::None), "{}", arm.name());
     }
 }
-
-/// The bets limit the loss of a session: of one that ends before a pause, one that pauses once, and one that
-/// pauses repeatedly.
-#[test]
-fn a_draft_that_nobody_comes_back_for_is_within_its_bound() {
-    let table = prices::table(None).unwrap();
-    let rates = |model: &str| {
-        table.rates(&PriceQuery {
-            model,
-            at_ms: NOW,
-            ..PriceQuery::default()
-        })
-    };
-    let mut paid = 0;
-    for session in corpus() {
-        for calls in (1..=session.calls.len()).step_by(7) {
-            let begun = SessionSizes {
-                calls: session.calls[..calls].to_vec(),
-                ..session.clone()
-            };
-            let [none, free] = [Arm::None, Arm::Free].map(|arm| begun.bill(arm, &rates).unwrap());
-            paid += u32::from(free.unused_drafts > 0.0);
-            assert!(
-                free.unused_drafts <= 0.01 * none.cost.max(free.cost),
-                "{} after {calls} calls: {free:?}",
-                session.name
-            );
-        }
-    }
-    assert!(paid > 10, "some bets are lost");
-}

@@ -1,5 +1,5 @@
-//! Cuts without cost on every wire, with a scripted clock: a pause that outlives the cache, another model, a
-//! prepared draft, and events that must change nothing.
+//! Cuts without cost on every wire, with a scripted clock: a pause that outlives the cache, another model,
+//! and events that must change nothing.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. Open ex
 
 const MINUTE: i64 = 60_000;
 
-/// Cache writes are expensive and everything else is cheap, so that a draft ahead of time is a small bet.
+/// Cache writes are expensive and everything else is cheap, so that a cut in a pause pays.
 const PRICES: &str = r#"
 source = "test"
 date = "2026-11-24"
@@ -136,47 +136,6 @@ impl Scene {
     fn requests(&self) -> usize {
         self.fixture.provider.generations().len()
     }
-
-    /// Waits until the model has received this many requests and no reply is left.
-    async fn until_requests(&self, count: usize) {
-        for _ in 0..500 {
-            if self.requests() == count && self.fixture.script.left() == 0 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{} requests, not {count}", self.requests());
-    }
-
-    /// Waits until a draft ahead of time has ended, whatever its outcome, because its cost is booked then.
-    async fn until_draft_ahead_ended(&self) {
-        for _ in 0..500 {
-            let events = self.fixture.baton.events(1).await;
-            if events.iter().any(|event| event.route == "draft ahead") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("no draft ahead has ended");
-    }
-
-    async fn has_ready_draft(&self) -> bool {
-        let events = self.fixture.baton.events(1).await;
-        let key = events[0].conversation.clone().unwrap();
-        let record = self.store.conversation(&key).await.unwrap();
-        record.is_some_and(|record| record.ready_draft.is_some())
-    }
-
-    /// Waits until the conversation has a prepared draft.
-    async fn until_ready(&self) {
-        for _ in 0..500 {
-            if self.has_ready_draft().await {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("no draft is ready");
-    }
 }
 
 fn nothing(_: &mut Config) {}
@@ -185,7 +144,6 @@ fn nothing(_: &mut Config) {}
 async fn a_pause_that_outlives_the_cache_is_used_for_a_handoff() {
     for variant in WIRES {
         let mut scene = Scene::new(variant, |config| config.draft.max_tokens = 4_096).await;
-        // No time for a draft ahead of the pause.
         scene.clock.advance(12 * MINUTE);
         scene.fixture.push(Reply::text(DOCUMENT));
         scene.fixture.push(Reply::text("Went on."));
@@ -214,65 +172,6 @@ async fn a_pause_that_outlives_the_cache_is_used_for_a_handoff() {
 }
 
 #[tokio::test]
-async fn a_draft_is_ready_before_the_cache_is_cold_and_no_model_is_asked_then() {
-    for variant in WIRES {
-        let mut scene = Scene::new(variant, nothing).await;
-        let asked = scene.requests();
-        scene.fixture.push(Reply::text(DOCUMENT));
-        scene.clock.advance(4 * MINUTE + 30_000);
-        scene.until_requests(asked + 1).await;
-        scene.until_ready().await;
-        assert_eq!(scene.origins().await, [], "it is no handoff yet");
-        scene.clock.advance(10 * MINUTE);
-        scene.fixture.push(Reply::text("Went on."));
-        let answer = scene.says("And the exporter?").await;
-        assert!(
-            answer.text.contains("[[handoff-resume:"),
-            "{} {}",
-            variant.model,
-            answer.text
-        );
-        assert_eq!(scene.requests(), asked + 2, "the document was written before");
-        let sent = scene.fixture.sent().remove(0);
-        for part in [
-            "Open exporter.rs.",
-            "Mended, but for one test.",
-            "And the exporter?",
-        ] {
-            assert_eq!(sent.matches(part).count(), 1, "{part}: {sent}");
-        }
-        let events = scene.fixture.baton.events(9).await;
-        let ahead: Vec<_> = events
-            .iter()
-            .filter(|event| event.route == "draft ahead")
-            .collect();
-        assert_eq!(ahead.len(), 1);
-        assert_eq!(ahead[0].draft_legs, [0]);
-        scene.fixture.assert_clean();
-    }
-}
-
-#[tokio::test]
-async fn a_draft_that_is_ready_survives_the_process_and_is_dropped_by_a_handoff() {
-    for variant in WIRES {
-        let mut scene = Scene::new(variant, nothing).await;
-        let asked = scene.requests();
-        scene.fixture.push(Reply::text(DOCUMENT));
-        scene.clock.advance(4 * MINUTE + 30_000);
-        scene.until_requests(asked + 1).await;
-        scene.until_ready().await;
-        scene.restart(nothing);
-        scene.clock.advance(10 * MINUTE);
-        scene.fixture.push(Reply::text("Went on."));
-        let answer = scene.says("And the exporter?").await;
-        assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
-        assert_eq!(scene.requests(), asked + 2);
-        assert!(!scene.has_ready_draft().await);
-        scene.fixture.assert_clean();
-    }
-}
-
-#[tokio::test]
 async fn who_comes_back_in_time_goes_on_with_the_whole_history() {
     for variant in WIRES {
         let mut scene = Scene::new(variant, nothing).await;
@@ -281,9 +180,6 @@ async fn who_comes_back_in_time_goes_on_with_the_whole_history() {
         scene.fixture.push(Reply::text("Went on."));
         assert_eq!(scene.says("And the exporter?").await.text, "Went on.");
         assert_eq!(scene.fixture.sent()[0], "u: Mend the importer.");
-        // The wait for the first pause is over, and the next one begins with this response.
-        scene.clock.advance(2 * MINUTE);
-        tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(scene.requests(), asked + 1);
         assert_eq!(scene.origins().await, []);
         scene.fixture.assert_clean();
@@ -305,30 +201,11 @@ async fn where_nothing_is_to_be_won_nothing_happens() {
     for (variant, (name, change, words)) in cached.into_iter().flatten().chain([(OLLAMA, uncached)]) {
         let mut scene = Scene::pausing(variant, change, words).await;
         let asked = scene.requests();
-        scene.clock.advance(4 * MINUTE + 30_000);
-        tokio::time::sleep(Duration::from_millis(120)).await;
         scene.clock.advance(60 * MINUTE);
         scene.fixture.push(Reply::text("Went on."));
         assert_eq!(scene.says("And the exporter?").await.text, "Went on.", "{name}");
         assert_eq!(scene.requests(), asked + 1, "{name}");
         assert_eq!(scene.origins().await, [], "{name}");
-        scene.fixture.assert_clean();
-    }
-}
-
-#[tokio::test]
-async fn a_draft_ahead_that_fails_changes_nothing() {
-    for variant in WIRES {
-        let mut scene = Scene::new(variant, |config| config.draft.bundle_tokens = 1).await;
-        let asked = scene.requests();
-        scene.fixture.push(Reply::status(403, "no"));
-        scene.clock.advance(4 * MINUTE + 30_000);
-        scene.until_requests(asked + 1).await;
-        scene.until_draft_ahead_ended().await;
-        scene.clock.advance(3 * MINUTE);
-        scene.fixture.push(Reply::text("Went on."));
-        assert_eq!(scene.says("And the exporter?").await.text, "Went on.");
-        assert_eq!(scene.origins().await, []);
         scene.fixture.assert_clean();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! They run over a process that is killed and restarted, or over two replicas with one Redis or Valkey. In
 //! every case the provider finds no violation, and the user's last message reaches the model. No request
-//! contains a prepared draft before it becomes a handoff.
+//! contains a draft that did not become a handoff.
 //!
 //! A few run on every change, many in `.ci/full long` and `replicas` ([`Cases`]).
 
@@ -238,10 +238,7 @@ impl Walk {
                 self.turn(&format!("Message {n}. {log}"), 1).await;
             }
             4 => self.clock.advance(2 * MINUTE),
-            5..=6 => {
-                self.clock.advance(4 * MINUTE + 30_000);
-                tokio::time::sleep(Duration::from_millis(80)).await;
-            }
+            5..=6 => self.clock.advance(4 * MINUTE + 30_000),
             7 => self.clock.advance(11 * MINUTE),
             8 => {
                 let to = ["", "-b"][self.dice.below(2) as usize];

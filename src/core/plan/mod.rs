@@ -40,7 +40,7 @@ pub use self::insertion_points::InsertionPoints;
 pub(crate) use self::later_leg::LegAttempts;
 pub use self::later_leg::{NextLeg, is_retryable, requested_pause};
 pub use self::legs::{HandoffSource, NewHandoff, RuleQuery};
-pub use self::moment::{BranchCosts, BranchState, ColdCacheCut, DueStep, ShadowDecision};
+pub use self::moment::{BranchCosts, BranchState, DueStep, ShadowDecision};
 pub use self::offer::{ToolDecision, ToolOffer};
 pub use self::planned_request::PlannedRequest;
 pub use self::planner::{Plan, PlanWrite, Planner};

@@ -2,10 +2,9 @@
 //! handoff, or a cut that costs nothing.
 
 use super::{PlannedRequest, is_model_call};
-use crate::bill::{CutLedger, DraftCost, FreeCut, RequestCosts};
-use crate::handoffs::draft::completed_since;
+use crate::bill::{CutLedger, FreeCut, RequestCosts};
 use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, NudgeWording};
-use crate::record::{Position, ReadyDraft};
+use crate::record::Position;
 use crate::rewrite::{insertions, positions};
 use crate::wire::{Role, Turn};
 
@@ -22,8 +21,6 @@ pub struct BranchState<'a> {
     /// Billing of the request; `None` if no cut depends on it.
     pub bill: Option<&'a RequestCosts>,
     pub costs: BranchCosts,
-    /// Draft that was written ahead of a cut.
-    pub ready: Option<Box<ReadyDraft>>,
 }
 
 /// Cost of a branch so far.
@@ -48,14 +45,6 @@ pub enum DueStep {
     Nudge(String),
     /// Hand off for this reason.
     HandOff { reason: String },
-}
-
-/// A cut that costs nothing, because the provider's cache is cold.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ColdCacheCut {
-    pub cut: FreeCut,
-    /// Document for this cut, if it was written in advance.
-    pub ready: Option<String>,
 }
 
 /// Action that shadow mode would have taken on a request.
@@ -122,7 +111,7 @@ impl PlannedRequest<'_> {
             Some(DueStep::HandOff { .. }) => (NudgeOutcome::WouldHandOver, None, saved),
             None if nudge::plan_accepted(&self.reading.view) => (NudgeOutcome::WouldFollowPlan, None, saved),
             None => {
-                let cut = self.free_moment(branch)?.cut;
+                let cut = self.free_moment(branch)?;
                 (NudgeOutcome::WouldCutFree, None, Some(cut.saved))
             }
         };
@@ -169,53 +158,21 @@ impl PlannedRequest<'_> {
     }
 
     /// Returns the cut that costs nothing with a new request of this branch, if there is one.
-    pub fn free_moment(&self, branch: &BranchState<'_>) -> Option<ColdCacheCut> {
-        let bill = branch.bill?;
-        let ready = branch.ready.as_deref();
-        // A draft for another cut covers another history.
-        let ready = ready.filter(|ready| ready.cut == self.pin.active_id());
-        let decide = |is_ready| {
-            let cost = if is_ready {
-                DraftCost::Nothing
-            } else {
-                self.policy.draft_cost
-            };
-            branch.costs.ledger.moment(bill, cost)
-        };
-        // Decided first as if the prepared draft fitted, because the checks below read the transcript.
-        decide(ready.is_some())?;
-        if !self.is_safe_point() || !self.goes_straight_on(branch, ready) {
-            return None;
-        }
-        let ready = ready.and_then(|ready| self.ready_document(ready));
-        let cut = decide(ready.is_some())?;
-        Some(ColdCacheCut { cut, ready })
+    pub fn free_moment(&self, branch: &BranchState<'_>) -> Option<FreeCut> {
+        let cut = branch.costs.ledger.moment(branch.bill?, self.policy.draft_cost)?;
+        (self.is_safe_point() && self.goes_straight_on(branch)).then_some(cut)
     }
 
     /// Whether the request directly continues the one in the ledger, with one model response between.
     ///
-    /// Then no other replica had a request of the branch since. If this process has seen none, the request
-    /// that the ready draft covers counts.
-    fn goes_straight_on(&self, branch: &BranchState<'_>, draft: Option<&ReadyDraft>) -> bool {
-        let view = &self.reading.view;
-        let covered = || draft.map(|draft| view.leading() + draft.covers.turns);
-        let Some(from) = branch.costs.before.or_else(covered) else {
+    /// Then no other replica had a request of the branch since.
+    fn goes_straight_on(&self, branch: &BranchState<'_>) -> bool {
+        let Some(from) = branch.costs.before else {
             return false;
         };
-        let turns = view.turns.get(from..).unwrap_or_default();
+        let turns = self.reading.view.turns.get(from..).unwrap_or_default();
         let is_models = |turn: &Turn| turn.role == Role::Assistant;
         let runs = turns.chunk_by(|a, b| is_models(a) == is_models(b));
         runs.filter(|run| is_models(&run[0])).count() == 1
-    }
-
-    /// Text of a draft that was written ahead of this cut, with the messages since.
-    ///
-    /// `None` if the transcript differs, or too many messages came since.
-    pub fn ready_document(&self, draft: &ReadyDraft) -> Option<String> {
-        let view = &self.reading.view;
-        if draft.cut != self.pin.active_id() || !positions::is_in(view, &draft.covers) {
-            return None;
-        }
-        completed_since(&draft.document, view, view.leading() + draft.covers.turns)
     }
 }

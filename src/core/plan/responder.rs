@@ -1,6 +1,6 @@
 //! Chooses the responder to a request: the model, or baton in its place.
 
-use super::moment::{BranchState, ColdCacheCut, DueStep};
+use super::moment::{BranchState, DueStep};
 use super::{CutTarget, PlannedRequest, Unresolved};
 use crate::bill::{DraftCost, FreeCut};
 use crate::handoffs::draft::{DraftMethod, open_message};
@@ -32,8 +32,6 @@ pub struct DueHandoff {
     pub reason: String,
     /// Method of the draft; `None` means the configured one.
     pub method: Option<DraftMethod>,
-    /// Document of the draft, if it was written in advance.
-    pub ready: Option<String>,
     /// The cut that costs nothing, if that is the reason.
     pub cut: Option<FreeCut>,
 }
@@ -133,7 +131,7 @@ impl PlannedRequest<'_> {
         if now.free == FreeCutPolicy::Off {
             return None;
         }
-        let ColdCacheCut { cut, ready } = self.free_moment(branch)?;
+        let cut = self.free_moment(branch)?;
         if now.free == FreeCutPolicy::Ask {
             // Offered once until the model speaks again.
             let offer = self.offer_of(&cut).filter(|_| !branch.costs.offered);
@@ -145,7 +143,6 @@ impl PlannedRequest<'_> {
                 // A selection of the history, because the model would have to read all of it again at full
                 // price.
                 method: matches!(cut.draft, DraftCost::Selection(_)).then_some(DraftMethod::Bundle),
-                ready,
                 cut: Some(cut),
             })
         })

@@ -7,7 +7,6 @@ use std::slice::from_ref;
 
 use uuid::Uuid;
 
-use super::conversation::ReadyDraft;
 use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::insertion::ThinkingOmission;
@@ -83,8 +82,6 @@ pub enum RecordChange {
     RuleDropped(String),
     /// The user named the topic of the handoffs.
     Topic(NamedTopic),
-    /// A draft was prepared for a future handoff. It replaces an older one.
-    DraftReady(Box<ReadyDraft>),
     /// An entry of a ledger.
     Ledger(LedgerEntry),
 }
@@ -104,8 +101,6 @@ impl RecordChange {
                 repeat,
             } => {
                 record.active = Some(*handoff);
-                // The draft described the task before this handoff.
-                record.ready_draft = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
                     list(record, *handoff);
@@ -142,11 +137,6 @@ impl RecordChange {
             }
             Self::RuleDropped(rule) => append(&mut record.dropped_rules, from_ref(rule), DROPPED_KEPT),
             Self::Topic(topic) => record.topic = Some(topic.clone()),
-            Self::DraftReady(draft) => {
-                // Ids are UUIDv7, so they sort by time.
-                let newer = record.ready_draft.take().filter(|known| known.id > draft.id);
-                record.ready_draft = newer.or_else(|| Some(draft.clone()));
-            }
             Self::Ledger(entry) => record.ledger.get_or_insert_default().apply(entry),
         }
     }
@@ -238,7 +228,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{CachedHistory, Position};
+    use crate::record::Position;
 
     fn id(n: u128) -> Uuid {
         Uuid::from_u128(n)
@@ -358,28 +348,6 @@ mod tests {
             Some(id(2))
         );
         assert_eq!(changed(&known, &[followed]).active, Some(id(1)));
-    }
-
-    fn ready(n: u128) -> RecordChange {
-        RecordChange::DraftReady(Box::new(ReadyDraft {
-            id: id(n),
-            document: "Mend it.".to_owned(),
-            covers: Position {
-                turns: 3,
-                digest: "d".to_owned(),
-            },
-            cut: None,
-            last: CachedHistory::default(),
-            created_ms: 1,
-        }))
-    }
-
-    #[test]
-    fn the_newest_ready_draft_stays_until_it_is_dropped_or_a_handoff_fires() {
-        let known = |record: &Conversation| record.ready_draft.as_ref().map(|draft| draft.id);
-        let newest = changed(&Conversation::default(), &[ready(2), ready(1)]);
-        assert_eq!(known(&newest), Some(id(2)), "an older one that is written later");
-        assert_eq!(known(&changed(&newest, &[fired(9, Vec::new())])), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Record of a conversation, including a draft prepared for its next handoff.
+//! Record of a conversation.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal};
-use super::insertion::{Position, ThinkingOmission};
+use super::insertion::ThinkingOmission;
 use super::ledger::Ledger;
 
 /// State of a conversation that its transcript does not contain.
@@ -46,9 +46,6 @@ pub struct Conversation {
     /// Topic of the handoffs, if the user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<NamedTopic>,
-    /// Draft prepared for a handoff. It describes the task before the next one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ready_draft: Option<Box<ReadyDraft>>,
     /// What was spent, in a record that is the ledger of a session, a day or a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
@@ -102,43 +99,6 @@ pub struct RepeatedAnswer {
     pub replaces: Vec<HandoffId>,
     /// Milliseconds since the Unix epoch, by the clock of the writing process.
     pub at_ms: u64,
-}
-
-/// A document about the conversation's work, written while the provider's cache was warm.
-///
-/// No transcript or request contains it. The next free cut turns it into a handoff, and keeps whatever
-/// follows it in the transcript unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadyDraft {
-    /// UUIDv7.
-    pub id: Uuid,
-    pub document: String,
-    /// End of the transcript that the document describes.
-    pub covers: Position,
-    /// Handoff that cut that transcript.
-    pub cut: Option<HandoffId>,
-    /// Previous request: time, model, effort and tokens. They determine whether the cache is still warm.
-    pub last: CachedHistory,
-    /// Milliseconds since the Unix epoch.
-    pub created_ms: u64,
-}
-
-/// A history as cached by the provider with its last request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CachedHistory {
-    /// Start of the request, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-    /// Model of the request.
-    pub model: String,
-    /// Effort as stated by the request; empty without one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub effort: String,
-    /// Input and output tokens, which the next request begins with.
-    pub tokens: u64,
-    /// Tokens of the system prompt and the tools, included in `tokens`.
-    pub fixed: u64,
-    /// Whether the provider's long-lived cache holds the history.
-    pub long: bool,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod pair;
 mod response_origin;
 
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT, RecordChange, Update, UpdateOutcome};
-pub use conversation::{CachedHistory, Conversation, NamedTopic, ReadyDraft, RepeatedAnswer, is_topic};
+pub use conversation::{Conversation, NamedTopic, RepeatedAnswer, is_topic};
 pub use handoff::{
     CarriedItem, CarriedKind, CarriedState, DocumentRecord, Handoff, HandoffOrigin, HandoffStatus, KeptTurns,
     distinctive_line,

@@ -28,9 +28,6 @@ const SELECTION_TOKENS: u64 = 8_000;
 /// Tokens of the message that requests a draft.
 const DRAFT_REQUEST_TOKENS: u64 = 300;
 
-/// Maximum number of tokens after a draft that was written ahead.
-const MAX_TOKENS_SINCE_DRAFT: u64 = 6_000;
-
 /// When old results are masked: minimum history, newest results kept, minimum saving, and size of a placeholder.
 ///
 /// Values of the providers' own context editing, in tokens. The saving must make up for the lost cache.
@@ -48,9 +45,6 @@ pub struct ReplayBill {
     /// Dollars by the session's models.
     #[serde(skip)]
     pub by_model: Vec<f64>,
-    /// Dollars of drafts that were never used, included in `cost`.
-    #[serde(serialize_with = "crate::bill::dollars")]
-    pub unused_drafts: f64,
     /// Requests of all kinds.
     pub requests: u32,
     pub cuts: Vec<ReplayCut>,
@@ -97,8 +91,6 @@ pub(super) struct Replay<'a> {
     since_cut: u32,
     ledger: CutLedger,
     costs: Option<RequestCosts>,
-    /// Tokens of the history that a finished draft covers.
-    ready: Option<u64>,
     pub(super) bill: ReplayBill,
 }
 
@@ -125,7 +117,6 @@ impl<'a> Replay<'a> {
             since_cut: 0,
             ledger: CutLedger::default(),
             costs: None,
-            ready: None,
             bill,
         }
     }
@@ -142,7 +133,6 @@ impl<'a> Replay<'a> {
             let is_moment = policy.is_forced && session.calls[n].handoff;
             replay.call(n, is_moment.then_some("a moment of the shadow"));
         }
-        replay.pause(session.calls.len(), u64::MAX);
         replay.end_task(session.calls.len());
         replay.bill
     }
@@ -151,7 +141,6 @@ impl<'a> Replay<'a> {
     pub(super) fn call(&mut self, n: usize, forced: Option<&str>) {
         let call = &self.session.calls[n];
         self.end_task(n);
-        self.pause(n, call.at_ms);
         self.cut_for_free(n);
         let read = self.grow(n);
         let read = self.mask(n, read);
@@ -216,7 +205,6 @@ impl<'a> Replay<'a> {
         self.history = call.whole() + self.tool;
         self.results.clear();
         self.ledger.handed_over();
-        self.ready = None;
         match call.counts.cache_read {
             0 => 0,
             read => read + self.tool,
@@ -308,30 +296,12 @@ impl<'a> Replay<'a> {
         ))
     }
 
-    /// Passes the time up to a call. A draft may be written ahead in it.
-    fn pause(&mut self, n: usize, until_ms: u64) {
-        if !self.policy.needs_ledger() || n == 0 {
-            return;
-        }
-        let due = self.costs.as_ref().and_then(|costs| self.ledger.draft_due(costs));
-        let Some(begun) = due.filter(|due| self.policy.is_free && self.ready.is_none() && *due < until_ms)
-        else {
-            return;
-        };
-        let cost = self.draft(n - 1, self.cached);
-        self.ledger.draft_paid(cost, begun);
-        self.bill.unused_drafts += cost;
-        self.ready = Some(self.history);
-    }
-
-    /// Sends the history with the request for a draft, and returns its cost.
-    fn draft(&mut self, n: usize, cached: u64) -> f64 {
+    /// Sends the history with the request for a draft.
+    fn draft(&mut self, n: usize, cached: u64) {
         let call = &self.session.calls[n];
         let whole = self.history + DRAFT_REQUEST_TOKENS;
         let counts = call.billed(whole, cached.min(self.history), PROMPT);
-        let cost = counts.cost(self.rates(call)).total();
-        self.pay(call.model, counts, cost);
-        cost
+        self.pay(call.model, counts, counts.cost(self.rates(call)).total());
     }
 
     fn cut_for_free(&mut self, n: usize) {
@@ -351,13 +321,7 @@ impl<'a> Replay<'a> {
         let Some(costs) = self.costs.as_ref().filter(|_| self.policy.is_free) else {
             return;
         };
-        let since = self.ready.map(|ready| self.history.saturating_sub(ready));
-        let since = since.filter(|since| *since <= MAX_TOKENS_SINCE_DRAFT);
-        let how = match since {
-            Some(_) => DraftCost::Nothing,
-            None => DraftCost::Cheapest(SELECTION_TOKENS),
-        };
-        let Some(cut) = self.ledger.moment(costs, how) else {
+        let Some(cut) = self.ledger.moment(costs, DraftCost::Cheapest(SELECTION_TOKENS)) else {
             return;
         };
         match cut.draft {
@@ -370,13 +334,10 @@ impl<'a> Replay<'a> {
                 let cost = counts.cost(self.rates(call)).total();
                 self.pay(call.model, counts, cost);
             }
-            DraftCost::Nothing => self.bill.unused_drafts = 0.0,
-            DraftCost::History | DraftCost::Cheapest(_) => {
-                self.draft(n, self.cache_gives(call));
-            }
+            _ => self.draft(n, self.cache_gives(call)),
         }
         self.ledger.cut(&cut);
-        self.cut(n, cut.reason.text(), PROMPT + since.unwrap_or_default());
+        self.cut(n, cut.reason.text(), PROMPT);
     }
 
     fn cut(&mut self, n: usize, reason: String, carried: u64) {
@@ -390,7 +351,6 @@ impl<'a> Replay<'a> {
         self.unread = self.session.read_again(n) * self.reading;
         self.results.clear();
         self.ledger.handed_over();
-        self.ready = None;
         self.since_cut = 0;
         let id = HandoffId::from_u128(self.bill.cuts.len() as u128);
         self.cut = Some(id);

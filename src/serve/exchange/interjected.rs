@@ -95,6 +95,6 @@ fn hand_over(exchange: &Exchange, words: &str) -> Result<DraftJob, String> {
     let begun = exchange
         .app
         .drafting
-        .begin(live.key(), live.principal(), request.into(), None);
+        .begin(live.key(), live.principal(), request.into());
     begun.map_err(|open| open.to_string().trim_end_matches('.').to_owned())
 }

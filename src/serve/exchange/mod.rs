@@ -7,7 +7,6 @@
 //! ParsedRequest   PlannedExchange                   Sent    Answered      └► effects (write, send a later leg)
 //! ```
 
-mod ahead;
 mod answer;
 mod brake;
 mod commands;
@@ -67,7 +66,7 @@ impl Exchange {
     fn decide(&mut self) -> Decision {
         let repeated = self.repeated();
         let branch = context::enter(self);
-        let state = branch.as_ref().and_then(|t| t.state(self.offered.active_id()));
+        let state = branch.as_ref().and_then(|t| t.state());
         self.plan().answered_by(&RespondInput {
             repeated,
             branch: state.as_ref(),

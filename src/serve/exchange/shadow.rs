@@ -47,7 +47,7 @@ fn note_moment(exchange: &mut Exchange) {
         return;
     };
     let now_ms = exchange.app.clock.now_ms();
-    let state = branch.state(exchange.offered.active_id());
+    let state = branch.state();
     let moment = state.and_then(|state| exchange.plan().watched_moment(&state, now_ms));
     let Some(ShadowDecision {
         outcome,

@@ -20,34 +20,6 @@ pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
 #[derive(Clone)]
 pub struct ExchangeRecorder(Arc<Inner>);
 
-/// Recorder of an exchange that may never begin. Reports nothing if it is dropped.
-pub struct DormantRecorder {
-    event: Box<ExchangeEvent>,
-    hook: EventHook,
-}
-
-impl DormantRecorder {
-    /// Starts the exchange and its clock.
-    pub fn start(&self, id: String, route: &str) -> ExchangeRecorder {
-        let upstream = self.event.upstream.clone();
-        let recorder = ExchangeRecorder::start(id, route.to_owned(), upstream, self.hook.clone());
-        recorder.note(|event| {
-            event.wire = self.event.wire;
-            event.server.clone_from(&self.event.server);
-            event.agent.clone_from(&self.event.agent);
-            event.subscription = self.event.subscription;
-            event.conversation.clone_from(&self.event.conversation);
-            // The agent did not send it again.
-            event.charge = self
-                .event
-                .charge
-                .as_deref()
-                .map(|charge| Arc::new(charge.without_request()));
-        });
-        recorder
-    }
-}
-
 struct Inner {
     started: Instant,
     /// Arrival time of the last byte of the agent's request.
@@ -80,22 +52,6 @@ impl ExchangeRecorder {
             }),
             hook,
         }))
-    }
-
-    /// Creates a recorder for a possible further exchange of the same agent and conversation with the same upstream.
-    pub fn dormant(&self) -> DormantRecorder {
-        let empty = || ExchangeEvent::new(String::new(), String::new(), String::new());
-        DormantRecorder {
-            event: Box::new(self.read(|event| Some(event.clone())).unwrap_or_else(empty)),
-            hook: self.0.hook.clone(),
-        }
-    }
-
-    /// Creates a recorder that records nothing.
-    pub fn silent() -> Self {
-        let silent = Self::start(String::new(), String::new(), String::new(), Arc::new(|_| ()));
-        silent.forget();
-        silent
     }
 
     /// Discards the event, so that the exchange is not reported.
@@ -254,22 +210,6 @@ mod tests {
         assert_eq!(
             (events[0].received_bytes, events[0].sent_bytes.as_slice()),
             (3, &[4][..])
-        );
-    }
-
-    #[test]
-    fn what_never_begins_reports_nothing() {
-        let (recorder, seen) = recorder();
-        recorder.note(|e| e.conversation = Some("c".to_owned()));
-        let dormant = recorder.dormant();
-        drop((recorder, ExchangeRecorder::silent()));
-        assert_eq!(seen.lock().unwrap().len(), 1);
-        drop(dormant.start("beside".to_owned(), "draft ahead"));
-        drop(dormant);
-        let seen = seen.lock().unwrap();
-        assert_eq!(
-            (seen.len(), &*seen[1].id, seen[1].conversation.as_deref()),
-            (2, "beside", Some("c"))
         );
     }
 

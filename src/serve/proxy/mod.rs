@@ -65,7 +65,7 @@ use hyper::body::Incoming;
 use self::admit::{Admission, Admitted};
 use self::body::RequestBody;
 use self::coding::Coding;
-use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
+use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
 use self::min_rate::MinRateBody;
@@ -184,26 +184,6 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// Returns a copy of this context with recording disabled.
-    pub fn silent(&self) -> Self {
-        Self {
-            recorder: ExchangeRecorder::silent(),
-            recording: Recorder::off().exchange(&self.id),
-            ..self.clone()
-        }
-    }
-
-    /// Creates the context of a request that baton itself sends, recorded as a separate exchange.
-    pub fn recorded(&self, dormant: &DormantRecorder, route: &str, journal: &Recorder) -> Self {
-        let id = uuid::Uuid::now_v7().to_string();
-        Self {
-            recorder: dormant.start(id.clone(), route),
-            recording: journal.exchange(&id),
-            id,
-            ..self.clone()
-        }
-    }
-
     /// Wire that shapes baton's error responses and selects the header for the upstream's key.
     ///
     /// Falls back to Chat Completions if the wire is unknown.

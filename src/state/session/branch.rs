@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::{BranchId, LiveConversation};
 use baton_core::bill::{CutLedger, RequestCosts, TokenCounts};
 use baton_core::nudge::{self, ContextUse, ModelThresholds, NudgeOutcome, NudgeWording};
@@ -24,28 +22,18 @@ pub struct ContextBranch {
 }
 
 impl ContextBranch {
-    /// Returns the current state of the branch, for requests cut at `cut`.
-    ///
-    /// If another process wrote a draft ahead, the draft contains the costs that the process knew.
-    pub fn state(&self, cut: Option<HandoffId>) -> Option<BranchState<'_>> {
+    /// Returns the current state of the branch.
+    pub fn state(&self) -> Option<BranchState<'_>> {
         let context = self.with(|context| context.clone())?;
-        let bill = self.costs();
-        let ready = bill.and_then(|_| self.live.ready_draft(cut));
-        let costs = self.live.costs(self.branch, |costs| {
-            if let Some(draft) = ready.as_ref().filter(|_| costs.ledger.history().is_none()) {
-                costs.ledger = CutLedger::resumed(&draft.last);
-            }
-            costs.clone()
-        })?;
+        let costs = self.live.costs(self.branch, |costs| costs.clone())?;
         Some(BranchState {
             context,
             limits: self.limits,
             window: self.window,
             wording: self.wording,
             nudge_pays: self.nudge_pays,
-            bill,
+            bill: self.costs(),
             costs,
-            ready,
         })
     }
 
@@ -89,11 +77,6 @@ impl ContextBranch {
     /// Accesses the costs of the branch. Returns `None` if the branch was evicted.
     pub fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
         self.live.costs(self.branch, |costs| with(&mut costs.ledger))
-    }
-
-    /// Registers a sender that is dropped on the branch's next request.
-    pub fn set_pause(&self, until_next: oneshot::Sender<()>) {
-        self.live.set_pause(self.branch, until_next);
     }
 
     /// Records that the user was offered a cut, which happens once between two of the model's responses.

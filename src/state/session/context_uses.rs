@@ -7,7 +7,6 @@ use baton_core::plan::BranchCosts;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::View;
-use tokio::sync::oneshot;
 
 /// Number of turns at a transcript's end that identify its branch.
 const TAIL: usize = 4;
@@ -47,8 +46,6 @@ struct KnownBranch {
     last: u128,
     context: ContextUse,
     costs: BranchCosts,
-    /// Dropped by the branch's next request, which ends the wait for a pause.
-    pause: Option<oneshot::Sender<()>>,
 }
 
 /// Returns the digest of a transcript's last turns up to this one.
@@ -106,12 +103,10 @@ impl ContextUses {
                     last: 0,
                     context: ContextUse::default(),
                     costs: BranchCosts::default(),
-                    pause: None,
                 }
             }
         };
         known.costs.before = Some(known.turns).filter(|turns| *turns > 0);
-        known.pause = None;
         (known.turns, known.last) = (request.turns, digest);
         if known.context.cut != cut {
             // The history differs: after a handoff, after an undo, or after a rewind to before it.
@@ -130,13 +125,6 @@ impl ContextUses {
     pub(super) fn of(&mut self, branch: BranchId) -> Option<(&mut ContextUse, &mut BranchCosts)> {
         let known = self.all.iter_mut().find(|known| known.id == branch)?;
         Some((&mut known.context, &mut known.costs))
-    }
-
-    /// Registers a sender that is dropped on the branch's next request.
-    pub(super) fn set_pause(&mut self, branch: BranchId, until_next: oneshot::Sender<()>) {
-        if let Some(known) = self.all.iter_mut().find(|known| known.id == branch) {
-            known.pause = Some(until_next);
-        }
     }
 }
 

@@ -14,11 +14,10 @@ use crate::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::plan::{BranchCosts, KnownConversation};
 use baton_core::record::{
-    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPoint, ReadyDraft, RecordChange,
-    Update, UpdateOutcome,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPoint, RecordChange, Update,
+    UpdateOutcome,
 };
 use baton_core::wire::View;
-use tokio::sync::oneshot;
 
 /// A conversation in use. Its record is never older than the store's.
 ///
@@ -259,18 +258,6 @@ impl LiveConversation {
     /// Accesses the costs of a branch. Returns `None` if the branch was evicted.
     pub fn costs<T>(&self, branch: BranchId, with: impl FnOnce(&mut BranchCosts) -> T) -> Option<T> {
         locked(&self.contexts).of(branch).map(|(_, costs)| with(costs))
-    }
-
-    /// Registers a sender that is dropped on the branch's next request.
-    pub fn set_pause(&self, branch: BranchId, until_next: oneshot::Sender<()>) {
-        locked(&self.contexts).set_pause(branch, until_next);
-    }
-
-    /// Returns the draft written ahead of a handoff, for requests cut at `cut`.
-    pub fn ready_draft(&self, cut: Option<HandoffId>) -> Option<Box<ReadyDraft>> {
-        let state = self.state();
-        let draft = state.record.ready_draft.as_ref();
-        draft.filter(|draft| draft.cut == cut).cloned()
     }
 
     /// Returns the text that the user pinned.

@@ -19,17 +19,6 @@ pub struct Charge {
     pub request: Option<u64>,
 }
 
-impl Charge {
-    /// The charge of another exchange with the same ledgers.
-    #[must_use]
-    pub fn without_request(&self) -> Self {
-        Self {
-            request: None,
-            ..self.clone()
-        }
-    }
-}
-
 impl ExchangeEvent {
     /// Returns the entry for all its legs, drafts included: their tokens, their cost, and the number of those without
     /// a price. `None` if nothing was answered. `host` selects the prices.

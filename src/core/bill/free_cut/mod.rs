@@ -1,5 +1,6 @@
 //! Decides when a cut is free, from the billing of a branch, the provider's cache rules, and its prices.
 
+mod history;
 mod worlds;
 
 #[cfg(test)]
@@ -9,15 +10,15 @@ use super::cache::CacheRule;
 use super::cache_miss::CacheMiss;
 use super::cost::TokenCounts;
 use super::prices::Rates;
-use crate::record::CachedHistory;
 use crate::text::words::plural;
 
+use self::history::CachedHistory;
 use self::worlds::CutComparison;
 pub use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of a conversation's cost and savings that bets may cost.
 ///
-/// Bets are drafts that were never used, and cuts that did not pay off within one more call.
+/// A bet is a cut that did not pay off within one more call.
 const BETS: f64 = 0.01;
 
 /// Maximum number of calls that are expected after a cut.
@@ -28,10 +29,6 @@ const GIVEN_UP: u32 = 200;
 
 /// Assumed tokens that a call adds, until a call has shown it.
 const STEP: u64 = 1_500;
-
-/// Time for a draft before the cache goes cold: a maximum in milliseconds, and a divisor of the lifetime.
-const MARGIN_MS: u64 = 45_000;
-const MARGIN_SHARE: u64 = 5;
 
 /// Costs of one branch of a conversation, and its state at the provider.
 ///
@@ -113,21 +110,6 @@ pub struct FreeCut {
 }
 
 impl CutLedger {
-    /// Creates a ledger from another process's knowledge of the last request.
-    pub fn resumed(last: &CachedHistory) -> Self {
-        Self {
-            last: Some(last.clone()),
-            // The other process wrote a draft ahead, and `draft_due` requires that a cache has served the branch.
-            cached: true,
-            ..Self::default()
-        }
-    }
-
-    /// The history as the provider has it; `None` before the first response, and after a cut until the next one.
-    pub fn history(&self) -> Option<CachedHistory> {
-        self.last.clone()
-    }
-
     /// Adds an answered request of this many bytes.
     ///
     /// `counts` are those that were billed. `cache_miss` explains why the provider's cache did not serve it, if the
@@ -172,14 +154,6 @@ impl CutLedger {
         });
     }
 
-    /// Adds a draft that was written ahead at this time. It is a bet, and it also keeps the cache warm.
-    pub fn draft_paid(&mut self, cost: f64, at_ms: u64) {
-        self.bets += cost;
-        if let Some(last) = &mut self.last {
-            last.at_ms = last.at_ms.max(at_ms);
-        }
-    }
-
     /// Records that a free cut is made.
     pub fn cut(&mut self, cut: &FreeCut) {
         self.won += cut.least.max(0.0);
@@ -198,22 +172,6 @@ impl CutLedger {
         let cut = self.cut_for(reason, last, how, &next.rates);
         let is_bounded = cut.least >= 0.0 || -cut.least <= self.allowance();
         (cut.saved > 0.0 && is_bounded).then_some(cut)
-    }
-
-    /// When to write a draft ahead if no request comes until then, in milliseconds since the Unix epoch.
-    ///
-    /// That is shortly before the cache goes cold after the last request, which was billed by `costs`. `None` if no cut
-    /// would
-    /// pay off, or if the bet is too high.
-    pub fn draft_due(&self, costs: &RequestCosts) -> Option<u64> {
-        let last = self.last.as_ref().filter(|_| self.cached)?;
-        let (rates, lifetime) = (&costs.rates, lifetime_of(last, costs));
-        let reason = FreeCutReason::Cold { pause_ms: lifetime };
-        let cut = self.cut_for(reason, last, DraftCost::Nothing, rates);
-        let bet = draft(last, DraftCost::History).cost(rates).total();
-        let pays = cut.least > bet && bet <= self.allowance();
-        let after = lifetime - MARGIN_MS.min(lifetime / MARGIN_SHARE);
-        pays.then(|| costs.at_ms.saturating_add(after))
     }
 
     /// Number of calls after which a handoff by the model pays off, with a warm cache; `None` if it never does.

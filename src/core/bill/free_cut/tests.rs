@@ -133,7 +133,6 @@ fn where_nothing_is_ever_cached_no_pause_is_a_moment() {
     }
     let cold = next(&ledger, OPUS, 60 * MINUTE);
     assert_eq!(ledger.moment(&cold, DraftCost::Nothing), None);
-    assert_eq!(ledger.draft_due(&cold), None);
 }
 
 #[test]
@@ -141,7 +140,6 @@ fn a_short_history_is_not_worth_it() {
     let ledger = session(OPUS, 45_000);
     let cold = next(&ledger, OPUS, 60 * MINUTE);
     assert_eq!(ledger.moment(&cold, DraftCost::Nothing), None);
-    assert_eq!(ledger.draft_due(&cold), None);
     assert_eq!(CutLedger::default().moment(&cold, DraftCost::Nothing), None);
 }
 
@@ -193,30 +191,6 @@ fn a_price_step_and_the_limit_are_moments_while_the_cache_is_warm() {
 }
 
 #[test]
-fn a_draft_ahead_is_due_before_the_cache_is_cold_and_bets_are_bounded() {
-    let mut ledger = session(OPUS, 150_000);
-    let last = next(&ledger, OPUS, 0);
-    let before = last.at_ms;
-    // 149,000 at $0.20 and 1,500 at $20 are $0.06, and 1 % of the session's cost is half of that.
-    assert_eq!(ledger.draft_due(&last), None);
-    ledger.won = 10.0;
-    assert_eq!(ledger.draft_due(&last), Some(before + 5 * MINUTE - 45_000));
-    let short = RequestCosts {
-        lifetime_ms: Some(10_000),
-        ..last.clone()
-    };
-    assert_eq!(ledger.draft_due(&short), Some(before + 8_000));
-    ledger.draft_paid(0.06, before + 4 * MINUTE);
-    assert_eq!(
-        ledger.last.as_ref().unwrap().at_ms,
-        before + 4 * MINUTE,
-        "it was read once more"
-    );
-    ledger.draft_paid(0.06, before);
-    assert_eq!(ledger.draft_due(&last), None);
-}
-
-#[test]
 fn a_warm_cut_pays_after_as_many_calls_as_the_tables_say() {
     assert_eq!(session(OPUS, 40_000).pays_within(&rates(OPUS)), None);
     let calls = |tokens| session(OPUS, tokens).pays_within(&rates(OPUS)).unwrap();
@@ -242,18 +216,11 @@ fn a_warm_cut_is_worth_it_where_it_pays_before_the_history_is_as_long_again() {
 }
 
 #[test]
-fn what_another_process_knew_is_enough_for_a_cold_cut() {
-    let known = session(OPUS, 150_000).history().unwrap();
-    let ledger = CutLedger::resumed(&known);
+fn nothing_is_free_before_the_first_response_after_a_cut() {
+    let mut ledger = session(OPUS, 150_000);
     let cold = next(&ledger, OPUS, 6 * MINUTE);
-    assert!(ledger.moment(&cold, DraftCost::Nothing).is_some());
-    let mut cut = ledger;
-    cut.handed_over();
-    assert_eq!(
-        cut.moment(&cold, DraftCost::Nothing),
-        None,
-        "nothing is known of the new history yet"
-    );
+    ledger.handed_over();
+    assert_eq!(ledger.moment(&cold, DraftCost::Nothing), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::super::cost::TokenCounts;
 use super::super::prices::Rates;
-use crate::record::CachedHistory;
+use super::history::CachedHistory;
 
 /// Cost of the next calls with a cut now, and without one.
 pub(super) struct CutComparison {

@@ -238,19 +238,6 @@ impl DraftRequest {
         }
     }
 
-    /// Whether the request names neither a method nor a subject.
-    pub fn is_plain(&self) -> bool {
-        let plain = Self {
-            origin: self.origin,
-            reason: self.reason.clone(),
-            review: self.review,
-            force: self.force,
-            to: self.to.clone(),
-            ..Self::default()
-        };
-        *self == plain
-    }
-
     /// The specification of the draft. `tokens` is the budget of a document that is composed here, without a model.
     pub fn spec<'r>(&'r self, tokens: usize, repository: &'r str) -> DraftSpec<'r> {
         DraftSpec {

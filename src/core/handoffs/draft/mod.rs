@@ -19,7 +19,6 @@ mod model_answer;
 mod prompts;
 mod report;
 mod request;
-mod since;
 mod terms;
 
 #[cfg(test)]
@@ -34,7 +33,6 @@ pub use model_answer::draft_of;
 pub use prompts::Prompts;
 pub use report::{frees_little, handoff_report, not_made, still_waits, waits_for_approval};
 pub use request::{DraftSpec, Preset};
-pub use since::completed_since;
 
 pub use crate::text::tokens::tokens;
 

@@ -1,10 +1,9 @@
 //! Responders to requests.
 
 use super::*;
-use crate::bill::{PriceQuery, PriceTable, RequestCosts};
+use crate::bill::{CutLedger, PriceQuery, PriceTable, RequestCosts, TokenCounts};
 use crate::handoffs::draft::DraftMethod;
 use crate::nudge::{ContextUse, Thresholds};
-use crate::record::{CachedHistory, ReadyDraft};
 use crate::wire::Usage;
 
 const HOUR: u64 = 3_600_000;
@@ -71,17 +70,22 @@ fn bill() -> RequestCosts {
 
 /// A branch whose long history has gone cold.
 fn cold(bill: &RequestCosts) -> BranchState<'_> {
-    let last = CachedHistory {
-        model: "m".to_owned(),
-        tokens: 180_000,
-        fixed: 20_000,
-        ..CachedHistory::default()
+    let mut ledger = CutLedger::default();
+    let last = RequestCosts {
+        at_ms: 0,
+        fixed_bytes: 80_000,
+        ..bill.clone()
     };
+    let counts = TokenCounts {
+        cache_read: 180_000,
+        ..TokenCounts::default()
+    };
+    ledger.answered(&last, counts, None, 720_000);
     BranchState {
         bill: Some(bill),
         nudge_pays: true,
         costs: BranchCosts {
-            ledger: crate::bill::CutLedger::resumed(&last),
+            ledger,
             before: Some(1),
             ..BranchCosts::default()
         },
@@ -183,7 +187,7 @@ fn a_cut_that_costs_nothing_is_made_or_offered_once_and_never_where_it_is_off() 
         let Responder::HandOff(due) = by(FreeCutPolicy::On, &branch) else {
             panic!("no handoff");
         };
-        assert_eq!((due.method, due.ready), (Some(DraftMethod::Bundle), None));
+        assert_eq!(due.method, Some(DraftMethod::Bundle));
         assert!(due.cut.is_some_and(|cut| cut.saved > 0.0), "{:?}", due.cut);
         let Responder::Offer(text) = by(FreeCutPolicy::Ask, &branch) else {
             panic!("no question");
@@ -196,30 +200,5 @@ fn a_cut_that_costs_nothing_is_made_or_offered_once_and_never_where_it_is_off() 
         // Another replica had requests of the conversation since.
         branch.costs.before = Some(3);
         assert_eq!(by(FreeCutPolicy::On, &branch), Responder::Model);
-    });
-}
-
-#[test]
-fn a_draft_written_ahead_is_taken_where_it_is_of_this_transcript_and_cut() {
-    let (script, bill) = (Script::new(), bill());
-    let covers = positions::of(&view(&[user(BEFORE)]));
-    let draft = |cut| ReadyDraft {
-        id: Uuid::now_v7(),
-        document: "# Goal\nMend the importer.".to_owned(),
-        covers: covers.clone(),
-        cut,
-        last: CachedHistory::default(),
-        created_ms: 1,
-    };
-    script.plan(&next()).with(|plan| {
-        for (cut, taken) in [(None, true), (Some(Uuid::now_v7()), false)] {
-            let branch = BranchState {
-                ready: Some(Box::new(draft(cut))),
-                ..cold(&bill)
-            };
-            let moment = plan.free_moment(&branch).unwrap();
-            assert_eq!(moment.ready.is_some(), taken);
-            assert_eq!(moment.cut.draft == DraftCost::Nothing, taken);
-        }
     });
 }

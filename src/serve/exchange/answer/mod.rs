@@ -208,7 +208,6 @@ impl Exchange {
     /// Returns a callback to call within the runtime when the server has taken the end. It takes effect when
     /// the agent counts as having read the end.
     pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
-        self.watch_pause();
         let (app, answer) = (self.app.clone(), self.answer.clone());
         let live = self.offered.live.clone();
         let live = live.filter(|live| live.may_repeat() || !answer.fired().is_empty());

@@ -83,9 +83,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
     let (drafting, key) = (&app.drafting, live.key());
     let job = match trigger {
         HandoffTrigger::Draft(ask) => {
-            // A draft written ahead suits only a request without special wishes.
-            let ready = ask.is_plain().then(|| drafts::ready(&before)).flatten();
-            let begun = drafting.begin(key, live.principal(), ask.into(), ready);
+            let begun = drafting.begin(key, live.principal(), ask.into());
             begun.map_err(|open| open.to_string())
         }
         HandoffTrigger::Approval(edited) => {

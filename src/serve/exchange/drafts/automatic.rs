@@ -1,7 +1,7 @@
 //! Handoffs that a threshold triggers.
 //!
 //! When the context is full enough, a draft is written, and the conversation continues after it in the same
-//! response. The draft may have been written ahead.
+//! response.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::exchange::value::Exchange;
 use crate::state::files::saved_prompts;
 use crate::state::jobs::drafts::DraftJob;
-use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod, DraftRequest};
+use baton_core::handoffs::draft::DraftRequest;
 use baton_core::plan::DueHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 
@@ -22,10 +22,9 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
         method: due.method,
         ..DraftRequest::automatic()
     };
-    let ready = due.ready.map(|document| accepted(exchange, &document));
     let drafting = &exchange.app.drafting;
     let begun = drafting
-        .begin(live.key(), live.principal(), request.into(), ready)
+        .begin(live.key(), live.principal(), request.into())
         .ok()?;
     if let (Some(cut), Some(branch)) = (due.cut, &exchange.branch) {
         tracing::info!(
@@ -33,30 +32,11 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
             why = cut.reason.name(),
             tokens = cut.tokens,
             dollars = cut.saved,
-            ready = begun.accepted.is_some(),
             "handing off at no cost"
         );
         branch.ledger(|ledger| ledger.cut(&cut));
     }
     Some(begun)
-}
-
-/// Returns the draft that was written ahead for this request's transcript, if there is one.
-pub(in crate::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
-    let (offered, live) = (&exchange.offered, exchange.offered.live.as_ref()?);
-    let draft = live.ready_draft(offered.active_id())?;
-    let document = exchange.plan().ready_document(&draft)?;
-    Some(accepted(exchange, &document))
-}
-
-/// Turns a document that was written ahead into a draft that needs no approval.
-fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
-    AcceptedDraft {
-        // A model wrote the document, and may have quoted a credential.
-        document: exchange.app.redactor.text(document).into_owned(),
-        method: Some(DraftMethod::Oneshot),
-        made_at: None,
-    }
 }
 
 /// Saves the prompt of an automatic handoff as a file, if a directory is configured.

@@ -1,7 +1,5 @@
 //! Writes the document of a draft, and makes the handoff from it.
 
-use std::future::pending;
-
 use tokio::task::spawn_blocking;
 
 use super::legs::DraftInput;
@@ -173,24 +171,6 @@ async fn repository_state(exchange: &Exchange, index: &DraftIndex) -> String {
         repository::draft_state(&whereabouts, root.as_deref(), configured.as_deref())
     };
     spawn_blocking(look).await.unwrap_or_default()
-}
-
-/// Writes the document of the live request's history, for a handoff that may come later.
-///
-/// # Errors
-/// The reason why there is no document.
-pub(in crate::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
-    let first = exchange.plan().first(exchange.offered.offer.tooled);
-    let Some(index) = index_of_enough(exchange, &first) else {
-        return Err(DraftEnd::NothingYet);
-    };
-    let input = DraftInput {
-        exchange,
-        request: &DraftRequest::automatic(),
-        index,
-        repository: String::new(),
-    };
-    attempt(&input, DraftMethod::Oneshot, pending()).await
 }
 
 /// Carry-over prompt that a draft without a model would make from the live request's history.

@@ -23,8 +23,8 @@ use baton_core::plan::OpenDraft;
 use baton_core::record::HandoffOrigin;
 use baton_core::response::AnswerOpening;
 
-pub(super) use self::automatic::{automatic_job, ready};
-pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
+pub(super) use self::automatic::automatic_job;
+pub(super) use self::drafter::{hand_over, handoff_report, local_prompt};
 
 /// Answers a request that starts a draft: with the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {

@@ -81,7 +81,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
         branch.measure(0, None, &used(tokens));
         let mut next = exchange(&stage, 1).await;
         let branch = context::enter(&mut next).unwrap();
-        let step = match next.plan().due(&branch.state(None).unwrap(), 0) {
+        let step = match next.plan().due(&branch.state().unwrap(), 0) {
             None => "nothing",
             Some(DueStep::Nudge(_)) => "a notice",
             Some(DueStep::HandOff { .. }) => "a handoff",
@@ -105,7 +105,7 @@ async fn cached_input_fills_a_context_as_well() {
     branch.measure(0, None, &answered(usage));
     let mut next = exchange(&stage, 1).await;
     let branch = context::enter(&mut next).unwrap();
-    let Some(DueStep::Nudge(text)) = next.plan().due(&branch.state(None).unwrap(), 0) else {
+    let Some(DueStep::Nudge(text)) = next.plan().due(&branch.state().unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(text.contains("1,400") || text.contains("1400"), "{text}");
@@ -122,7 +122,7 @@ async fn a_notice_in_plain_words_names_no_number() {
     branch.measure(0, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
     let branch = context::enter(&mut next).unwrap();
-    let Some(DueStep::Nudge(text)) = next.plan().due(&branch.state(None).unwrap(), 0) else {
+    let Some(DueStep::Nudge(text)) = next.plan().due(&branch.state().unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");

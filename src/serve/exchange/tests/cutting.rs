@@ -6,12 +6,11 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
-use crate::exchange::{drafts, resumed, send, value::Exchange};
+use crate::exchange::{resumed, send, value::Exchange};
 use crate::state::config::TranscriptDetail;
 use baton_core::marker::sentinel;
 use baton_core::plan::Unresolved;
-use baton_core::record::{CachedHistory, Handoff, HandoffId, ReadyDraft, RecordChange};
-use baton_core::rewrite::positions;
+use baton_core::record::Handoff;
 
 const BEFORE: &str = "Mend the importer.";
 
@@ -144,42 +143,6 @@ async fn an_unknown_line_is_answered_in_the_form_of_the_request() {
             let text = text_of(response).await;
             assert!(text.contains(words), "{text}");
         }
-    }
-}
-
-async fn ready(stage: &Stage, cut: Option<HandoffId>) {
-    let exchange = stage
-        .request(claude(&[user(BEFORE), model("Done.")]))
-        .exchange()
-        .await;
-    let live = exchange.offered.live.as_ref().unwrap();
-    let draft = ReadyDraft {
-        id: an_id(7),
-        document: "# Goal\nMend the importer.".to_owned(),
-        covers: positions::of(exchange.offered.view()),
-        cut,
-        last: CachedHistory::default(),
-        created_ms: 1,
-    };
-    let ready = RecordChange::DraftReady(Box::new(draft));
-    stage.app.sessions.change(live, ready, 1).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_draft_written_ahead_serves_the_transcript_and_the_cut_that_it_was_made_of() {
-    let covered = [user(BEFORE), model("Done."), user("And the docs.")];
-    let fork = [user("Mend the exporter."), model("Done."), user("And the docs.")];
-    for (cut, transcript, serves) in [
-        (None, &covered, true),
-        (None, &fork, false),
-        (Some(an_id(8)), &covered, false),
-    ] {
-        let stage = Stage::new();
-        ready(&stage, cut).await;
-        let exchange = stage.request(claude(transcript)).exchange().await;
-        let ready = drafts::ready(&exchange);
-        assert_eq!(ready.is_some(), serves, "{cut:?} {transcript:?}");
-        assert!(ready.is_none_or(|ready| ready.document.contains("Mend the importer.")));
     }
 }
 

@@ -37,7 +37,7 @@ fn job(exchange: &Exchange, order: DraftOrder) -> DraftJob {
     let live = exchange.offered.live.as_ref().unwrap();
     let drafting = &exchange.app.drafting;
     drafting
-        .begin(live.key(), live.principal(), order, None)
+        .begin(live.key(), live.principal(), order)
         .unwrap_or_else(|_| panic!("another draft is open"))
 }
 

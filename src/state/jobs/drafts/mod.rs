@@ -117,7 +117,7 @@ impl DraftQueue {
         Ok(draft)
     }
 
-    /// Begins a draft immediately. `document` is the draft's text if it already exists.
+    /// Begins a draft immediately.
     ///
     /// # Errors
     /// Returns an error if another draft of the conversation is open.
@@ -126,7 +126,6 @@ impl DraftQueue {
         conversation: &str,
         principal: &str,
         wanted: DraftOrder,
-        document: Option<AcceptedDraft>,
     ) -> Result<DraftJob, OpenDraft> {
         let draft = DraftRecord::new(conversation, principal, wanted, DraftState::Writing);
         let cancelled = self.insert(&mut self.lock(), draft.clone())?;
@@ -134,7 +133,7 @@ impl DraftQueue {
             drafting: Arc::clone(self),
             id: draft.id,
             wanted: draft.wanted,
-            accepted: document,
+            accepted: None,
             cancelled,
             over: false,
         })

@@ -24,24 +24,21 @@ fn a_conversation_has_one_open_draft_and_others_learn_which() {
     let first = drafting.request("a", "local", wanted(), None).unwrap();
     let busy = drafting.request("a", "local", wanted(), None).unwrap_err();
     assert_eq!((busy.id, busy.state), (first.id, DraftState::Requested));
-    assert_eq!(
-        drafting.begin("a", "local", wanted(), None).unwrap_err().id,
-        first.id
-    );
+    assert_eq!(drafting.begin("a", "local", wanted()).unwrap_err().id, first.id);
     assert!(drafting.request("b", "local", wanted(), None).is_ok());
     let job = drafting.take("a").unwrap();
     assert_eq!(job.id, first.id);
     let waits = |key| drafting.open_in(key).is_some_and(|draft| draft.state.waits());
     assert!(drafting.take("a").is_none() && !waits("a") && waits("b"));
     assert_eq!(
-        drafting.begin("a", "local", wanted(), None).unwrap_err().state,
+        drafting.begin("a", "local", wanted()).unwrap_err().state,
         DraftState::Writing
     );
     let handoff = Uuid::now_v7();
     job.done(Some(DraftMethod::Oneshot), "# Goal".to_owned(), handoff);
     let done = drafting.get(first.id).unwrap();
     assert_eq!((done.state, done.handoff), (DraftState::Done, Some(handoff)));
-    assert!(drafting.begin("a", "local", wanted(), None).is_ok());
+    assert!(drafting.begin("a", "local", wanted()).is_ok());
     assert_eq!(drafting.all_open().len(), 1, "that one was dropped with its job");
 }
 
@@ -69,7 +66,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
         (Some(DraftEnd::Refused), (DraftState::Failed, Some("refusal"))),
         (None, (DraftState::Cancelled, None)),
     ] {
-        let job = drafting.begin("a", "local", wanted(), None).unwrap();
+        let job = drafting.begin("a", "local", wanted()).unwrap();
         let id = job.id;
         match end {
             Some(end) => job.ended(&end),
@@ -78,7 +75,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
         assert_eq!(state(id), expected);
         assert!(drafting.all_open().is_empty());
     }
-    let job = drafting.begin("a", "local", wanted(), None).unwrap();
+    let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id;
     let moved = std::panic::AssertUnwindSafe(job);
     let panicked = std::panic::catch_unwind(move || {
@@ -97,7 +94,7 @@ async fn a_cancelled_draft_stops_its_writer_and_one_that_waits_ends_at_once() {
     assert_eq!(drafting.get(waits.id).unwrap().state, DraftState::Cancelled);
     assert_eq!(drafting.cancel(waits.id), Err(CancelRefusal::Ended));
     assert_eq!(drafting.cancel(Uuid::nil()), Err(CancelRefusal::Unknown));
-    let job = drafting.begin("a", "local", wanted(), None).unwrap();
+    let job = drafting.begin("a", "local", wanted()).unwrap();
     drafting.cancel(job.id).unwrap();
     job.cancelled().await;
     assert_eq!(
@@ -111,7 +108,7 @@ async fn a_cancelled_draft_stops_its_writer_and_one_that_waits_ends_at_once() {
 fn a_handoff_drops_what_waits_and_not_what_is_being_written() {
     let drafting = drafting();
     let waits = drafting.request("a", "local", wanted(), None).unwrap();
-    let job = drafting.begin("b", "local", wanted(), None).unwrap();
+    let job = drafting.begin("b", "local", wanted()).unwrap();
     drafting.handed_over("a");
     drafting.handed_over("b");
     assert_eq!(drafting.get(waits.id).unwrap().state, DraftState::Dropped);
@@ -123,7 +120,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
     let drafting = drafting();
     let ids: Vec<Uuid> = (0..MAX_ENDED_DRAFTS + 9)
         .map(|n| {
-            let job = drafting.begin(&n.to_string(), "local", wanted(), None).unwrap();
+            let job = drafting.begin(&n.to_string(), "local", wanted()).unwrap();
             let id = job.id;
             job.ended(&DraftEnd::Empty);
             id
@@ -137,12 +134,12 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
 #[test]
 fn a_draft_waits_for_a_user_and_takes_effect_as_it_was_accepted() {
     let drafting = drafting();
-    let job = drafting.begin("a", "local", wanted(), None).unwrap();
+    let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id;
     job.review(document(Some(DraftMethod::Bundle)));
     assert_eq!(drafting.get(id).unwrap().state, DraftState::Review);
     assert_eq!(
-        drafting.begin("a", "local", wanted(), None).unwrap_err().state,
+        drafting.begin("a", "local", wanted()).unwrap_err().state,
         DraftState::Review
     );
     assert!(drafting.take("a").is_none());
@@ -170,7 +167,7 @@ fn a_draft_waits_for_a_user_and_takes_effect_as_it_was_accepted() {
 #[test]
 fn a_user_says_no_or_nothing_for_too_long() {
     let review = |drafting: &Arc<DraftQueue>| {
-        let job = drafting.begin("a", "local", wanted(), None).unwrap();
+        let job = drafting.begin("a", "local", wanted()).unwrap();
         let id = job.id;
         job.review(document(None));
         id
