@@ -371,7 +371,7 @@ fn the_plot_has_a_heading_to_post_with_dates_a_total_and_a_legend() {
     }
 }
 
-/// The journal knows a session that went through the proxy, also if its record has no handoff.
+/// The journal knows a session that went through the proxy, even if its record has no handoff.
 #[tokio::test]
 async fn a_session_that_went_through_the_proxy_is_left_out() {
     let home = home();

@@ -102,7 +102,7 @@ impl RecordedSession {
         self.id.contains('/')
     }
 
-    /// The id of the session itself, also for one of its subagents.
+    /// Id of the session itself: of a subagent, that of the session that started it.
     pub fn root(&self) -> &str {
         self.id.split('/').next().unwrap_or_default()
     }
