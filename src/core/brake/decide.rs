@@ -82,6 +82,7 @@ pub fn decide<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
         (None, true) => {}
         (None, false) => return near(input),
     }
+    // Only requests without new user input get here, so a user who repeats a message is never stopped as a loop.
     if let Some(ledger) = session.filter(|ledger| ledger.request == input.request)
         && is_same_again(ledger)
     {

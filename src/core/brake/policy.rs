@@ -42,6 +42,8 @@ impl BrakePolicy {
     pub fn declaring(mut self, declared: Option<u64>) -> Self {
         let limit = &mut self.session.microdollars;
         if let Some(declared) = declared {
+            // Without `may_raise` a request can only lower a configured limit. If none is configured, any declared
+            // budget applies.
             let is_free = self.may_raise || *limit == 0;
             *limit = if is_free { declared } else { declared.min(*limit) };
         }

@@ -104,6 +104,8 @@ pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
             end.failed == Some(true) || used.result().is_some_and(|result| result.error == Some(true));
         let call = CountedCall::new(&used, failed);
         if call.effect != CallEffect::Nothing {
+            // Keeps the call's own count, which progress would otherwise reset, and the counts of other changes: two
+            // edits may undo each other in turn.
             let own: Vec<u64> = call.keys.iter().map(|(_, key)| *key).collect();
             seen.retain(|key, seen| own.contains(key) || seen.kind == RepeatKind::Change);
         }
@@ -113,12 +115,14 @@ pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
                 count: 0,
                 answered: 0,
             });
+            // Calls made before the last result arrived are parallel ones: the model has not ignored a result.
             if entry.count == 0 || used.turn > entry.answered {
                 entry.count += 1;
             }
             entry.answered = entry.answered.max(answered);
             let count = entry.count;
             let is_more = newest.as_ref().is_none_or(|newest| count > newest.mark.count);
+            // Only calls of the newest turn count: an earlier loop has ended by itself.
             if answered > last_model && count >= kind.told_at() && is_more {
                 newest = Some(RepeatedCall {
                     kind,
@@ -191,6 +195,7 @@ impl CountedCall {
             .flatten();
         let effect = match (kind, &command) {
             (ToolKind::Shell, Some(line)) if commands::is_read_only(line) => CallEffect::Nothing,
+            // A failed edit left the file as it was, so it is not progress.
             (kind, _) if kind.changes() && failed => CallEffect::Nothing,
             (kind, _) if kind.changes() => CallEffect::Changes,
             (ToolKind::Shell | ToolKind::Agent | ToolKind::Other | ToolKind::Editor, _) => {
@@ -251,6 +256,7 @@ fn keys(used: &ToolUse<'_>, called: &Called<'_>) -> Vec<(RepeatKind, u64)> {
     };
     let mut keys = Vec::new();
     if called.kind == ToolKind::Agent {
+        // Another agent words its result differently each time, so the result is not part of the key.
         keys.push(key(RepeatKind::Review, ""));
     } else if called.effect == CallEffect::Changes {
         keys.push(key(RepeatKind::Change, ""));

@@ -17,6 +17,7 @@ pub(super) fn best(session: &ReplaySession) -> ReplayBill {
     let calls = session.calls.len();
     let fits = |n: &usize| session.calls[*n].whole() >= session.prefix + MIN_TOKENS;
     let places: Vec<usize> = (session.copied.max(1)..calls).filter(fits).collect();
+    // Spread over the whole session: the first 64 candidates would miss late cuts.
     let places: Vec<usize> = places
         .iter()
         .step_by(places.len().div_ceil(MAX_PLACES).max(1))

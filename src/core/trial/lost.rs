@@ -65,6 +65,7 @@ pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u6
     let is_long = wrote.is_some_and(|call| call.counts.cache_write_long > 0);
     let lifetime = CacheRule::for_model(session.model(before).0, is_long).lifetime_ms;
     let cause = match () {
+        // Before the pause: a compaction or another model loses the cache even within its lifetime.
         () if call.compacted => LossCause::Compaction,
         () if session.model(before).0 != session.model(call).0 => LossCause::ModelSwitch,
         () if call.answered_ms.saturating_sub(before.answered_ms) >= lifetime => LossCause::Expired,

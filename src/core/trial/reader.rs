@@ -187,6 +187,7 @@ impl Thread {
             let used = limits["primary"]["used_percent"].as_f64();
             let own = self.session.subscription.get_or_insert_default();
             plan.clone_into(&mut own.plan);
+            // The percentage falls when the limit's window restarts, so only increases count as use.
             if let Some(now) = used {
                 let last = own.last.replace(now).unwrap_or(now);
                 own.percent = Some(own.percent.unwrap_or_default() + (now - last).max(0.0));
@@ -226,6 +227,8 @@ impl Thread {
         (call.id, call.model, call.counts) = (id, model, counts);
         let times = [Some(self.asked_ms).filter(|ms| *ms > 0), at_ms];
         let last = self.session.calls.last().map_or(0, |call| call.at_ms);
+        // Entries may be out of order. A call never precedes the previous one, or the pause between them would be
+        // negative.
         call.at_ms = times.into_iter().flatten().min().unwrap_or_default().max(last);
         call.answered_ms = at_ms.unwrap_or(call.at_ms);
         self.session.calls.push(call);
@@ -324,6 +327,7 @@ impl Thread {
     }
 
     fn awaits(&mut self, id: u64, what: Option<u64>) {
+        // Drops the oldest, so that calls without a result cannot fill the list.
         if self.awaited.len() == AWAITED {
             self.awaited.remove(0);
         }

@@ -193,6 +193,7 @@ fn arms(
     policies: &'static [Policy],
 ) -> Vec<ArmResult> {
     let none = Replay::run(session, &policies[0], true, 1);
+    // The replay without cuts should equal the record, so the difference is the model's own error.
     let off = paid.map_or(0.0, |paid| (none.cost - paid).abs());
     let share = settings.follow_share;
     let mut bound = hindsight::best(session);
@@ -200,6 +201,7 @@ fn arms(
     for policy in policies {
         let followed = Replay::run(session, policy, true, 1);
         let is_cut = !followed.cuts.is_empty();
+        // If the model decides nothing, following and ignoring are the same run.
         let ignored = (is_cut && policy.decides()).then(|| Replay::run(session, policy, false, 1));
         let ignored = ignored.as_ref().unwrap_or(&followed);
         let twice = if is_cut {
@@ -218,6 +220,7 @@ fn arms(
             .zip(followed.by_model.iter().zip(&ignored.by_model));
         let by_model = by_model.map(|(none, (followed, ignored))| none - mixed(*followed, *ignored));
         let input = |bill: &ReplayBill| bill.tokens.whole_input() as f64;
+        // The search tries at most 64 places, so a policy may be cheaper: the bound must not lie above it.
         if followed.cost < bound.cost {
             bound = followed.clone();
         }

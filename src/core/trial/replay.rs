@@ -109,6 +109,7 @@ impl<'a> Replay<'a> {
             tool,
             history: tool,
             recorded: 0,
+            // No bound before the first request: the recorded cached tokens are taken as they are.
             cached: u64::MAX,
             unread: 0,
             results: VecDeque::new(),
@@ -154,6 +155,7 @@ impl<'a> Replay<'a> {
         let due = forced.map(str::to_owned).or_else(|| self.handoff_due(n));
         match due {
             Some(reason) => {
+                // The response that hands over is billed over the whole old history.
                 self.send(n, read, PROMPT);
                 self.cut(n, reason, PROMPT);
                 self.send(n, self.cached, call.counts.output);
@@ -162,6 +164,7 @@ impl<'a> Replay<'a> {
         }
         self.read_again(n);
         self.recorded = call.whole();
+        // Another session paid for the copied calls. Only their history is kept.
         if n + 1 == self.session.copied {
             self.bill = ReplayBill {
                 by_model: vec![0.0; self.session.names.len()],
@@ -189,6 +192,7 @@ impl<'a> Replay<'a> {
             }
             return read;
         };
+        // The cut history is too short for the agent to compact, so it only grows.
         if (self.history as f64) < compaction.from as f64 * COMPACTS_AT {
             let read = if call.is_cold {
                 self.session.shared + self.tool

@@ -89,6 +89,7 @@ impl ReplayCall {
 
     /// Counts of a request of this size at this call. The tokens that no cache served are stored as those of the call.
     pub(super) fn billed(&self, whole: u64, cache_read: u64, output: u64) -> TokenCounts {
+        // Callers limit `cache_read` to `whole`, so this cannot underflow.
         let rest = whole - cache_read;
         let input = if self.stores {
             self.counts.input.min(rest)
@@ -142,6 +143,8 @@ impl ReplaySession {
         let first = calls.first()?;
         let whole = first.counts.whole_input();
         let prefix = match session.copied {
+            // The first call has the prefix and the first messages. A session that begins with copied calls lacks such
+            // a call.
             0 => whole.saturating_sub((first.said + first.results) / TOKEN_BYTES),
             _ => PREFIX_TOKENS,
         };
@@ -172,7 +175,7 @@ impl ReplaySession {
                 });
             }
             let lifetime = CacheRule::for_model(session.model(call).0, is_long).lifetime_ms;
-            one.is_cold = before.is_some_and(|before| call.at_ms - before.at_ms > lifetime);
+            one.is_cold = before.is_some_and(|before| call.at_ms.saturating_sub(before.at_ms) > lifetime);
             (one.is_long, one.read_again) = (is_long, read_again);
             one.stores = stores.get(&call.model).copied().unwrap_or_default();
             replayed.push(one);
