@@ -109,7 +109,7 @@ impl<'a> Replay<'a> {
             tool,
             history: tool,
             recorded: 0,
-            // No bound before the first request: the recorded cached tokens are taken as they are.
+            // The first request has no earlier one to limit its cached tokens, so the recorded ones apply.
             cached: u64::MAX,
             unread: 0,
             results: VecDeque::new(),

@@ -181,7 +181,7 @@ fn attach_compactions(sessions: &mut Vec<RecordedSession>) {
             let own = parent.copied;
             let is_after = |call: &&mut RecordedCall| call.answered_ms >= request.answered_ms;
             let mut later = parent.calls.iter_mut().skip(own);
-            // One compaction per call. One that fits no call becomes a call, so that its cost is not lost.
+            // Each call takes one compaction. If none fits, the compaction becomes a call, so that its cost is not lost.
             match later.find(|call| is_after(call) && call.compaction.is_none()) {
                 Some(call) => call.compaction = Some(Box::new(request)),
                 None => parent.calls.push(request),
