@@ -7,7 +7,7 @@ use crate::cli::runtime;
 use crate::state::access::hosts;
 use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind};
 use crate::state::store::{self, StoreError};
-use baton_core::nudge::{self, Compaction};
+use baton_core::nudge;
 
 /// Findings for an invalid config.
 pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
@@ -54,9 +54,6 @@ pub(super) fn store_server(config: &Config) -> Option<Finding> {
         Err(error) => Finding::error("store.url", error.message, "start the server, or fix the URL"),
     })
 }
-
-/// Help for a warning about a key.
-const INTENDED: &str = "change the key, or leave it if that is intended";
 
 /// Warns of a data listener that other machines reach while no client needs a key.
 ///
@@ -146,7 +143,7 @@ fn is_plain_elsewhere(url: &str) -> bool {
     url.scheme_str() == Some("http") && !is_private && !hosts::is_loopback(host)
 }
 
-/// Warns of thresholds that an agent never reaches because it compacts earlier.
+/// Warns of thresholds that an agent never reaches because it compacts earlier, at least in its older windows.
 fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
     let thresholds = [
         ("handoff.nudge_at", Some(policy.thresholds.nudge_at)),
@@ -156,35 +153,25 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
     ];
     let warning = |(key, share): (&'static str, Option<f64>)| {
         let share = share?;
-        let before = nudge::AGENTS.iter().filter_map(|agent| point_below(agent, share));
-        let before: Vec<String> = before.collect();
-        (!before.is_empty()).then(|| {
-            let message = format!(
-                "{:.0}% of the window is above the point at which some agents compact on their own, so they never reach it: {}",
-                share * 100.0,
-                before.join(", ")
-            );
-            Finding::warning(key, message, INTENDED)
+        let windows = nudge::AGENTS.iter().filter_map(|agent| {
+            let mut windows = [nudge::PRESENT, nudge::OLDER].into_iter();
+            let (window, point) = windows
+                .find_map(|window| Some((window, agent.share(window))).filter(|(_, point)| share > *point))?;
+            let name = agent.agent;
+            let percent = point * 100.0;
+            Some(match window == nudge::PRESENT {
+                true => format!("{name} ({percent:.0}%)"),
+                false => format!("{name} ({percent:.0}% with a window of {window} tokens)"),
+            })
+        });
+        let windows: Vec<String> = windows.collect();
+        let (percent, agents) = (share * 100.0, windows.join(", "));
+        (!windows.is_empty()).then(|| {
+            let message = format!("{percent:.0}% of the window is above the point at which some agents compact on their own, so they never reach it: {agents}");
+            Finding::warning(key, message, "change the key, or leave it if that is intended")
         })
     };
     thresholds.into_iter().filter_map(warning).collect()
-}
-
-/// Describes an agent that compacts below `share`, with its point of compaction.
-///
-/// The agent may do so in current windows, or only in older ones.
-fn point_below(agent: &Compaction, share: f64) -> Option<String> {
-    let [present, older] = [nudge::PRESENT, nudge::OLDER].map(|window| agent.share(window));
-    match (share > present, share > older) {
-        (true, _) => Some(format!("{} ({:.0}%)", agent.agent, present * 100.0)),
-        (false, true) => Some(format!(
-            "{} ({:.0}% with a window of {} tokens)",
-            agent.agent,
-            older * 100.0,
-            nudge::OLDER
-        )),
-        (false, false) => None,
-    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@
 //! each upstream to one HEAD request without credentials.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 
-use super::finding::Finding;
 use crate::cli::output::{age, first_line, plural, short};
 use crate::cli::running::{self, Process, RunState};
 use crate::cli::runtime;
@@ -31,20 +30,24 @@ pub(super) struct Installation {
     pub(super) handoffs: Result<Vec<Handoff>, String>,
     /// Responses of the upstreams, in the order of the config; empty if no request was sent.
     pub(super) probes: Vec<UpstreamProbe>,
-    pub(super) now: SystemTime,
 }
 
 /// Content of the journal.
 pub(super) struct JournalSummary {
     pub(super) totals: JournalTotals,
-    pub(super) newest: Option<ExchangeRow>,
-    /// Upstreams of the newest exchanges.
-    pub(super) upstreams: BTreeSet<String>,
-    /// Models that wrote handoff calls as text in these exchanges.
-    pub(super) text_tool_calls: BTreeSet<String>,
+    /// Newest exchanges, the newest first.
+    pub(super) newest: Vec<ExchangeRow>,
 }
 
-/// Number of newest exchanges whose upstreams count as used.
+impl JournalSummary {
+    /// Upstreams of the newest exchanges.
+    pub(super) fn upstreams(&self) -> BTreeSet<String> {
+        let rows = self.newest.iter();
+        rows.filter_map(|row| row.upstream.clone()).collect()
+    }
+}
+
+/// Number of newest exchanges that are examined.
 const NEWEST: usize = 200;
 
 impl Installation {
@@ -55,7 +58,6 @@ impl Installation {
             journal: journal(&config),
             handoffs: handoffs(&config),
             probes: if ask { probe(&config) } else { Vec::new() },
-            now: SystemTime::now(),
             config,
         }
     }
@@ -76,12 +78,9 @@ fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
         limit: NEWEST,
         ..Default::default()
     };
-    let rows = reader.list(&newest)?;
     Ok(Some(JournalSummary {
         totals: reader.totals()?,
-        newest: rows.first().cloned(),
-        text_tool_calls: text_tool_calls(&rows),
-        upstreams: rows.into_iter().filter_map(|row| row.upstream).collect(),
+        newest: reader.list(&newest)?,
     }))
 }
 
@@ -96,11 +95,6 @@ fn handoffs(config: &Config) -> Result<Vec<Handoff>, String> {
         store.handoffs(&HandoffFilter::default()).await
     });
     read.map_err(|error| error.message)
-}
-
-pub(super) fn text_tool_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {
-    let writing = rows.iter().filter(|row| row.event.text_tool_calls > 0);
-    writing.filter_map(|row| row.model.clone()).collect()
 }
 
 /// Summary of the state. The field names are public API.
@@ -141,7 +135,7 @@ impl StateSummary {
             listen: config.server.listen.to_string(),
             admin: config.admin.listen.to_string(),
             journal: totals,
-            last_exchange: journal.and_then(|journal| journal.newest.clone()),
+            last_exchange: journal.and_then(|journal| journal.newest.first().cloned()),
             handoffs: handoffs.len(),
             last_handoff: handoffs.first().map(|handoff| handoff.id.to_string()),
             unsent_tokens: totals.unsent_tokens,
@@ -165,65 +159,6 @@ impl StateSummary {
     }
 }
 
-/// Reports whether a proxy serves, and its addresses.
-pub(super) fn proxy(installation: &Installation) -> Vec<Finding> {
-    let config = &installation.config;
-    match &installation.running {
-        RunState::Running(Some(process)) => {
-            let started = ago(process.started_ms, now_ms());
-            let about = format!(
-                "process {}, version {}, started {started}",
-                process.pid, process.version
-            );
-            vec![
-                Finding::ok("agents at", format!("{} ({about})", process.data)),
-                Finding::ok("inspector", &process.admin),
-            ]
-        }
-        RunState::Running(None) => vec![Finding::ok("agents at", "a proxy is starting")],
-        RunState::Stale(_) | RunState::Nobody => vec![Finding::ok(
-            "agents at",
-            format!(
-                "not running; `baton serve` would listen at {}",
-                config.server.listen
-            ),
-        )],
-    }
-}
-
-/// Reports what the running proxy itself reports, so that a check is never better than it.
-pub(super) fn ready(installation: &Installation) -> Vec<Finding> {
-    let RunState::Running(Some(process)) = &installation.running else {
-        return Vec::new();
-    };
-    let help = "its log has the reason";
-    match running::failed_checks(&process.admin) {
-        Err(why) => vec![Finding::error(
-            "readyz",
-            why,
-            "check whether the proxy hangs, and its log",
-        )],
-        Ok(failed) if failed.is_empty() => vec![Finding::ok("readyz", "the proxy is ready")],
-        Ok(failed) => {
-            let finding = |(name, is_required): (String, bool)| {
-                let message = "the running proxy reports that it fails";
-                match is_required {
-                    true => Finding::error(name, message, help),
-                    false => Finding::warning(name, message, help),
-                }
-            };
-            failed.into_iter().map(finding).collect()
-        }
-    }
-}
-
-pub(super) fn ago(then_ms: u64, now_ms: u64) -> String {
-    match age(then_ms, now_ms).as_str() {
-        "now" => "just now".to_owned(),
-        age => format!("{age} ago"),
-    }
-}
-
 /// Time limit for a response. A user waits for it.
 const PROBE_TIME: Duration = Duration::from_secs(8);
 
@@ -231,10 +166,8 @@ const PROBE_TIME: Duration = Duration::from_secs(8);
 pub(super) struct UpstreamProbe {
     pub(super) name: String,
     pub(super) base_url: String,
-    /// Status and protocol of the response, or the reason why there is none.
-    pub(super) answer: Result<(StatusCode, Version), String>,
-    /// Difference between the upstream's clock and this machine's, if the response has a date.
-    pub(super) clock_offset: Option<Duration>,
+    /// Status of the response, or the reason why there is none.
+    pub(super) answer: Result<StatusCode, String>,
 }
 
 /// Sends one request to each upstream concurrently.
@@ -252,7 +185,6 @@ fn probe(config: &Config) -> Vec<UpstreamProbe> {
                 name: name.clone(),
                 base_url: upstream.base_url.clone(),
                 answer: Err(error.clone()),
-                clock_offset: None,
             });
             failed.collect()
         }
@@ -266,12 +198,8 @@ async fn ask(upstream: &Upstream) -> UpstreamProbe {
     headers.insert(header::USER_AGENT, agent);
     let again = headers.clone();
     let sent = upstream.send(&Method::HEAD, "/", headers, || again, RopeBody::default());
-    let mut clock_offset = None;
     let answer = match tokio::time::timeout(PROBE_TIME, sent).await {
-        Ok(Ok(response)) => {
-            clock_offset = response.headers().get(header::DATE).and_then(offset);
-            Ok((response.status(), response.version()))
-        }
+        Ok(Ok(response)) => Ok(response.status()),
         Ok(Err(fault)) => Err(fault.to_string()),
         Err(_) => Err(format!("no answer in {} s", PROBE_TIME.as_secs())),
     };
@@ -279,16 +207,5 @@ async fn ask(upstream: &Upstream) -> UpstreamProbe {
         name: upstream.name.clone(),
         base_url: upstream.config.base_url.clone(),
         answer,
-        clock_offset,
     }
-}
-
-/// Difference between a `Date` header and this machine's clock.
-fn offset(date: &HeaderValue) -> Option<Duration> {
-    let theirs = httpdate::parse_http_date(date.to_str().ok()?).ok()?;
-    let ours = SystemTime::now();
-    let later = theirs
-        .duration_since(ours)
-        .or_else(|_| ours.duration_since(theirs));
-    later.ok()
 }

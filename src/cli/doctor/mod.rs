@@ -1,16 +1,12 @@
 //! The `baton doctor` command: reports the state of the installation, with a remedy for each problem. Changes
 //! nothing.
 //!
-//! `baton check` is the part that needs only a config. A check is a row of [`CHECKS`]: a name, and a function
-//! from the installation to its findings.
+//! `baton check` is the part that needs only a config. A check is a row of [`CHECKS`].
 
-mod agents;
 pub(super) mod config;
 mod finding;
 mod installation;
-mod machine;
-mod state;
-mod upstreams;
+mod rows;
 
 use std::path::PathBuf;
 
@@ -20,6 +16,7 @@ use serde::Serialize;
 
 use self::finding::{Finding, FindingSeverity};
 use self::installation::{Installation, StateSummary};
+use self::rows::{CHECKS, CONFIG, USERS_CHECKS};
 use super::exit::{CliResult, Exit};
 use super::output::{Out, plural, visible};
 use super::state_args::{CONFIG_HELP, StateArgs};
@@ -77,31 +74,6 @@ pub(super) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["config", "json"])]
     defaults: bool,
 }
-
-/// Name of a check, and its function.
-type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
-
-/// Checks of an installation with a valid config, in print order.
-const CHECKS: &[DoctorCheck] = &[
-    (CONFIG, |installation| config::warnings(&installation.config)),
-    ("proxy", installation::proxy),
-    ("ready", installation::ready),
-    ("service", machine::service),
-    ("ports", machine::ports),
-    ("clock", machine::clock),
-    ("store", state::store),
-    ("journal", state::journal),
-    ("models", state::models),
-    ("upstreams", upstreams::reachable),
-    ("agents", agents::found),
-    ("sign-ins", agents::sign_ins),
-];
-
-/// Checks of a user's machine, which a server is not.
-const USERS_CHECKS: &[&str] = &["service", "agents", "sign-ins"];
-
-/// Name of the only check that runs with an invalid config.
-const CONFIG: &str = "config";
 
 /// A finding with the name of its check.
 #[derive(Serialize)]

@@ -31,7 +31,7 @@ pub(in crate::cli) struct ServiceManager {
     file: &'static str,
     pub(super) render: fn(&ServicePlan) -> String,
     /// Commands of each [`ServiceStep`], indexed by the step. `{file}` and `{uid}` are filled in.
-    steps: [&'static [&'static [&'static str]]; 4],
+    steps: [&'static [&'static [&'static str]]; 3],
 }
 
 const SYSTEMD: ServiceManager = ServiceManager {
@@ -48,7 +48,6 @@ const SYSTEMD: ServiceManager = ServiceManager {
         ],
         &[&["systemctl", "--user", "disable", "--now", "baton.service"]],
         &[&["systemctl", "--user", "daemon-reload"]],
-        &[&["systemctl", "--user", "is-active", "--quiet", "baton.service"]],
     ],
 };
 
@@ -68,7 +67,6 @@ const LAUNCHD: ServiceManager = ServiceManager {
         &[&["launchctl", "bootout", "gui/{uid}/local.baton"]],
         // `bootout` has made launchd forget the service.
         &[],
-        &[&["launchctl", "print", "gui/{uid}/local.baton"]],
     ],
 };
 
@@ -96,8 +94,6 @@ pub(in crate::cli) enum ServiceStep {
     Stop,
     /// After the file has been removed.
     Forget,
-    /// Any time. Succeeds if the service is running.
-    Status,
 }
 
 impl ServiceManager {

@@ -186,25 +186,6 @@ pub(super) fn remove(manager: &ServiceManager, path: &Path) -> CliResult {
     perform(manager, ServiceStep::Forget)
 }
 
-/// Whether baton is installed with the platform's service manager, and running.
-pub(super) enum ServiceState {
-    /// The service file does not exist.
-    Absent,
-    Active(PathBuf),
-    Inactive(PathBuf),
-}
-
-impl ServiceState {
-    pub(super) fn find() -> Self {
-        let manager = manager::of(None);
-        match manager.path().filter(|path| path.exists()) {
-            None => Self::Absent,
-            Some(path) if perform(manager, ServiceStep::Status).is_ok() => Self::Active(path),
-            Some(path) => Self::Inactive(path),
-        }
-    }
-}
-
 /// Runs the manager's commands of a step, up to the first that fails.
 fn perform(manager: &ServiceManager, step: ServiceStep) -> CliResult {
     for command in manager.commands(step, uid()) {

@@ -76,7 +76,7 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     tracing::warn!(
         exchange = exchange.ctx.id,
         model = model.map(|model| cut(model, MODEL_NAME)),
-        "the model wrote a call of session_handoff as text, so there was no handoff; `baton doctor` has advice"
+        "the model wrote a call of session_handoff as text, so there was no handoff; use a chat template with tool calls (llama-server: `--jinja`), or `::handoff --method local`"
     );
 }
 

@@ -61,13 +61,6 @@ pub struct Omissions {
     pub missing_items: usize,
 }
 
-impl Omissions {
-    /// Mean number of omitted items per handoff.
-    pub fn each(&self) -> f64 {
-        self.missing_items as f64 / self.handoffs.max(1) as f64
-    }
-}
-
 /// The omissions of each model.
 pub fn omissions<'h>(handoffs: impl IntoIterator<Item = &'h Handoff>) -> BTreeMap<&'h str, Omissions> {
     let mut models: BTreeMap<&str, Omissions> = BTreeMap::new();

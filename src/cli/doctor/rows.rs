@@ -1,0 +1,424 @@
+//! The rows of `baton doctor`: each examines one part of an installation. Reads settings and files, and never
+//! opens a file with an agent's credentials.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::config;
+use super::finding::{Finding, FindingSeverity};
+use super::installation::{Installation, UpstreamProbe};
+use crate::cli::agents::{self, AgentSetup};
+use crate::cli::declared::{self, OwnUrl};
+use crate::cli::output::{age, first_line, plural, size, unsent};
+use crate::cli::run;
+use crate::cli::running::{self, RunState};
+use crate::state::clock::now_ms;
+use crate::state::config::{Config, Environment, Flags, StoreKind};
+use crate::state::store::sqlite;
+use baton_core::brake::BrakeOutcome;
+
+/// Name of the only check that runs with an invalid config.
+pub(super) const CONFIG: &str = "config";
+
+/// Name of a check, and the function that finds what it reports.
+type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
+
+/// Checks of an installation with a valid config, in print order.
+pub(super) const CHECKS: &[DoctorCheck] = &[
+    (CONFIG, |installation| config::warnings(&installation.config)),
+    ("proxy", proxy),
+    ("ports", ports),
+    ("store", store),
+    ("journal", journal),
+    ("upstreams", upstreams),
+    ("agents", agents),
+    ("sign-ins", sign_ins),
+    ("budget", budget),
+];
+
+/// Checks of a user's machine, which a server is not.
+pub(super) const USERS_CHECKS: &[&str] = &["agents", "sign-ins"];
+
+/// Reports whether a proxy serves, at which addresses, and what its `/readyz` says.
+fn proxy(installation: &Installation) -> Vec<Finding> {
+    let subject = "agents at";
+    let process = match &installation.running {
+        RunState::Running(Some(process)) => process,
+        RunState::Running(None) => return vec![Finding::ok(subject, "a proxy is starting")],
+        RunState::Stale(process) => {
+            let pid = process.pid;
+            let message = format!(
+                "not running; the last proxy (process {pid}) was killed, and what it had not written is lost"
+            );
+            let help = "start `baton serve`; ignore this if the kill was intended";
+            return vec![Finding::warning(subject, message, help)];
+        }
+        RunState::Nobody => {
+            let listen = installation.config.server.listen;
+            let message = format!("not running; `baton serve` would listen at {listen}");
+            return vec![Finding::ok(subject, message)];
+        }
+    };
+    let (pid, version) = (process.pid, &process.version);
+    let started = ago(process.started_ms);
+    let about = format!("process {pid}, version {version}, started {started}");
+    let mut findings = vec![
+        Finding::ok(subject, format!("{} ({about})", process.data)),
+        Finding::ok("inspector", &process.admin),
+    ];
+    match running::failed_checks(&process.admin) {
+        Err(why) => findings.push(Finding::error(
+            "readyz",
+            why,
+            "find out whether the proxy hangs; see its log",
+        )),
+        Ok(failed) if failed.is_empty() => findings.push(Finding::ok("readyz", "the proxy is ready")),
+        Ok(failed) => findings.extend(failed.into_iter().map(|(name, is_required)| Finding {
+            severity: if is_required {
+                FindingSeverity::Error
+            } else {
+                FindingSeverity::Warning
+            },
+            ..Finding::warning(
+                name,
+                "the running proxy reports that it fails",
+                "its log has the reason",
+            )
+        })),
+    }
+    findings
+}
+
+fn ago(then_ms: u64) -> String {
+    match age(then_ms, now_ms()).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
+/// Reports whether the address of each listener is free, or in use by this proxy.
+fn ports(installation: &Installation) -> Vec<Finding> {
+    let config = &installation.config;
+    let rows = [
+        ("server.listen", config.server.listen),
+        ("admin.listen", config.admin.listen),
+    ];
+    rows.map(|(key, address)| port(key, address, &config.state_dir))
+        .into()
+}
+
+fn port(key: &str, address: SocketAddr, state_dir: &Path) -> Finding {
+    if address.port() == 0 {
+        return Finding::ok(key, "a free port is picked at start");
+    }
+    if let Some(process) = running::serving_at(state_dir, address) {
+        let pid = process.pid;
+        return Finding::ok(key, format!("{address} is in use by baton (process {pid})"));
+    }
+    // Binding is the only reliable test. The port is released at once.
+    let why = match TcpListener::bind(address) {
+        Ok(_) => return Finding::ok(key, format!("{address} is free")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            "it is in use by another program, or by a baton with another state directory".to_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    let help = format!("stop the other program, or choose another address with `{key}`");
+    Finding::error(key, format!("failed to listen on {address}: {why}"), help)
+}
+
+/// Reports whether the store can be opened and written, and whether it is closed to other users.
+fn store(installation: &Installation) -> Vec<Finding> {
+    let config = &installation.config;
+    match config.store.kind {
+        StoreKind::Memory => vec![Finding::warning(
+            "store.kind",
+            "the store is in memory, so handoffs are lost when the proxy stops",
+            "set `store.kind = \"sqlite\"`, unless that is intended",
+        )],
+        StoreKind::Redis => config::store_server(config).into_iter().collect(),
+        StoreKind::Sqlite => {
+            let mut findings = vec![store_file(installation)];
+            findings.extend(open_to_others(&config.state_dir));
+            findings
+        }
+    }
+}
+
+fn store_file(installation: &Installation) -> Finding {
+    let path = installation.config.state_dir.join(sqlite::FILE);
+    let subject = path.display().to_string();
+    if !path.exists() {
+        let directory = path
+            .ancestors()
+            .find_map(|directory| fs::metadata(directory).ok());
+        return match directory.is_some_and(|found| found.is_dir() && !found.permissions().readonly()) {
+            true => Finding::ok(subject, "does not exist yet; the first start creates it"),
+            false => Finding::error(subject, "cannot be created there", "choose another `state.dir`"),
+        };
+    }
+    // Opening for append tests the permission and changes nothing.
+    if let Err(error) = OpenOptions::new().append(true).open(&path) {
+        let help = "give its owner write permission, or choose another `state.dir`";
+        return Finding::error(subject, format!("cannot be written: {error}"), help);
+    }
+    match &installation.handoffs {
+        Ok(handoffs) => {
+            let last = handoffs.first().map_or_else(String::new, |last| {
+                let title = first_line(&crate::cli::handoffs::named(last), Some(60));
+                format!("; the last {}: {}  {title}", ago(last.created_ms), last.id)
+            });
+            let count = plural(handoffs.len() as u64, "handoff");
+            Finding::ok(subject, format!("can be opened, {count}{last}"))
+        }
+        Err(message) => Finding::error(
+            subject,
+            message.clone(),
+            "use the version that wrote it, restore a backup (`baton store copy --from`), or choose another `state.dir`",
+        ),
+    }
+}
+
+/// Warns of files with transcripts or keys that other users may read.
+fn open_to_others(state_dir: &Path) -> Option<Finding> {
+    let is_open = |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
+    // A closed directory protects its files, whatever their modes.
+    if !is_open(state_dir) {
+        return None;
+    }
+    let names = [sqlite::FILE, "journal.db", "seal.key", "seal-older.keys"];
+    let mut files = names.into_iter().map(|name| state_dir.join(name));
+    let open = files.find(|file| is_open(file))?;
+    let help = format!("chmod 700 {}", state_dir.display());
+    Some(Finding::warning(
+        open.display().to_string(),
+        "other users of this machine may open it",
+        help,
+    ))
+}
+
+/// Reports whether the journal can be read, and whether a running proxy writes it.
+fn journal(installation: &Installation) -> Vec<Finding> {
+    let subject = "journal.db";
+    let is_running = matches!(installation.running, RunState::Running(_));
+    vec![match &installation.journal {
+        _ if !installation.config.journal.enabled => Finding::ok(subject, "off (journal.enabled)"),
+        Err(error) => Finding::error(
+            subject,
+            error.to_string(),
+            "move the file away; the next start creates a new one",
+        ),
+        Ok(None) if is_running => Finding::warning(
+            subject,
+            "a proxy is running without a journal",
+            "look for `the journal is off` in its log",
+        ),
+        Ok(None) => Finding::ok(subject, "does not exist yet; the first start creates it"),
+        Ok(Some(summary)) => {
+            let totals = &summary.totals;
+            let newest = summary.newest.first().map(|row| age(row.at_ms, now_ms()));
+            let message = format!(
+                "{}, {}, {}, newest: {}; input saved: {} (estimated)",
+                plural(totals.exchanges, "exchange"),
+                plural(totals.conversations, "conversation"),
+                size(totals.bytes),
+                newest.as_deref().unwrap_or("none yet"),
+                unsent(totals.unsent_tokens)
+            );
+            Finding::ok(subject, message)
+        }
+    }]
+}
+
+/// Reports whether each upstream answers.
+fn upstreams(installation: &Installation) -> Vec<Finding> {
+    let journal = installation.journal.as_ref().ok().and_then(Option::as_ref);
+    // On a server, a client's request does not show what the operator wants.
+    let journal = journal.filter(|_| !installation.is_server());
+    let recorded = journal.map(|summary| summary.upstreams()).unwrap_or_default();
+    let used = used(&installation.config, recorded);
+    installation
+        .probes
+        .iter()
+        .map(|probe| upstream(probe, &used))
+        .collect()
+}
+
+/// Returns the upstreams that are in use according to the journal or the config.
+///
+/// A built-in upstream is not enough, because nobody uses all of them.
+pub(super) fn used(config: &Config, recorded: BTreeSet<String>) -> BTreeSet<String> {
+    let built_in = Config::from_text(None, &Environment::default(), &Flags::default());
+    let built_in = built_in.map(|config| config.upstreams).unwrap_or_default();
+    // A changed URL or a key shows that the owner wants this upstream.
+    let wanted = config.upstreams.iter().filter(|(name, upstream)| {
+        let known = built_in.get(*name);
+        upstream.api_key.is_some() || known.is_none_or(|known| known.base_url != upstream.base_url)
+    });
+    wanted.map(|(name, _)| name.clone()).chain(recorded).collect()
+}
+
+/// Judges the response of an upstream. Any status below 500 counts as one, because most upstreams refuse a request
+/// without a credential.
+pub(super) fn upstream(probe: &UpstreamProbe, used: &BTreeSet<String>) -> Finding {
+    let (subject, url) = (probe.name.as_str(), &probe.base_url);
+    match &probe.answer {
+        Ok(status) if status.is_server_error() => Finding::warning(
+            subject,
+            format!("{url} answers with status {}", status.as_u16()),
+            "check the provider's status page, or the gateway of that URL",
+        ),
+        Ok(status) => Finding::ok(subject, format!("{url} answers (status {})", status.as_u16())),
+        Err(why) => {
+            let message = format!("{url} cannot be reached: {why}");
+            let help = format!("check network, DNS and firewall, or `upstreams.{subject}.base_url`");
+            match used.contains(subject) {
+                true => Finding::error(subject, message, help),
+                false => Finding::warning(
+                    subject,
+                    message,
+                    format!("ignore this if you do not use it; otherwise {help}"),
+                ),
+            }
+        }
+    }
+}
+
+/// Reports where the settings of each agent on the PATH send its requests.
+fn agents(installation: &Installation) -> Vec<Finding> {
+    let findings = installed().map(|(agent, path)| destination(installation, agent, &path));
+    let findings: Vec<_> = findings.collect();
+    if !findings.is_empty() {
+        return findings;
+    }
+    let names: Vec<_> = agents::known().iter().map(|agent| agent.name.as_str()).collect();
+    let names = names.join(", ");
+    let help = format!("install one of {names}, or point another at baton (`baton env AGENT`)");
+    vec![Finding::warning("PATH", "contains no known agent", help)]
+}
+
+fn installed() -> impl Iterator<Item = (&'static AgentSetup, PathBuf)> {
+    let is_executable = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let known = agents::known().iter();
+    known.filter_map(move |agent| Some((agent, agents::on_path(agent.name.as_ref()).find(is_executable)?)))
+}
+
+/// Judges the base URL that an agent's own settings name.
+fn destination(installation: &Installation, agent: &'static AgentSetup, path: &Path) -> Finding {
+    let (subject, path) = (agent.title.as_str(), path.display());
+    let url = proxy_url(installation);
+    let is_baton = |theirs: &&OwnUrl| run::place(&theirs.url) == run::place(&url);
+    let (overriding, replaced) = (declared::own_urls(agent, true), replaced_urls(agent, &url));
+    if let Some(OwnUrl {
+        setting, url: theirs, ..
+    }) = overriding.iter().find(|theirs| !is_baton(theirs))
+    {
+        let message = format!("{setting} is {theirs}, which takes precedence over `baton run`");
+        return Finding::warning(subject, message, format!("remove it, or set it to {url}"));
+    }
+    let is_elsewhere = |theirs: &&OwnUrl| !is_baton(theirs) && !is_upstream(&installation.config, theirs);
+    if let Some(OwnUrl {
+        setting,
+        url,
+        upstreams,
+    }) = replaced.iter().find(is_elsewhere)
+    {
+        let help = match upstreams.first() {
+            Some(name) => {
+                format!("to go there through baton, set `upstreams.{name}.base_url` to it; else unset it")
+            }
+            None => "unset it".to_owned(),
+        };
+        let message = format!("{setting} is {url}, which is not an upstream of baton");
+        return Finding::warning(subject, message, help);
+    }
+    let is_running = matches!(installation.running, RunState::Running(_));
+    match overriding.iter().chain(&replaced).find(is_baton) {
+        None => Finding::ok(
+            subject,
+            format!("{path}; goes through baton with `baton run {}`", agent.name),
+        ),
+        Some(OwnUrl { setting, .. }) if is_running => {
+            Finding::ok(subject, format!("{path}; pointed at baton by {setting}"))
+        }
+        Some(OwnUrl { setting, .. }) => Finding::warning(
+            subject,
+            format!("pointed at baton by {setting}, but no proxy is running"),
+            "start `baton serve`, or have it started at login: `baton service install`",
+        ),
+    }
+}
+
+/// Returns the settings that `baton run` replaces: environment variables, and keys of the agent's own files.
+fn replaced_urls(agent: &'static AgentSetup, url: &str) -> Vec<OwnUrl> {
+    let set = agent.setup(url, url, "").variables;
+    // Other variables do not direct requests.
+    let directing = set.iter().filter(|(_, value)| value.starts_with(url));
+    let variables = directing.filter_map(|(name, _)| run::own_variable(name));
+    variables.chain(declared::own_urls(agent, false)).collect()
+}
+
+/// Whether a URL is one that baton sends to, so that `baton run` replaces it.
+fn is_upstream(config: &Config, theirs: &OwnUrl) -> bool {
+    let mut known = theirs
+        .upstreams
+        .iter()
+        .filter_map(|name| config.upstreams.get(*name));
+    known.any(|upstream| run::place(&upstream.base_url) == run::place(&theirs.url))
+}
+
+/// URL of the running proxy, else the configured one.
+fn proxy_url(installation: &Installation) -> String {
+    if let RunState::Running(Some(process)) = &installation.running {
+        return process.data.clone();
+    }
+    let config = &installation.config;
+    running::url(config, running::reachable(config.server.listen))
+}
+
+/// Warns of a chosen sign-in that does not reach baton, and of one that its provider's terms exclude.
+fn sign_ins(_: &Installation) -> Vec<Finding> {
+    let rows = |agent: &'static AgentSetup| {
+        let chosen = agent.unreached.iter().find(|row| row.is_chosen());
+        let reaches = match chosen {
+            Some(row) => {
+                let message = format!("{} does not go through baton", row.sign_in);
+                Finding::warning(&agent.title, message, &row.help)
+            }
+            None => Finding::ok(&agent.title, format!("works with {}", agent.sign_ins)),
+        };
+        let terms = agent.terms();
+        std::iter::once(reaches).chain(terms.map(|why| Finding::warning(&agent.title, why, "use an API key")))
+    };
+    installed().flat_map(|(agent, _)| rows(agent)).collect()
+}
+
+/// Reports whether a budget is set, and whether the brake stopped one of the newest exchanges.
+fn budget(installation: &Installation) -> Vec<Finding> {
+    let summary = installation.journal.as_ref().ok().and_then(Option::as_ref);
+    let stopped = summary.and_then(|summary| {
+        let mut rows = summary.newest.iter();
+        rows.find(|row| {
+            let outcome = row.event.brake;
+            matches!(
+                outcome,
+                Some(BrakeOutcome::StoppedBudget | BrakeOutcome::StoppedLoop)
+            )
+        })
+    });
+    vec![match stopped {
+        Some(row) => Finding::warning(
+            "brake",
+            format!("stopped an agent {}: {}", ago(row.at_ms), row.id),
+            "let it go on with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all",
+        ),
+        None if installation.config.brake.is_off() => Finding::ok("brake", "no budget is set"),
+        None => Finding::ok("brake", "no agent was stopped recently"),
+    }]
+}
