@@ -1,9 +1,7 @@
-//! The `baton demo` command: a scripted agent and a scripted provider on loopback, with the real proxy
-//! between them.
+//! The `baton demo` command: plays a recorded session on loopback, with the real proxy between agent and provider.
 //!
-//! `script` holds the script's text, and the provider that answers from it and keeps the requests. `story` is
-//! the agent, and measures both sides and their cost. `show` presents them. Nothing leaves the machine and
-//! nothing is kept.
+//! `script` holds the session and the provider that plays its outputs. `story` is the agent, and measures both
+//! sides and their cost. `show` presents them. Nothing leaves the machine and nothing is kept.
 
 mod script;
 mod show;
@@ -43,7 +41,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> CliResult {
 
 /// Fails if the demo did not show every cut, whatever it printed.
 fn judge(story: &DemoRun) -> CliResult {
-    let (made, wanted) = (story.handoffs.len(), script::SCRIPT.tasks.len() - 1);
+    let (made, wanted) = (story.handoffs.len(), script::SCRIPT.handoffs());
     match made == wanted {
         true => Ok(()),
         false => {

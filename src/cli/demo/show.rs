@@ -1,10 +1,10 @@
-//! Prints the demo as text: a bar for each leg, a summary, and one request before and after the rewrite.
+//! Prints the demo as text: a bar for each leg, a summary, and the last carry-over prompt.
 
 use anstyle::{AnsiColor, Style};
 
-use super::story::{DemoRun, DemoTotals, Example, MessageOutline, Outline, SENTINEL};
+use super::story::{DemoRun, DemoTotals};
 use crate::cli::exit::CliResult;
-use crate::cli::output::{Out, first_line, plural, size};
+use crate::cli::output::{Out, size, visible};
 use baton_core::text::words::grouped;
 
 /// Width of an output without a terminal.
@@ -16,9 +16,6 @@ const LEAST_BAR: usize = 12;
 /// Columns before a bar.
 const BEFORE_BAR: usize = 36;
 
-/// Number of parts shown at each end of a long outline.
-const OUTLINE_ENDS: (usize, usize) = (5, 4);
-
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const SENT: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)));
@@ -29,8 +26,12 @@ pub(super) fn print(story: &DemoRun, out: &mut Out) -> CliResult {
     let columns = out.width().unwrap_or(COLUMNS);
     out.lines(chart(story, columns))?;
     out.lines(summary(story))?;
-    if let Some(example) = &story.example {
-        out.lines(before_and_after(example, columns))?;
+    if let Some(handoff) = story.handoffs.last() {
+        out.line(format_args!(
+            "\n{BOLD}The model's history after handoff {}{BOLD:#}\n\n{}",
+            story.handoffs.len(),
+            visible(&handoff.prompt)
+        ))?;
     }
     out.line("\nTry it with an agent: `baton run claude`")
 }
@@ -130,68 +131,6 @@ fn cost(totals: &DemoTotals) -> String {
         format!("${:.4}", cost.with),
         cost.without,
         cost.model
-    )
-}
-
-fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
-    let mut lines = vec![
-        String::new(),
-        format!("{BOLD}Turn {}, before and after{BOLD:#}", example.turn),
-    ];
-    for (title, outline) in [
-        ("the agent sent", &example.received),
-        ("sent upstream", &example.sent),
-    ] {
-        lines.push(String::new());
-        lines.push(format!(
-            "  {title}: {}, {}",
-            plural(outline.messages as u64, "message"),
-            size(outline.bytes as u64)
-        ));
-        lines.extend(outline_lines(outline, columns));
-    }
-    lines
-}
-
-fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
-    let (first, last) = OUTLINE_ENDS;
-    let parts = &outline.parts;
-    let sentinel = parts.iter().rposition(is_sentinel);
-    // The sentinel is always shown, because it marks the cut.
-    let shown = |at: usize| at < first || at + last >= parts.len() || Some(at) == sentinel;
-    let all: Vec<_> = parts.iter().enumerate().collect();
-    let runs = all.chunk_by(|(one, _), (next, _)| !shown(*one) && !shown(*next));
-    let line = |run: &[(usize, &MessageOutline)]| match run {
-        [(at, part)] if shown(*at) => part_line(part, columns),
-        hidden => {
-            let bytes = size(hidden.iter().map(|(_, part)| part.bytes as u64).sum());
-            let count = hidden.len();
-            format!("    {DIM}… {count} more text blocks, calls and results, {bytes}{DIM:#}")
-        }
-    };
-    runs.map(line).collect()
-}
-
-fn is_sentinel(part: &MessageOutline) -> bool {
-    part.role == "assistant" && part.begins.starts_with(SENTINEL)
-}
-
-/// Columns before the text of a part.
-const BEFORE_TEXT: usize = 34;
-
-fn part_line(part: &MessageOutline, columns: usize) -> String {
-    let begins = first_line(
-        &part.begins,
-        Some(columns.saturating_sub(BEFORE_TEXT).max(LEAST_BAR)),
-    );
-    let bytes = size(part.bytes as u64);
-    let text = match is_sentinel(part) {
-        true => format!("{FIRED}{begins}{FIRED:#}"),
-        false => begins,
-    };
-    format!(
-        "    {:<9}  {DIM}{:<6} {bytes:>9}{DIM:#}  {text}",
-        part.role, part.kind
     )
 }
 

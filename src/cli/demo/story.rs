@@ -1,4 +1,4 @@
-//! Plays the script through the real proxy, and measures received and sent requests.
+//! Plays the script through the real proxy, and measures received and sent requests with their cost.
 //!
 //! As real agents do, the scripted one sends its whole history with each request, and does not depend on the
 //! proxy.
@@ -17,9 +17,8 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::script::{self, Provider, blocks};
+use super::script::{self, Provider, SCRIPT};
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
-use crate::cli::output::first_line;
 use crate::serve::app::App;
 use crate::serve::proxy::server;
 use crate::serve::service;
@@ -27,12 +26,9 @@ use crate::state::config::{Config, Environment, Flags};
 use crate::state::prices;
 use crate::state::store::sqlite::SqliteStore;
 use crate::state::store::{HandoffFilter, SharedStore};
-use baton_core::bill::{CacheRule, PriceQuery, Rates, RequestSegment, SimulatedCache};
+use baton_core::bill::{CacheRule, PriceQuery, RequestSegment, SimulatedCache};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::marker::seal::SealKey;
-use baton_core::record::WireId;
-use baton_core::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
-use baton_core::wire::{Operation, Role, wire};
 
 /// The measured run. The field names are public API.
 #[derive(Debug, Default, Serialize)]
@@ -42,7 +38,6 @@ pub(super) struct DemoRun {
     pub(super) turns: Vec<MeasuredTurn>,
     /// Handoffs in the store, oldest first.
     pub(super) handoffs: Vec<DemoHandoff>,
-    pub(super) example: Option<Example>,
 }
 
 /// A request of the agent, with its legs.
@@ -77,29 +72,15 @@ pub(super) struct DemoTotals {
     pub(super) cost: Option<DemoCost>,
 }
 
-/// A request before and after the rewrite: the second one after the last handoff.
-#[derive(Debug, Serialize)]
-pub(super) struct Example {
-    pub(super) turn: usize,
-    pub(super) received: Outline,
-    pub(super) sent: Outline,
-}
-
-/// The beginnings of a request's messages.
-#[derive(Debug, Serialize)]
-pub(super) struct Outline {
-    pub(super) bytes: usize,
-    pub(super) messages: usize,
-    pub(super) parts: Vec<MessageOutline>,
-}
-
-/// A text block, call or result.
-#[derive(Debug, Serialize)]
-pub(super) struct MessageOutline {
-    pub(super) role: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) bytes: usize,
-    pub(super) begins: String,
+/// Cost of all requests in US dollars, without the output, which is the same in both sessions.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct DemoCost {
+    /// Model whose prices are used.
+    pub(super) model: &'static str,
+    /// Cost of the requests that the proxy sent.
+    pub(super) with: f64,
+    /// Cost of the requests that the agent sent.
+    pub(super) without: f64,
 }
 
 /// Plays the script and returns the measurements.
@@ -109,34 +90,20 @@ pub(super) async fn play() -> CliResult<DemoRun> {
     let store: SharedStore = Arc::new(SqliteStore::in_memory().map_err(broken)?);
     let mut agent = Agent::new(proxy(provider.address, &store)?);
     let mut story = DemoRun::default();
-    let mut meter = CostMeter::new();
-    let (mut handed_over, mut done) = (0, false);
+    // Each turn: the agent's request, and the requests sent for it.
+    let mut turns: Vec<(Bytes, Vec<Bytes>)> = Vec::new();
+    let mut done = false;
     while !done {
         let received;
         (received, done) = agent.ask().await?;
-        // Only the requests since the previous turn.
-        let sent = provider.received(story.totals.legs);
-        let prompts = story.handoffs.len();
-        story.handoffs = handoffs(&store).await?;
-        let prompt = story.handoffs.get(prompts).map_or(0, |new| new.prompt.len());
-        if let Some(meter) = &mut meter {
-            meter.add(&received, &sent, prompt);
-        }
-        story.measure(&received, &sent);
-        if sent.len() > 1 {
-            handed_over = story.turns.len();
-        }
-        // Each handoff moves this on, so the example comes from after the last one.
-        if handed_over > 0 && story.turns.len() == handed_over + 2 {
-            let outlines = Outline::from_body(&received).zip(sent.last().and_then(Outline::from_body));
-            story.example = outlines.map(|(received, sent)| Example {
-                turn: story.turns.len(),
-                received,
-                sent,
-            });
-        }
+        let seen = turns.iter().map(|(_, sent)| sent.len()).sum();
+        turns.push((received, provider.received(seen)));
     }
-    story.totals.cost = meter.map(|meter| meter.cost);
+    for (turn, (received, sent)) in turns.iter().enumerate() {
+        story.measure(turn + 1, received.len(), sent.iter().map(Bytes::len).collect());
+    }
+    story.handoffs = handoffs(&store).await?;
+    story.totals.cost = cost(&turns, &story.handoffs);
     story.seconds = began.elapsed().as_secs_f64();
     Ok(story)
 }
@@ -176,18 +143,17 @@ async fn handoffs(store: &SharedStore) -> CliResult<Vec<DemoHandoff>> {
 }
 
 impl DemoRun {
-    fn measure(&mut self, received: &Bytes, sent: &[Bytes]) {
-        let sent_bytes: Vec<_> = sent.iter().map(Bytes::len).collect();
+    fn measure(&mut self, turn: usize, received_bytes: usize, sent_bytes: Vec<usize>) {
         let totals = &mut self.totals;
         totals.requests += 1;
-        totals.legs += sent.len();
-        totals.received_bytes += received.len();
+        totals.legs += sent_bytes.len();
+        totals.received_bytes += received_bytes;
         totals.sent_bytes += sent_bytes.iter().sum::<usize>();
         totals.unsent_bytes = totals.received_bytes as i64 - totals.sent_bytes as i64;
         totals.unsent_tokens = totals.unsent_bytes / BYTES_PER_TOKEN as i64;
         self.turns.push(MeasuredTurn {
-            turn: totals.requests,
-            received_bytes: received.len(),
+            turn,
+            received_bytes,
             sent_bytes,
         });
     }
@@ -198,7 +164,6 @@ pub(super) struct Agent {
     client: Client<HttpConnector, Full<Bytes>>,
     address: SocketAddr,
     history: Vec<Value>,
-    turn: usize,
 }
 
 impl Agent {
@@ -207,16 +172,18 @@ impl Agent {
         Self {
             client: Client::builder(TokioExecutor::new()).build_http(),
             address,
-            history: vec![script::opening()],
-            turn: 0,
+            history: vec![json!({"role": "user", "content": SCRIPT.opening})],
         }
     }
 
     /// Sends the history, appends the response, and runs the tools that it calls.
     ///
-    /// Returns the request's body, and whether the script is finished.
+    /// The request does not stream, because a response in one piece shows the same cut. Returns the request's body,
+    /// and whether the script is finished.
     pub(super) async fn ask(&mut self) -> CliResult<(Bytes, bool)> {
-        let body = Bytes::from(script::request(&self.history).to_string());
+        let mut body = SCRIPT.request.clone();
+        body["messages"] = self.history.as_slice().into();
+        let body = Bytes::from(body.to_string());
         let request = Request::post(format!("http://{}/v1/messages", self.address))
             .header("content-type", "application/json")
             // Names the session, so that its requests belong to one conversation.
@@ -224,28 +191,23 @@ impl Agent {
             .header("anthropic-version", "2023-06-01")
             .header("x-api-key", "sk-demo")
             .body(Full::new(body.clone()));
-        let response = self.client.request(request.map_err(broken)?).await;
-        let reply = response
-            .map_err(broken)?
-            .into_body()
-            .collect()
+        let response = self
+            .client
+            .request(request.map_err(broken)?)
             .await
-            .map_err(broken)?
-            .to_bytes();
+            .map_err(broken)?;
+        let reply = response.into_body().collect().await.map_err(broken)?.to_bytes();
         let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
-        if !reply["content"].is_array() {
-            return Err(broken(format!("turn {}: {reply}", self.turn + 1)));
-        }
-        let results: Vec<_> = blocks(&reply, "tool_use")
-            .map(|call| script::result(call, self.turn))
-            .collect();
+        let Some(blocks) = reply["content"].as_array() else {
+            return Err(broken(reply));
+        };
+        let calls = blocks.iter().filter(|block| block["type"] == "tool_use");
+        let results: Vec<_> = calls.map(script::result).collect();
         let done = results.is_empty();
-        self.history
-            .push(json!({"role": "assistant", "content": reply["content"]}));
+        self.history.push(json!({"role": "assistant", "content": blocks}));
         if !done {
             self.history.push(json!({"role": "user", "content": results}));
         }
-        self.turn += 1;
         Ok((body, done))
     }
 }
@@ -254,58 +216,6 @@ impl Agent {
 fn broken(error: impl ToString) -> CommandFailure {
     Exit::SOFTWARE.failure(format!("the demo failed: {}", error.to_string()))
 }
-
-impl Outline {
-    /// Lists the text blocks, calls and results of a request, one line each.
-    fn from_body(body: &Bytes) -> Option<Self> {
-        let view = wire(WireId::Anthropic).read(body, Operation::Generate).ok()?;
-        let part = |role: Role, part: &TranscriptPart<'_>| match part.kind {
-            TranscriptPartKind::Text(text) => Some(MessageOutline::new(role, "text", &text.get())),
-            TranscriptPartKind::Result(_) => Some(MessageOutline::new(role, "result", &part.text())),
-            TranscriptPartKind::Call(call) => {
-                let input = call.given();
-                Some(MessageOutline {
-                    begins: first_line(&format!("{} {input}", call.named()), Some(BEGINS)),
-                    ..MessageOutline::new(role, "call", &input)
-                })
-            }
-            _ => None,
-        };
-        let transcript = Transcript::from_view(&view);
-        let turns = transcript.turns();
-        let part = &part;
-        let parts = turns.flat_map(|turn| {
-            let parts = turn.parts().into_iter();
-            parts.filter_map(move |it| part(turn.role, &it))
-        });
-        Some(Self {
-            bytes: body.len(),
-            messages: view.turns.len(),
-            parts: parts.collect(),
-        })
-    }
-}
-
-impl MessageOutline {
-    fn new(role: Role, kind: &'static str, text: &str) -> Self {
-        Self {
-            role: match role {
-                Role::Assistant => "assistant",
-                _ => "user",
-            },
-            kind,
-            bytes: text.len(),
-            // Text before a sentinel is not shown.
-            begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
-        }
-    }
-}
-
-/// Beginning of a sentinel.
-pub(super) const SENTINEL: &str = "[[handoff-resume:";
-
-/// Maximum length of a part in an outline, in characters.
-const BEGINS: usize = 100;
 
 /// Model whose prices and cache rule are used.
 const MODEL: &str = "claude-opus-5-5";
@@ -316,70 +226,40 @@ const NOVEMBER_23: u64 = 1_795_435_200_000;
 /// Pause between two requests. It is short enough to keep the cache warm.
 const PAUSE_MS: u64 = 60_000;
 
-/// Cost of all requests in US dollars, without the output, which is the same in both sessions.
-///
-/// The field names are public API.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct DemoCost {
-    /// Model whose prices are used.
-    pub(super) model: &'static str,
-    /// Cost of the requests that the proxy sent.
-    pub(super) with: f64,
-    /// Cost of the requests that the agent sent.
-    pub(super) without: f64,
-}
-
-/// Adds up the cost of the requests in sending order.
-struct CostMeter {
-    rates: Rates,
-    with: SimulatedCache,
-    without: SimulatedCache,
-    at_ms: u64,
-    cost: DemoCost,
-}
-
-impl CostMeter {
-    /// `None` if the embedded table lacks the model.
-    fn new() -> Option<Self> {
-        let query = PriceQuery {
-            model: MODEL,
-            at_ms: NOVEMBER_23,
-            ..PriceQuery::default()
-        };
-        let rates = prices::table(None).ok()?.rates(&query)?;
-        let cache = SimulatedCache::new(CacheRule::for_model(MODEL, false), rates.write_is_billed);
-        Some(Self {
-            rates,
-            with: cache.clone(),
-            without: cache,
-            at_ms: 0,
-            cost: DemoCost {
-                model: MODEL,
-                ..DemoCost::default()
-            },
-        })
-    }
-
-    /// Adds the agent's next request, and the requests sent upstream for it.
-    ///
-    /// `prompt_bytes` is the size of the carry-over prompt that was written.
-    fn add(&mut self, received: &Bytes, sent: &[Bytes], prompt_bytes: usize) {
-        self.at_ms += PAUSE_MS;
-        let without = self.without.send(self.at_ms, &segments(received), 0);
-        self.cost.without += without.cost(&self.rates).total();
-        // The first leg writes the prompt, so only that one pays for its output.
-        let mut prompt_tokens = prompt_bytes as u64 / BYTES_PER_TOKEN;
-        for body in sent {
-            let prompt_tokens = std::mem::take(&mut prompt_tokens);
-            let counts = self.with.send(self.at_ms, &segments(body), prompt_tokens);
-            self.cost.with += counts.cost(&self.rates).total();
+/// Adds up the cost of the requests in sending order. `None` if the embedded table lacks the model.
+fn cost(turns: &[(Bytes, Vec<Bytes>)], handoffs: &[DemoHandoff]) -> Option<DemoCost> {
+    let query = PriceQuery {
+        model: MODEL,
+        at_ms: NOVEMBER_23,
+        ..PriceQuery::default()
+    };
+    let rates = prices::table(None).ok()?.rates(&query)?;
+    let cache = SimulatedCache::new(CacheRule::for_model(MODEL, false), rates.write_is_billed);
+    let (mut cache_with, mut cache_without) = (cache.clone(), cache);
+    let mut prompts = handoffs
+        .iter()
+        .map(|handoff| handoff.prompt.len() as u64 / BYTES_PER_TOKEN);
+    let mut cost = DemoCost {
+        model: MODEL,
+        ..DemoCost::default()
+    };
+    for ((received, sent), at_ms) in turns.iter().zip((PAUSE_MS..).step_by(PAUSE_MS as usize)) {
+        let without = cache_without.send(at_ms, &segments(received), 0);
+        cost.without += without.cost(&rates).total();
+        for (leg, body) in sent.iter().enumerate() {
+            // A leg that another one follows wrote a carry-over prompt.
+            let prompt = (leg + 1 < sent.len()).then(|| prompts.next()).flatten();
+            let with = cache_with.send(at_ms, &segments(body), prompt.unwrap_or_default());
+            cost.with += with.cost(&rates).total();
         }
     }
+    Some(cost)
 }
 
-/// Splits a request into the system prompt with the tools, and the turns.
+/// Splits a request into the system prompt with the tools, and the messages.
 fn segments(body: &Bytes) -> Vec<RequestSegment> {
-    let segment = |content: &[u8]| {
+    let segment = |content: &Value| {
+        let content = content.to_string();
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         RequestSegment {
@@ -387,11 +267,8 @@ fn segments(body: &Bytes) -> Vec<RequestSegment> {
             tokens: content.len() as u64 / BYTES_PER_TOKEN,
         }
     };
-    let Ok(view) = wire(WireId::Anthropic).read(body, Operation::Generate) else {
-        return vec![segment(body)];
-    };
-    let list = view.list;
-    let fixed = [&body[..list.start], &body[list.end..]].concat();
-    let turns = view.turns.iter().map(|turn| segment(turn.span.of(body)));
-    std::iter::once(segment(&fixed)).chain(turns).collect()
+    let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
+    let messages = request["messages"].take();
+    let messages = messages.as_array().map_or(&[][..], Vec::as_slice);
+    std::iter::once(&request).chain(messages).map(segment).collect()
 }

@@ -1,5 +1,4 @@
-//! The rows of `baton doctor`: each examines one part of an installation. Reads settings and files, and never
-//! opens a file with an agent's credentials.
+//! Rows of `baton doctor`. Each examines one part of an installation. None opens a file with an agent's credentials.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -24,7 +23,7 @@ use baton_core::brake::BrakeOutcome;
 /// Name of the only check that runs with an invalid config.
 pub(super) const CONFIG: &str = "config";
 
-/// Name of a check, and the function that finds what it reports.
+/// Name of a check, and its function.
 type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 
 /// Checks of an installation with a valid config, in print order.
@@ -43,7 +42,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
 /// Checks of a user's machine, which a server is not.
 pub(super) const USERS_CHECKS: &[&str] = &["agents", "sign-ins"];
 
-/// Reports whether a proxy serves, at which addresses, and what its `/readyz` says.
+/// Reports whether a proxy serves, its addresses, and the failures that its `/readyz` names.
 fn proxy(installation: &Installation) -> Vec<Finding> {
     let subject = "agents at";
     let process = match &installation.running {
@@ -237,7 +236,7 @@ fn journal(installation: &Installation) -> Vec<Finding> {
 /// Reports whether each upstream answers.
 fn upstreams(installation: &Installation) -> Vec<Finding> {
     let journal = installation.journal.as_ref().ok().and_then(Option::as_ref);
-    // On a server, a client's request does not show what the operator wants.
+    // On a server, the upstream of a client may not be one that the operator wants.
     let journal = journal.filter(|_| !installation.is_server());
     let recorded = journal.map(|summary| summary.upstreams()).unwrap_or_default();
     let used = used(&installation.config, recorded);
