@@ -237,14 +237,16 @@ async fn commands_that_were_typed_while_the_agent_worked_are_done_and_never_seen
     ]);
     stage.push(Reply::text("In the next leg."));
     let answer = ask_shell(&stage, &history).await;
+    // One answer to one command, marked by the sentinel after it.
     assert!(
         answer
             .text
-            .contains("the exporter` was typed while the agent worked"),
+            .starts_with("baton: handed over (composed without a model), ")
+            && !answer.text.contains("[[handoff-note:")
+            && answer.text.contains("In the next leg."),
         "{}",
         answer.text
     );
-    assert!(answer.text.contains("In the next leg."), "{}", answer.text);
     let sent = last_sent(&stage);
     assert!(
         sent.contains("Never touch the API.") && sent.contains("Goal: the exporter"),
@@ -257,6 +259,18 @@ async fn commands_that_were_typed_while_the_agent_worked_are_done_and_never_seen
             "{raw}"
         );
     }
+    // After an undo the report is in no request either.
+    history.extend(answer.keep);
+    history.push(user("::handoff undo"));
+    history.extend(ask_shell(&stage, &history).await.keep);
+    history.push(user("On."));
+    stage.push(Reply::text("Went on."));
+    ask_shell(&stage, &history).await;
+    let sent = last_sent(&stage);
+    assert!(
+        sent.contains("sleep 4") && !sent.contains("baton: ") && !sent.contains("handed over"),
+        "{sent}"
+    );
     stage.assert_clean();
 }
 

@@ -28,7 +28,8 @@ pub enum MarkerKind {
     Close(Span),
     /// Line of an aside.
     Aside(Uuid),
-    /// Line of a note. Contains the handoff that it undoes, or nil.
+    /// Line of a note. Contains the handoff that it undoes, or nil. The [progress line](note::PROGRESS) is a
+    /// reply and its note in one.
     Note(Uuid),
     /// Escaped text from a model. Contains the span of the backslash to remove.
     Broken(Span),
@@ -49,9 +50,15 @@ pub fn marks(text: &[u8]) -> Vec<RawMarker> {
     marks_in(text, Span::new(0, text.len()), &stems(text)).0
 }
 
-/// Offsets of all stems in `text`, in order.
+/// Offsets of all stems and progress lines in `text`, in order.
 pub fn stems(text: &[u8]) -> Vec<usize> {
-    memmem::find_iter(text, STEM).collect()
+    let mut all: Vec<usize> = memmem::find_iter(text, STEM).collect();
+    let stems = all.len();
+    all.extend(memmem::find_iter(text, note::PROGRESS));
+    if all.len() > stems {
+        all.sort_unstable();
+    }
+    all
 }
 
 /// Finds the markers within `span`, given the [`stems`] of the whole text. Also returns the stems there that
@@ -62,13 +69,19 @@ pub(crate) fn marks_in(text: &[u8], span: Span, stems: &[usize]) -> (Vec<RawMark
         cost::add(1);
         match mark_at(&text[..span.end], stem) {
             Some(mark) => marks.push(mark),
-            None => others.push(stem),
+            None if text[stem..].starts_with(STEM) => others.push(stem),
+            None => {}
         }
     }
     (marks, others)
 }
 
 fn mark_at(text: &[u8], stem: usize) -> Option<RawMarker> {
+    if text[stem..].starts_with(note::PROGRESS.as_bytes()) {
+        let span = Span::new(stem, stem + note::PROGRESS.len());
+        let kind = MarkerKind::Note(Uuid::nil());
+        return whole_line(text, span).then_some(RawMarker { span, kind });
+    }
     let before = text.get(..stem)?;
     let closing = before.ends_with(b"[[/");
     if !closing && !before.ends_with(b"[[") {
@@ -141,6 +154,8 @@ fn whole_line(text: &[u8], span: Span) -> bool {
         .count();
     let before = &text[..span.start - leading];
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
+        // In a flattened transcript, the first line of a message follows its heading.
+        || leading == 1 && before.ends_with(b"]:")
         || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
     let after = &text[span.end..];
     let after = &after[blanks(after)..];
@@ -170,6 +185,20 @@ mod tests {
             marks(json::quote(&format!("  {}  \nx", opening(ID))).as_bytes()).len(),
             1
         );
+    }
+
+    #[test]
+    fn the_progress_line_is_a_note_if_it_is_a_whole_line() {
+        for (text, found) in [
+            (format!("{}\n\nbaton: handed over.", note::PROGRESS), 1),
+            (format!("[Assistant]: {}", note::PROGRESS), 1),
+            (format!("It printed `{}`", note::PROGRESS), 0),
+            (format!("{} So it said.", note::PROGRESS), 0),
+        ] {
+            let text = json::quote(&text).into_bytes();
+            let (marks, others) = marks_in(&text, Span::new(0, text.len()), &stems(&text));
+            assert_eq!((marks.len(), others.len()), (found, 0), "{text:?}");
+        }
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub(super) fn id_at(text: &[u8], at: usize) -> Option<(Uuid, usize)> {
 /// agent has joined it to other text.
 pub const BEGINS: &str = "baton: ";
 
+/// Progress line while a model writes a draft.
+///
+/// It is a marker itself, since a response may be interrupted right after it. A model that writes the line
+/// only loses it from its later view.
+pub const PROGRESS: &str = "baton: a handoff is being written.";
+
 /// Formats a synthetic response. `undone` is the handoff that it undoes, or nil.
 pub fn answer(text: &str, undone: Uuid) -> String {
     format!("{BEGINS}{text}\n\n{}", line(undone))

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::marker::note::BEGINS;
+use uuid::Uuid;
+
+use crate::marker::note::{self, BEGINS};
 
 /// Text from baton before the model's output. A response has at most one.
 #[derive(Clone, Default)]
@@ -10,13 +12,30 @@ pub enum AnswerOpening {
     /// No text: the response begins with the model's output, or with the sentinel of a handoff.
     #[default]
     None,
-    /// Report of a handoff, before its sentinel.
+    /// Report of a handoff, before its sentinel, which marks the report in place of a note.
     Report(Arc<str>),
     /// Notice for the user, before the model's output.
     Notice(Arc<str>),
 }
 
 impl AnswerOpening {
+    /// Creates a notice. Its note keeps it out of later requests.
+    pub fn notice(text: &str) -> Self {
+        Self::None.followed_by(text)
+    }
+
+    /// A further notice, after the one that there is, if any.
+    pub fn followed_by(&self, text: &str) -> Self {
+        let before = self.before_model().unwrap_or_default();
+        Self::Notice(format!("{before}{}\n\n", note::answer(text, Uuid::nil())).into())
+    }
+
+    /// The report of a handoff, one line, after the notice that there is, if any.
+    pub fn reporting(&self, report: &str) -> Self {
+        let before = self.before_model().unwrap_or_default();
+        Self::Report(format!("{before}{BEGINS}{report}\n\n").into())
+    }
+
     /// Text before the model's output, if no sentinel begins the response.
     pub fn before_model(&self) -> Option<&str> {
         match self {
@@ -25,18 +44,10 @@ impl AnswerOpening {
         }
     }
 
-    /// A further report, after the one that there is, if any.
-    pub fn followed_by(&self, report: &str) -> String {
-        match self {
-            Self::Report(before) => format!("{before}\n\n{BEGINS}{report}"),
-            Self::None | Self::Notice(_) => report.to_owned(),
-        }
-    }
-
     /// The sentinel that begins the response, preceded by the report, if any.
     pub fn with_sentinel(&self, sentinel: &str) -> String {
         match self {
-            Self::Report(report) => format!("{BEGINS}{report}\n\n{}", sentinel.trim_start_matches('\n')),
+            Self::Report(report) => format!("{report}{}", sentinel.trim_start_matches('\n')),
             Self::None | Self::Notice(_) => sentinel.to_owned(),
         }
     }
@@ -48,16 +59,20 @@ mod tests {
 
     #[test]
     fn a_report_stands_only_before_a_sentinel_and_a_notice_only_before_the_model() {
-        let report = AnswerOpening::Report("handed over".into());
+        let report = AnswerOpening::None.reporting("handed over");
         assert_eq!(
             (&*report.with_sentinel("[[s]]"), report.before_model()),
             ("baton: handed over\n\n[[s]]", None)
         );
         assert_eq!(report.with_sentinel("\n\n[[s]]"), "baton: handed over\n\n[[s]]");
-        let notice = AnswerOpening::Notice("a draft is open".into());
+        let notice = AnswerOpening::notice("a draft is open");
         assert_eq!(
             (&*notice.with_sentinel("[[s]]"), notice.before_model()),
-            ("[[s]]", Some("a draft is open"))
+            ("[[s]]", Some("baton: a draft is open\n\n[[handoff-note:]]\n\n"))
+        );
+        assert_eq!(
+            notice.reporting("handed over").with_sentinel("[[s]]"),
+            "baton: a draft is open\n\n[[handoff-note:]]\n\nbaton: handed over\n\n[[s]]"
         );
         let none = AnswerOpening::default();
         assert_eq!(

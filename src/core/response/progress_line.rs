@@ -1,17 +1,13 @@
 //! Progress line for the agent while a model writes a draft.
 //!
-//! The line is shown at once. Its note removes it from every later request, even if the response is
-//! interrupted after it.
+//! The line is shown at once. It is its own note, which removes it from every later request, even if the
+//! response is interrupted after it.
 
 use bytes::Bytes;
-use uuid::Uuid;
 
-use super::{AnswerOpening, StreamMerge};
+use super::StreamMerge;
 use crate::marker::note;
 use crate::wire::{Ending, StreamOpening};
-
-/// The line, after the prefix of every synthetic response.
-const LINE: &str = "a handoff is being written.";
 
 /// The progress line and the stream that carries it. Nothing is shown before the request to a model.
 pub struct ProgressLine {
@@ -48,7 +44,7 @@ impl ProgressLine {
             merge.begin(opening, &mut self.out);
         }
         self.phase = ShowPhase::Line;
-        self.say(&format!("{}\n\n", note::answer(LINE, Uuid::nil())));
+        self.say(&format!("{}\n\n", note::PROGRESS));
         true
     }
 
@@ -57,22 +53,15 @@ impl ProgressLine {
         !matches!(self.phase, ShowPhase::Quiet(_))
     }
 
-    /// Shows the result of the draft, followed by the sentinel of its handoff, if any.
-    ///
-    /// A sentinel includes the report right before it, so only a result without one needs a note.
-    pub fn end(&mut self, result: &str, sentinel: &str) {
+    /// Shows the result of the draft: a reply, or the report and the sentinel of its handoff.
+    pub fn end(&mut self, result: &str) {
         if matches!(self.phase, ShowPhase::Line) {
-            let text = match sentinel {
-                "" => format!("{}\n\n", note::answer(result, Uuid::nil())),
-                _ => AnswerOpening::Report(result.into()).with_sentinel(sentinel),
-            };
-            self.say(&text);
+            self.say(result);
             self.phase = ShowPhase::Ended;
         }
     }
 
-    /// Appends further text from baton.
-    pub fn say(&mut self, text: &str) {
+    fn say(&mut self, text: &str) {
         if let Some(merge) = &mut self.merge {
             merge.say(text, &mut self.out);
         }

@@ -97,6 +97,10 @@ impl ChatMarker {
 ///
 /// This is the last line before the note that begins a reply, or else `from`.
 pub(super) fn answer_start(text: &[u8], from: usize, mark: usize) -> usize {
+    // The progress line has no note after it.
+    if text[mark..].starts_with(note::BEGINS.as_bytes()) {
+        return mark;
+    }
     let start = from.min(mark);
     let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
     cost::add(mark - start);

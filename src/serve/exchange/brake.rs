@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
+use super::context;
 use super::value::Exchange;
-use super::{context, drafts};
 use crate::app::App;
 use crate::heavy;
 use crate::proxy::fault::{Code, Fault};
@@ -21,6 +21,7 @@ use baton_core::brake::{
 use baton_core::commands::CommandReply;
 use baton_core::plan::{is_model_call, opening};
 use baton_core::record::{Amounts, EntryKind, Ledger, LedgerEntry};
+use baton_core::response::AnswerOpening;
 use baton_core::transcript::Transcript;
 use baton_core::work::{SeenFacts, Whereabouts};
 
@@ -118,7 +119,7 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
         BrakeDecision::Pass => None,
         BrakeDecision::TellUser(reason) => {
             let text = brake::user_notice(&reason, &app.config.commands.prefix, policy.may_raise);
-            exchange.opening = drafts::notice(&text);
+            exchange.opening = AnswerOpening::notice(&text);
             ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Passed));
             None
         }

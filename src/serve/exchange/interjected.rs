@@ -19,7 +19,7 @@ use baton_core::response::AnswerOpening;
 #[derive(Default)]
 struct Outcome {
     said: Vec<String>,
-    /// Draft of a handoff that one of them requests.
+    /// Draft of a handoff that one of them requests. Its outcome is the answer to that command.
     job: Option<DraftJob>,
 }
 
@@ -33,16 +33,12 @@ pub(super) async fn answer(mut exchange: Exchange) -> Response<ResponseBody> {
         exchange = exchange.ctx.id,
         "answered chat commands that were typed while the agent worked"
     );
-    let said = said.join("\n\n");
+    if !said.is_empty() {
+        exchange.opening = AnswerOpening::notice(&said.join("\n\n"));
+    }
     match job {
-        Some(job) => {
-            exchange.opening = AnswerOpening::Report(said.into());
-            drafts::run(exchange, job).await
-        }
-        None => {
-            exchange.opening = drafts::notice(&said);
-            exchange.begin().await
-        }
+        Some(job) => drafts::run(exchange, job).await,
+        None => exchange.begin().await,
     }
 }
 
@@ -58,7 +54,7 @@ async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
             Some(ChatCommand::HandOver(words)) => match hand_over(exchange, words) {
                 Ok(job) => {
                     outcome.job = Some(job);
-                    format!("`{text}` was typed while the agent worked.")
+                    continue;
                 }
                 Err(why) => refused(&why),
             },

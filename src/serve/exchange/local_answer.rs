@@ -17,7 +17,7 @@ use baton_core::commands::CommandReply;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{Unresolved, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
-use baton_core::response::ProgressLine;
+use baton_core::response::{AnswerOpening, ProgressLine};
 use baton_core::text::splice;
 use baton_core::wire::SyntheticResponse;
 
@@ -96,8 +96,14 @@ impl Exchange {
     /// Answers with a reply, after the draft that the response may show.
     pub(super) async fn reply(&self, reply: &CommandReply) -> Response<ResponseBody> {
         if let Some(shown) = self.begun_draft() {
-            let sentinel = reply.sentinel.as_ref().map_or("", |sentinel| &sentinel.text);
-            shown.end(&reply.text, sentinel.trim());
+            let result = match &reply.sentinel {
+                Some(sentinel) => {
+                    let report = AnswerOpening::None.reporting(&reply.text);
+                    report.with_sentinel(sentinel.text.trim())
+                }
+                None => reply.shown(),
+            };
+            shown.end(&result);
             return self.end_shown(shown, self.handoff_of(reply.handoff()).await.as_deref());
         }
         let handoff = reply.handoff();

@@ -48,9 +48,9 @@ impl ShownDraft {
         self.begun.notified().await;
     }
 
-    /// Ends the line with the draft's result, followed by the sentinel of its handoff, if any.
-    pub(crate) fn end(&self, result: &str, sentinel: &str) {
-        self.line().end(result, sentinel);
+    /// Ends the line with the draft's result.
+    pub(crate) fn end(&self, result: &str) {
+        self.line().end(result);
     }
 }
 

@@ -55,15 +55,10 @@ fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     rest.strip_prefix("]]")?.strip_prefix(gap)
 }
 
-/// Rest after the report of a handoff at a threshold. The report ends with a note if a progress line was
-/// shown before it.
+/// Rest after the report of a handoff at a threshold, which its sentinel follows.
 fn behind_told(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("baton: handed over (by a threshold), ")?;
     let (line, rest) = rest.split_once("To undo it: `::handoff undo`.")?;
-    let rest = match rest.strip_prefix("\n\n[[handoff-note:") {
-        Some(note) => note.strip_prefix("]]\n\n")?,
-        None => rest,
-    };
     (!line.contains('\n')).then_some(rest)
 }
 

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use super::brake::{self, BrakeAnswer};
 use super::context::window_of;
-use super::drafts;
 use super::local_answer::unanswered;
 use super::resumed::drift;
 use super::value::Exchange;
@@ -27,6 +26,7 @@ use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{MissingRecords, Records, UndoQuery, handoff_to_resume, resumed_text};
 use baton_core::record::{HandoffId, HandoffStatus};
+use baton_core::response::AnswerOpening;
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Outcome of a command.
@@ -62,7 +62,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
         Ok(CommandStep::GoOn(reply)) => match hand_over::without_command(&exchange).filter(is_unanswered) {
             Some(mut before) => {
                 // Its note takes the command out of every later request.
-                before.opening = drafts::notice(&reply.text);
+                before.opening = AnswerOpening::notice(&reply.text);
                 return CommandEnd::ForModel(before);
             }
             None => exchange.reply(&reply).await,

@@ -10,14 +10,12 @@ mod drafter;
 mod legs;
 
 use http::Response;
-use uuid::Uuid;
 
 use super::answer::after_handoff;
 use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftJob;
-use baton_core::handoffs::draft::{DraftEnd, still_waits, waits_for_approval};
-use baton_core::marker::note;
+use baton_core::handoffs::draft::{DraftEnd, not_made, still_waits, waits_for_approval};
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::OpenDraft;
 use baton_core::record::HandoffOrigin;
@@ -35,19 +33,17 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
         match made {
             Ok(handoff) => {
                 automatic::save(&exchange, id, &handoff);
-                let report = exchange.opening.followed_by(&handoff_report(&exchange, &handoff));
+                let opening = exchange.opening.reporting(&handoff_report(&exchange, &handoff));
                 // The stream has begun with the draft, so the report goes into the same stream.
                 if let Some(shown) = exchange.begun_draft() {
-                    shown.end(&report, "");
-                    shown.line().say(&exchange.sentinel(&handoff));
-                    return after_handoff(exchange, &handoff).await;
+                    shown.end(&opening.with_sentinel(&exchange.sentinel(&handoff)));
                 }
-                let opening = AnswerOpening::Report(report.into());
                 after_handoff(Exchange { opening, ..exchange }, &handoff).await
             }
             Err(end) => {
+                let prefix = &exchange.app.config.commands.prefix;
                 let said = match end {
-                    DraftEnd::Review => waits_for_approval(&exchange.app.config.commands.prefix),
+                    DraftEnd::Review => waits_for_approval(prefix),
                     end => {
                         tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "failed to make a handoff; continuing without it");
                         // No other automatic draft begins until the context has grown further.
@@ -57,17 +53,18 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                         if origin == HandoffOrigin::Auto {
                             exchange.ctx.note_nudge(NudgeOutcome::AutoFailed);
                         }
-                        format!("no handoff was made: {end}.")
+                        not_made(&end, prefix)
                     }
                 };
-                let said = exchange.opening.followed_by(&said);
-                let opening = match (exchange.begun_draft(), &exchange.opening) {
-                    (Some(shown), _) => {
-                        shown.end(&said, "");
+                let told = exchange.opening.followed_by(&said);
+                let is_command = !matches!(origin, HandoffOrigin::Auto | HandoffOrigin::Api);
+                let opening = match exchange.begun_draft() {
+                    Some(shown) => {
+                        shown.end(told.before_model().unwrap_or_default());
                         AnswerOpening::None
                     }
-                    (None, AnswerOpening::Report(_)) => notice(&said),
-                    (None, _) => AnswerOpening::None,
+                    None if is_command => told,
+                    None => exchange.opening.clone(),
                 };
                 Exchange { opening, ..exchange }.begin().await
             }
@@ -94,11 +91,5 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let draft = app.drafting.pending_once(live.key())?;
     tracing::info!(exchange = exchange.ctx.id, %draft, "a draft awaits approval; continuing the conversation");
     let text = still_waits(&app.config.commands.prefix);
-    Some(notice(&text))
-}
-
-/// Creates a notice that precedes the model's output. Its note keeps it out of later requests.
-pub(super) fn notice(text: &str) -> AnswerOpening {
-    let notice = note::answer(text, Uuid::nil()) + "\n\n";
-    AnswerOpening::Notice(notice.into())
+    Some(AnswerOpening::notice(&text))
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Stage, changed, claude, model, user};
 use crate::exchange::value::Exchange;
+use baton_core::response::AnswerOpening;
 
 async fn exchange(stage: &Stage, stream: bool) -> Exchange {
     let body = claude(&[user("Mend it."), model("Yes."), user("Go.")]);
@@ -44,15 +45,14 @@ async fn the_line_is_complete_at_once_and_in_no_later_request() {
     let first = String::from_utf8(shown.line().take().unwrap().to_vec()).unwrap();
     assert!(first.contains("event: content_block_stop\n"), "{first}");
     let line = texts(&first);
-    assert!(
-        line.starts_with("baton: a handoff is being written.\n\n[[handoff-note:"),
-        "{line}"
-    );
+    assert!(line == "baton: a handoff is being written.\n\n", "{line}");
     assert!(shown.line().take_merge().is_none());
-    shown.end("no handoff was made: cancelled.", "");
+    let told = AnswerOpening::notice("no handoff was made: cancelled.");
+    shown.end(told.before_model().unwrap());
     let all = line.clone() + &texts(std::str::from_utf8(&shown.line().take().unwrap()).unwrap());
     assert!(
-        all.contains("baton: no handoff was made: cancelled.\n\n[[handoff-note:"),
+        all.contains("written.\n\nbaton: no handoff was made: cancelled.\n\n[[handoff-note:]]")
+            && all.matches("[[").count() == 1,
         "{all}"
     );
     for kept in [&line, &all] {
