@@ -14,11 +14,10 @@ const HOUR: u64 = 60 * MINUTE;
 
 /// Rules by prefix of the model's name, the more exact ones first.
 ///
-/// Sources: Anthropic's page on prompt caching (minimum lengths by model, and a read renews the lifetime). OpenAI's
-/// page
-/// on prompt caching (1,024 tokens; 30 minutes since writes are billed, with GPT-5.6). Google's page on implicit
-/// caching
-/// (1,024 to 4,096, without a promise). DeepSeek's page on its context cache (hours).
+/// Sources: Anthropic's page on prompt caching (minimum lengths by model, and a read renews the lifetime).
+/// OpenAI's page on prompt caching (1,024 tokens; 30 minutes since writes are billed, with GPT-5.6). Google's
+/// page on implicit caching (1,024 to 4,096, without a promise). DeepSeek's page on its context cache
+/// (hours).
 const RULES: &[(&str, u64, u64)] = &[
     ("claude-opus-5", 512, 5 * MINUTE),
     ("claude-fable-5", 512, 5 * MINUTE),

@@ -35,11 +35,9 @@ pub enum CacheMissReason {
 impl CacheMiss {
     /// Whether the diagnosis proves that these counts were billed without a cached history.
     ///
-    /// That is so if something before the messages changed, and no fewer tokens were missed than read. Changed messages
-    /// prove
-    /// nothing about the part before the change. If more tokens were missed than the request has, the provider compared
-    /// it
-    /// with a request before a cut.
+    /// That is so if something before the messages changed, and no fewer tokens were missed than read.
+    /// Changed messages prove nothing about the part before the change. If more tokens were missed than the
+    /// request has, the provider compared it with a request before a cut.
     pub(super) fn is_cold(self, counts: TokenCounts) -> bool {
         use CacheMissReason::{ModelChanged, SystemChanged, ToolsChanged};
         matches!(self.reason, ModelChanged | SystemChanged | ToolsChanged)

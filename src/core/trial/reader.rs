@@ -153,9 +153,8 @@ impl TrialReader {
 
     /// A name for the subagent of an unnamed entry.
     ///
-    /// Older versions of Claude Code write the turns of all subagents into the session's own file, each chained to the
-    /// previous
-    /// one.
+    /// Older versions of Claude Code write the turns of all subagents into the session's own file, each
+    /// chained to the previous one.
     fn chain(&mut self, entry: &Json) -> String {
         let uuid = entry["uuid"].as_str().unwrap_or_default();
         let parent = entry["parentUuid"].as_str().map(hash);
@@ -236,9 +235,8 @@ impl Thread {
 
     /// Estimates the usage of goose's calls.
     ///
-    /// goose records the sums of a session, and its last input. Two unknowns, the tokens of the prefix and per byte,
-    /// follow
-    /// from these and from the bytes of each call.
+    /// goose records the sums of a session, and its last input. Two unknowns, the tokens of the prefix and
+    /// per byte, follow from these and from the bytes of each call.
     fn estimate(&mut self, sums: &Json) {
         let number = |key: &str| sums[key].as_u64().unwrap_or_default();
         let (all, last, output) = (number("all_input"), number("last_input"), number("all_output"));

@@ -85,9 +85,8 @@ pub(crate) struct MessageReader<'r> {
 impl MessageReader<'_> {
     /// Reads a message, and returns the start of each call's part with the index of its item.
     ///
-    /// `said` has the parts of the message, `answered` the calls that results answer, and `calls` the positions of
-    /// earlier
-    /// calls.
+    /// `said` has the parts of the message, `answered` the calls that results answer, and `calls` the
+    /// positions of earlier calls.
     pub(crate) fn message(
         &self,
         turn: &TranscriptTurn<'_>,

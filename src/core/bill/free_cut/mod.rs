@@ -112,9 +112,8 @@ pub struct FreeCut {
 impl CutLedger {
     /// Adds an answered request of this many bytes.
     ///
-    /// `counts` are those that were billed. `cache_miss` explains why the provider's cache did not serve it, if the
-    /// response
-    /// tells.
+    /// `counts` are those that were billed. `cache_miss` explains why the provider's cache did not serve it,
+    /// if the response tells.
     pub fn answered(
         &mut self,
         costs: &RequestCosts,
@@ -196,11 +195,10 @@ impl CutLedger {
 
     /// Number of calls after which a handoff pays off, if it is worth it with `left` calls remaining.
     ///
-    /// The handoff must pay off within these calls. It must also pay off within half of the calls that grow the history back to
-    /// its
-    /// size. That half is the optimum. With a cut of cost `C`, reads at `r` and steps of `s`, a cycle of `n` calls
-    /// costs
-    /// `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a cut pays off after `C/(r·s·n) = n/2` calls.
+    /// The handoff must pay off within these calls. It must also pay off within half of the calls that grow
+    /// the history back to its size. That half is the optimum. With a cut of cost `C`, reads at `r` and steps
+    /// of `s`, a cycle of `n` calls costs `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a
+    /// cut pays off after `C/(r·s·n) = n/2` calls.
     pub fn pays(&self, rates: &Rates, left: u32) -> Option<u32> {
         let last = self.last.as_ref()?;
         let regrown = last.tokens.saturating_sub(last.fixed + PROMPT) / self.step();

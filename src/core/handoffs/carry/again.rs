@@ -39,11 +39,9 @@ impl LookUp {
 
 /// Everything that was looked up again after a handoff.
 ///
-/// `calls` has the files read again and the commands run again. `pairs` has the hidden calls since the handoff,
-/// including
-/// questions to recall, which are reported with their success. `None` if nothing is known: neither a transcript with
-/// the
-/// handoff nor a question.
+/// `calls` has the files read again and the commands run again. `pairs` has the hidden calls since the
+/// handoff, including questions to recall, which are reported with their success. `None` if nothing is known:
+/// neither a transcript with the handoff nor a question.
 pub fn looked_up_again<'p>(
     calls: Option<Vec<String>>,
     pairs: impl IntoIterator<Item = &'p HiddenPair>,

@@ -75,9 +75,8 @@ pub struct RuleSources<'s> {
 
 /// The sentences of a line, each with its effect on later work.
 ///
-/// A line with a rule's label counts as one sentence. So does a sentence with another that announces it, or that it
-/// refers
-/// back to.
+/// A line with a rule's label counts as one sentence. So does a sentence with another that announces it, or
+/// that it refers back to.
 pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<RuleStatement>, String)> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {

@@ -4,10 +4,9 @@
 //! handoff, facts of its transcript (`work`) ─► handoff.json ─► handoff.md, rendered from it
 //! ```
 //!
-//! Knows handoffs and the facts that `work` reads from a transcript. Must not know: stores, files, clocks, git. The
-//! same
-//! handoff and transcript give the same bytes. `docs/handoff.schema.json` describes the JSON; a test validates every
-//! document against it.
+//! Knows handoffs and the facts that `work` reads from a transcript. Must not know: stores, files, clocks,
+//! git. The same handoff and transcript give the same bytes. `docs/handoff.schema.json` describes the JSON; a
+//! test validates every document against it.
 
 mod build;
 mod markdown;

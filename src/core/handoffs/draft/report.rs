@@ -9,9 +9,8 @@ const LEAST_SHARE: u64 = 20;
 
 /// Tells a user that a handoff was made.
 ///
-/// `tokens` has the estimated size of the conversation before and after the cut. `prefix` is that of chat commands, and
-/// is
-/// empty if they are off.
+/// `tokens` has the estimated size of the conversation before and after the cut. `prefix` is that of chat
+/// commands, and is empty if they are off.
 pub fn handoff_report(origin: HandoffOrigin, tokens: [u64; 2], prefix: &str) -> String {
     let undo = match prefix {
         "" => "To undo it, go back in your agent to before this answer.".to_owned(),

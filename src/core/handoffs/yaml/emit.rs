@@ -1,8 +1,7 @@
 //! Writes YAML: block style, two spaces per level, each scalar on one line.
 //!
-//! A scalar is quoted if a YAML 1.1 or 1.2 parser could read anything but that string. Multi-line strings are written
-//! in
-//! double quotes with `\n`, so that readers which look for a line `goal: …` find all of it there.
+//! A scalar is quoted if a YAML 1.1 or 1.2 parser could read anything but that string. Multi-line strings are
+//! written in double quotes with `\n`, so that readers which look for a line `goal: …` find all of it there.
 
 use std::fmt::Write as _;
 

@@ -32,9 +32,8 @@ pub fn is_session(name: &str) -> bool {
 
 /// Name of a client's session, which no other client can produce.
 ///
-/// The client's name stands before two dashes. If it contains characters that do not fit there, its bytes are written
-/// in
-/// hexadecimal.
+/// The client's name stands before two dashes. If it contains characters that do not fit there, its bytes are
+/// written in hexadecimal.
 pub fn of_client(client: &str, session_name: &str) -> String {
     format!("{}{}", client_prefix(client), session(session_name))
 }

@@ -1,8 +1,7 @@
 //! Converts an agent's session file to the request that the agent would send next, so that any transcript reader works.
 //!
-//! The file has one JSON object per line, as Claude Code, Codex, pi, Gemini CLI and Qwen Code write them, or in the
-//! plain
-//! form `{"role": …, "content": …}`. The objects arrive one at a time.
+//! The file has one JSON object per line, as Claude Code, Codex, pi, Gemini CLI and Qwen Code write them, or
+//! in the plain form `{"role": …, "content": …}`. The objects arrive one at a time.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
