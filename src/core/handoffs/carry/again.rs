@@ -60,6 +60,7 @@ pub fn looked_up_again<'p>(
 pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
     let cut = transcript.turn_of(handoff)?;
     let mut before = HashSet::new();
+    // The turn with the sentinel is included, because its calls ran before the cut.
     for turn in transcript.turns().take(cut + 1) {
         look_ups(&turn, &mut |look_up| {
             before.insert(look_up);
@@ -69,11 +70,13 @@ pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<V
     let (mut requests, mut is_answer) = (0, false);
     for turn in transcript.turns().skip(cut + 1) {
         let was_answer = std::mem::replace(&mut is_answer, turn.role == Role::Assistant);
+        // Consecutive turns of the model belong to one request, so only the first of them counts.
         requests += usize::from(is_answer && !was_answer);
         if requests > REQUESTS {
             break;
         }
         look_ups(&turn, &mut |look_up| {
+            // Removed, so that a file which is read three times is reported once.
             if before.remove(&look_up) {
                 again.push(look_up.into_text());
             }
@@ -100,6 +103,7 @@ fn query(call: &Value) -> Option<String> {
         return Some(query.clone());
     }
     members.values().find_map(|value| match value {
+        // OpenAI's APIs carry the arguments as a JSON string, the others as an object.
         Value::String(text) if text.starts_with('{') => query(&serde_json::from_str(text).ok()?),
         value => query(value),
     })

@@ -52,6 +52,7 @@ impl BlockWriter {
         let is_first = !self.kinds.contains(&kind);
         // A line break is part of a token.
         let line = tokens(text) + tokens(ITEM) + 1;
+        // The first line of a kind also pays for the heading.
         let heading = match is_first {
             true => tokens(heading(kind)) + 1,
             false => 0,
@@ -68,6 +69,7 @@ impl BlockWriter {
 /// Formats the block of added items; `None` if there are none. `left_out` is its last line.
 pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>) -> Option<String> {
     let mut out = OPENS.to_owned();
+    // Lines were chosen by priority, but are listed by kind, in the order of the enum.
     for kind in CarriedKind::ALL {
         let added = |item: &&CarriedItem| item.kind == kind && item.state == CarriedState::Added;
         for (at, item) in items.iter().filter(added).enumerate() {
@@ -100,12 +102,14 @@ pub(super) fn has_edge(text: &str) -> bool {
 
 /// Splits a stored prompt into the prompt itself and the rules of the block after it, newest first.
 pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
+    // Only a block at the very end is baton's. The last opening counts, because the prompt itself may quote a block.
     let inside = prompt.trim_end().strip_suffix(CLOSES);
     let Some((before, block)) = inside.and_then(|inside| inside.rsplit_once(OPENS)) else {
         return (prompt, Vec::new());
     };
     let mut lines = block.lines();
     let has_rules = lines.any(|line| line == RULES);
+    // Without the heading of the rules, all items belong to other kinds.
     let rules = lines
         .map_while(|line| line.strip_prefix(ITEM))
         .take(if has_rules { usize::MAX } else { 0 });

@@ -118,6 +118,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         };
     }
     let has_all = policy.scope == CarryScope::All;
+    // The line about recall is written even if no item is, so its tokens are not available to items.
     let left_out = words
         .left_out
         .as_ref()
@@ -136,6 +137,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     };
     let seen = seen.filter(|_| has_all);
     for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {
+        // Never counts as included: the prompt has the claim, but not the evidence against it.
         let item = lacking.block.put(CarriedKind::Claim, claim, false);
         lacking.items.push(item);
     }
@@ -145,12 +147,14 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let newest = newest.filter(|newest| {
         let is_there = lacking.index.has(newest, false);
         let item = lacking.block.put(CarriedKind::Newest, newest.clone(), is_there);
+        // A message that did not fit must not count as the place where its rules are quoted.
         let is_told = item.state != CarriedState::LeftOut;
         lacking.items.push(item);
         is_told
     });
     lacking.rules(&words.rules, finished, newest.as_deref());
     for todo in open_todos(&words.todos).filter(|_| has_all) {
+        // Compared without number and state, which a prompt words in its own way.
         let text = one_line(&todo.item.text, LINE);
         let line = format!("[{}] {}", todo.item.state.name(), one_line(&todo.text(), LINE));
         let item = lacking
@@ -189,6 +193,7 @@ impl Lacking {
     ///
     /// A rule that the newest message quotes counts as included.
     fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
+        // A rule that the newest message quotes is in the block already.
         let shown = newest.map(PromptIndex::from_prompt);
         let first = self.items.len();
         let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
@@ -224,6 +229,7 @@ impl Lacking {
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let mut left: Vec<(&SaidSentence, CarriedState)> =
             left.map(|one| (*one, CarriedState::InPrompt)).collect();
+        // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
         for of_rank in 0..=2 {
             for (sentence, state) in left.iter_mut().filter(|(one, _)| rank(one) == of_rank) {
                 if !self.index.has(&sentence.text, false) {
@@ -238,6 +244,7 @@ impl Lacking {
         }
         for message in left.chunk_by(|(one, _), (next, _)| one.message == next.message) {
             for state in CarriedState::ALL {
+                // The sentences are newest first; within a message they read in the order of the user.
                 let of_state = message.iter().rev().filter(|(_, is)| *is == state);
                 let text: Vec<&str> = of_state.map(|(one, _)| &*one.text).collect();
                 if !text.is_empty() {

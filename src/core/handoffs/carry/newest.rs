@@ -139,6 +139,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         let message = one.at.0.checked_sub(carried).and_then(|at| messages.get(at));
         message.is_some_and(|message| message.quoted.contains(&one.text))
     };
+    // A sentence with the edge of a block would end the new block early. A quoted sentence is not the user's own.
     let candidates: Vec<Candidate> = found
         .filter(|one| !has_edge(&one.text) && !is_quoted(one))
         .collect();
@@ -148,11 +149,13 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         .collect();
     let statements = Statements::from_texts(&spoken);
     let mut held = ActiveRules::new(sources.redactor);
+    // Newest first, so that sentences that lift a rule come before the rule.
     let with_force = candidates.iter().rev().filter(|one| one.saying.is_some());
     for candidate in with_force.take(MAX_SENTENCES) {
         held.add(candidate, &statements);
     }
     let newest = newest(messages, sources.redactor);
+    // Candidates number the carried rules first, and the messages after them.
     let since = carried + since(messages, sources.since);
     // Other statements are omitted even if a later one only may have replaced them.
     let is_replaced = |one: &Candidate| {
@@ -160,6 +163,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
             .of_whole(&SpokenText::new(one.at.0, true, &one.text))
             .is_some()
     };
+    // A sentence that lifts a rule is not a rule, but the model must still read it.
     let is_rest = |one: &&Candidate| {
         let is_other = matches!(one.saying, None | Some(RuleStatement::Lifts)) && !words::is_reply(&one.text);
         one.at.0 >= since && is_other && !is_replaced(one)
@@ -271,13 +275,16 @@ impl<'r> ActiveRules<'r> {
         }
         let fate = statements.of_whole(&SpokenText::new(at.0, true, text));
         if let Some((_, by)) = fate {
+            // The replacement is a rule even if its own words would not make it one.
             let by = statements.newest(by);
             let mut rules = self.rules.iter();
             if !rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text)) {
                 let forbids = by.statement.forbids;
+                // `usize::MAX` sorts it as the newest sentence of its message.
                 self.hold((by.turn, usize::MAX), by.text, forbids, by.replaced.is_some());
             }
         }
+        // A rule that is only possibly replaced stays, and is marked.
         if !matches!(fate, Some((Relation::Surely, _))) {
             self.hold(*at, text, *saying == Some(RuleStatement::Forbids), fate.is_some());
         }
@@ -320,6 +327,7 @@ impl<'r> ActiveRules<'r> {
                 rule.message = self.redactor.cleaned(&one_line(message, message.len()));
             }
         }
+        // Compared without marks, because those depend on the state of the work at each handoff.
         let dropped: HashSet<String> = without.iter().map(|text| plain(rule::unmarked(text))).collect();
         self.rules.sort_by_key(|(at, _)| Reverse(*at));
         let rules = self.rules.into_iter().map(|(_, rule)| rule);

@@ -36,6 +36,7 @@ pub(super) fn stale_open_items(seen: &SeenFacts, prompt: &str) -> Vec<String> {
         .collect();
     let wrong = listed(prompt).into_iter().take(MAX_ITEMS).filter_map(|item| {
         let own = PromptIndex::from_prompt(item);
+        // In both directions: an item that merely contains the words of a finished one is another item.
         let is_it = |text: &str, index: &PromptIndex| own.has(text, false) && index.has(item, false);
         let (_, _, how) = ended.iter().find(|(text, index, _)| is_it(text, index))?;
         // A list may have the same item twice, finished and open.
@@ -53,12 +54,14 @@ fn listed(prompt: &str) -> Vec<&str> {
         let item = list_item(line);
         let (boxed, text) = unboxed(item.unwrap_or(line));
         match (boxed, item) {
+            // A checkbox takes precedence over the heading above it.
             (Some(true), _) => items.push(text),
             (Some(false), _) => {}
             (None, Some(_)) if is_open => items.push(text),
             (None, Some(_)) => items.extend(behind_label(text)),
             (None, None) => {
                 items.extend(sentences(line).flat_map(behind_label));
+                // Any other line ends the list below a heading.
                 is_open = is_heading(line) && says_open(line);
             }
         }

@@ -54,6 +54,7 @@ impl PromptIndex {
 
     /// Whether the prompt covers `text`: verbatim, or with nearly all words of each sentence in one of its sentences.
     pub(super) fn has(&self, text: &str, forbids: bool) -> bool {
+        // The ellipsis marks a shortened text, and is not among the user's words.
         let text = text.trim_end_matches('…');
         let own = plain(text);
         if own.is_empty() || self.plain.contains(&format!(" {own} ")) {
@@ -73,16 +74,19 @@ impl PromptIndex {
         for at in words.iter().filter_map(|word| self.by_word.get(word)).flatten() {
             *counts.entry(*at).or_default() += 1;
         }
+        // The lists ascend, because sentences are indexed in their order.
         let is_in = |word: &String, at: u32| {
             let places = self.by_word.get(word);
             places.is_some_and(|places| places.binary_search(&at).is_ok())
         };
+        // Numbers must all match: `timeout 30` does not cover `timeout 60`, although most words are the same.
         let values = words
             .iter()
             .filter(|word| word.contains(|c: char| c.is_ascii_digit()));
         let has_values = |at: u32| values.clone().all(|word| is_in(word, at));
         let denies = |at: u32| self.denies.get(at as usize).copied().unwrap_or_default();
         !words.is_empty()
+            // A prohibition needs a negation: `use tabs` has all words of `do not use tabs`.
             && counts.into_iter().any(|(at, there)| {
                 there * 10 >= words.len() * MIN_SHARED_TENTHS && has_values(at) && (!forbids || denies(at))
             })

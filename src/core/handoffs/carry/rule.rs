@@ -94,12 +94,14 @@ pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<RuleStateme
     for sentence in sentences(line) {
         let announced = before.take().filter(|before| announces(before));
         match (saying(sentence, markers), announced) {
+            // `From now on:` holds nothing by itself, and is joined with the next sentence.
             (Some(_), _) if announces(sentence) => before = Some(sentence),
             (saying, Some(before)) => {
                 let saying = saying.unwrap_or(RuleStatement::Holds);
                 found.push((Some(saying), format!("{} {}", before.trim(), sentence.trim())));
             }
             (saying, None) => {
+                // `They must stay private.` is not a rule without the sentence that it refers to.
                 let refers = saying.is_some() && words::refers_back(sentence);
                 let context = found.pop_if(|(earlier, _)| refers && earlier.is_none());
                 let text = context.map_or_else(String::new, |(_, context)| context + " ");
@@ -107,6 +109,7 @@ pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Option<RuleStateme
             }
         }
     }
+    // An announcement without a sentence after it is ordinary text.
     found.extend(before.map(|before| (None, before.trim().to_owned())));
     found
 }
@@ -132,10 +135,12 @@ fn announces(sentence: &str) -> bool {
 /// The effect of a sentence on later work; `None` for a question, and for a sentence that is limited to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let small = sentence.trim().to_lowercase();
+    // Before the words of force: `this time, never …` is limited to its request.
     if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;
     }
     let has = |all: &Phrases| all.occur_in(&small);
+    // `you may` lifts a rule, but `you may not` forbids.
     if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
         return Some(RuleStatement::Lifts);
     }
@@ -145,6 +150,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     if has(&WORDS.forbids) || begins(&WORDS.forbids_first) || within(&WORDS.forbids_within) {
         return Some(RuleStatement::Forbids);
     }
+    // `write the test` is a request. With a scope (`For reports, write …`) or a word such as `every` it is a rule.
     let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
         let scope = at > 0
             && ["for ", "in ", "when "]

@@ -56,6 +56,7 @@ pub(super) fn typed(text: &str) -> Vec<&str> {
             continue;
         }
         if let Some(name) = tag(trimmed) {
+            // Cline puts tags around the user's own words; the content of other tags is not typed.
             let is_own = WORDS.own_tags.contains(&name);
             let end = closed.get(name).copied().unwrap_or_default();
             if !is_own && end > start {
@@ -75,10 +76,12 @@ pub(super) fn typed(text: &str) -> Vec<&str> {
         if is_file_heading(trimmed) {
             break;
         }
+        // Indented lines are code, unless they are list items.
         let is_code = line.starts_with("    ") || line.starts_with('\t');
         if !is_code || trimmed.starts_with(['-', '*', '•']) {
             lines.push(trimmed);
         }
+        // The announcing line is typed; everything after it is pasted.
         if introduces_paste(trimmed) {
             break;
         }

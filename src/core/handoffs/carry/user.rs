@@ -116,6 +116,7 @@ fn find_quoted(transcript: &Transcript<'_>, messages: &mut [UserMessage]) {
         .collect();
     let before = transcript.said_before(&said);
     for ((n, _, sentence), _) in long.into_iter().zip(before).filter(|(_, before)| *before) {
+        // A user who pastes the model's `never do this` states no rule.
         messages[n].quoted.insert(sentence);
     }
 }

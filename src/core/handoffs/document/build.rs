@@ -40,6 +40,7 @@ impl HandoffDocument {
         let prompt = carry::prompt_alone(&whole);
         let sections = sections(prompt);
         let goal = draft::goal_of(prompt);
+        // The prompt's next step, else its goal, else the first open to-do item. Without any, this is a status report.
         let next = next_action::of(prompt, &sections)
             .or_else(|| goal.map(str::to_owned))
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
@@ -49,6 +50,7 @@ impl HandoffDocument {
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
         let mut questions = about(&["question"]);
+        // A section on questions may list answers as well.
         questions.retain(|text| text.ends_with('?'));
         Self {
             version: VERSION,
@@ -184,6 +186,7 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         .split(|c: char| !is_path(c))
         .map(|word| word.trim_end_matches('.').trim_start_matches("./"))
         .collect();
+    // A deleted file cannot be read first.
     let gone = crate::agents::files::FileChange::Deleted;
     let there = seen
         .files
@@ -218,6 +221,7 @@ fn branch(source: &HandoffSource<'_>) -> String {
 ///
 /// The checkout's head if nothing changed since that run; otherwise the commit that git reported in the transcript.
 fn good_commit(source: &HandoffSource<'_>) -> String {
+    // Only an unchanged checkout is the state that the run verified.
     let now = source.checkout.filter(|checkout| {
         let last = source.seen.verification.last();
         checkout.changed.is_empty()

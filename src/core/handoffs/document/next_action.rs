@@ -32,6 +32,7 @@ pub(super) fn of(prompt: &str, sections: &[PromptSection<'_>]) -> Option<String>
 
 fn under_heading(sections: &[PromptSection<'_>]) -> Option<String> {
     let named = |heading: &&str| sections.iter().find(|section| section.is_about(&[heading]));
+    // `HEADINGS` is in order of precedence, because `next` matches the most headings.
     let mut sections = HEADINGS.iter().filter_map(named);
     let step = sections.find_map(|section| section.items().into_iter().next());
     step.map(plain).filter(|step| !step.is_empty())
@@ -54,6 +55,7 @@ fn starts(text: &str) -> Option<String> {
         let head = text.get(..begins.len());
         head.is_some_and(|head| head.eq_ignore_ascii_case(begins))
     })?;
+    // A label does not belong to the step, but the verb of `Start by …` does.
     let rest = match begins.ends_with(':') {
         true => &text[begins.len()..],
         false => text,

@@ -25,6 +25,7 @@ pub(super) fn sections(prompt: &str) -> Vec<PromptSection<'_>> {
             code ^= true;
             continue;
         }
+        // A `#` in a code block is a comment or output, not a heading.
         if code {
             continue;
         }

@@ -44,6 +44,7 @@ pub(super) fn of(
     }
     other_failures(seen, &mut risks);
     stale_checks(seen, &mut risks);
+    // A stable sort: risks of one severity keep the order above.
     risks.0.sort_by_key(|risk| risk.severity);
     risks.0
 }

@@ -67,6 +67,7 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
 
 /// The sections of a rendering, as heading and text. The content of the carry-over prompt is not examined.
 fn parts(markdown: &str) -> Vec<(String, String)> {
+    // The prompt comes last and may contain any heading, so nothing after its own heading is divided.
     let (before, prompt) = match markdown.find(PROMPT) {
         Some(at) => (&markdown[..at], Some(&markdown[at + PROMPT.len()..])),
         None => (markdown, None),

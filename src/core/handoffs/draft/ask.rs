@@ -33,6 +33,7 @@ impl DraftMethod {
     /// If the history was too large for the method, the next one is tried even if the request names a method.
     pub fn after(self, end: &DraftEnd, falls_back: bool) -> Option<Self> {
         match end {
+            // Neither is a failure, so another method has nothing to repair.
             DraftEnd::Cancelled | DraftEnd::Review => None,
             DraftEnd::Window => self.fallback(),
             _ => self.fallback().filter(|_| falls_back),
@@ -210,6 +211,7 @@ impl DraftRequest {
             Some(value) => (value, rest),
             None => split(rest),
         };
+        // `--method --force` lacks its value; it must not become a method called `--force`.
         if value.is_empty() || value.starts_with("--") {
             return Err(bad(": its value is missing"));
         }

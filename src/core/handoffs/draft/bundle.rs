@@ -74,6 +74,7 @@ impl BundleBuilder<'_, '_> {
         self.pieces.push(DraftPiece {
             at: (turn, place),
             rank,
+            // Relevance counts twice as much as age. Without a goal or a match only age decides.
             score: weight * (0.5 * age + meant),
             full,
             short,
@@ -100,6 +101,7 @@ impl BundleBuilder<'_, '_> {
     }
 
     fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
+        // The first request and those of the current task are kept verbatim by `kept`.
         let is_first = self.work.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_from_user() && !self.work.is_current(turn.n) && !is_first {
             let said = self.work.uncovered_user_text(turn);
@@ -116,6 +118,7 @@ impl BundleBuilder<'_, '_> {
                 );
             }
         }
+        // The last words of the two newest turns are among the required pieces.
         if let Some(reply) = turn.replies.last()
             && turn.n + 2 <= self.work.turns.len()
         {
@@ -125,6 +128,7 @@ impl BundleBuilder<'_, '_> {
         let messages = self.work.messages;
         let answers = answers(messages, turn.messages.clone());
         for (place, (at, i, call)) in calls(messages, turn.messages.clone()).enumerate() {
+            // The head has the to-do list, and baton's own calls are not part of the work.
             if matches!(call.kind, ToolKind::Own | ToolKind::Todo)
                 || !self.request.commands && call.kind == ToolKind::Shell
             {
@@ -159,6 +163,7 @@ impl BundleBuilder<'_, '_> {
         let full = format!("{who}{} {}{state}", call.name, call.about);
         self.add(turn, place, rank, weight, full, None);
         let Some(outcome) = outcome else { return };
+        // The last of the repeated calls shows the result.
         if repeated {
             return;
         }
@@ -175,6 +180,7 @@ impl BundleBuilder<'_, '_> {
             .paths
             .iter()
             .any(|(path, _)| self.request.focus.contains(path.as_str()));
+        // A large result keeps its weight if the goal names its file.
         let weight = if outcome.bytes > DUMP && !named { DOWN } else { 1.0 };
         let lines = outcome.shown();
         let short = (!lines.is_empty()).then(|| format!("  {}", lines.join("\n  ")));

@@ -44,6 +44,7 @@ pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {
     let Some((before, done)) = prompt.split_once(DONE) else {
         return (prompt.into(), false);
     };
+    // The list ends at the closing tag of its section or at the next heading.
     let after = ["\n<", "\n## "].iter().filter_map(|ends| done.find(ends)).min();
     let after = after.map_or("", |at| &done[at..]);
     (format!("{before}{after}").into(), true)

@@ -156,6 +156,7 @@ impl fmt::Display for DraftEnd {
 pub(super) fn judged(stop: StopReason, text: &str) -> Result<String, DraftEnd> {
     match (stop, text.trim()) {
         (StopReason::Done | StopReason::Calls, "") => Err(DraftEnd::Empty),
+        // A model that calls a tool in addition has still written the document.
         (StopReason::Done | StopReason::Calls, text) => Ok(text.to_owned()),
         (StopReason::Truncated, _) => Err(DraftEnd::Truncated),
         (StopReason::Refused, _) => Err(DraftEnd::Refused),
@@ -173,6 +174,7 @@ fn message(body: &[u8]) -> String {
         Some(b'"') => json::string(body, error),
         _ => json::get_string(body, error, "message"),
     });
+    // A character has at most four bytes in UTF-8.
     let reported = reported.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
     joined(&reported).chars().take(MESSAGE).collect()
 }

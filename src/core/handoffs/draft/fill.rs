@@ -107,6 +107,7 @@ pub(super) fn fill(
     given: usize,
     header: &dyn Fn(usize) -> String,
 ) -> Result<Vec<ChosenPiece>, BudgetTooSmall> {
+    // The position decides between equal scores, so that the same work gives the same document.
     pieces.sort_by(|a, b| {
         a.rank
             .cmp(&b.rank)
@@ -122,6 +123,7 @@ pub(super) fn fill(
     let end_of = |rank: PieceRank| pieces.partition_point(|piece| piece.rank <= rank);
     let [whole, must, anchors] = [PieceRank::Whole, PieceRank::Must, PieceRank::Anchor].map(end_of);
     let mut chosen = Vec::new();
+    // In their short form first: if not even those fit, there is no document.
     for piece in &pieces[..must] {
         filling.take(piece.at, piece.short.as_ref().unwrap_or(&piece.full), &mut chosen);
     }
@@ -132,6 +134,7 @@ pub(super) fn fill(
     // Room is spent by rank: pieces kept whole, anchors, longer forms of required pieces, then the rest.
     lengthen(&pieces[..whole], &mut filling, &mut chosen);
     add(&pieces[must..anchors], &mut filling, &mut chosen);
+    // `chosen` begins with the required pieces in the same order.
     lengthen(&pieces[whole..must], &mut filling, &mut chosen[whole..]);
     add(&pieces[anchors..], &mut filling, &mut chosen);
     chosen.sort_by_key(|chosen| chosen.at);

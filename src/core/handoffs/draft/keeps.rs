@@ -109,6 +109,7 @@ pub(super) fn ranked(work: &Work<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedT
     use RetentionReason::{Failure, Sentence};
     let is_open = |keep: &RetainedText| matches!(keep.kept, Failure | Sentence(SentenceClass::LeftOpen));
     let is_fact = |keep: &RetainedText| keep.kept == Sentence(SentenceClass::Fact);
+    // Neither open failures nor facts may fill the document: a third and a quarter of it are required at most.
     let mut beyond = beyond(&keeps, is_open, request.tokens / 3);
     beyond.extend(self::beyond(&keeps, is_fact, request.tokens / 4));
     let ranked = keeps.into_iter().enumerate().map(|(at, keep)| {
@@ -226,6 +227,7 @@ pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, 
         .filter(|keep| is_asked_for(keep) && is_wanted(keep, request))
     {
         let text = match keep.whole {
+            // A request that is kept whole must be there verbatim, while the words of other items suffice.
             true if quoted.contains(&joined(&keep.full)) => continue,
             false if holds(&small, &keep.short) => continue,
             true => keep.full.replace('\n', "\n  "),

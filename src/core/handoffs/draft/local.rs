@@ -111,8 +111,10 @@ impl DraftBuilder<'_, '_> {
         let (section, _) = GROUPS[group as usize];
         let (age, meant) = standing(turn, self.work.turns.len(), self.relevance);
         self.pieces.push(DraftPiece {
+            // Within a group, pieces keep the order of these calls.
             at: (group as usize, self.pieces.len()),
             rank,
+            // With the 1.0, the preset's weight counts even for an old piece that matches nothing.
             score: self.request.preset.weight(section) * (1.0 + age + meant),
             full,
             short,
@@ -174,6 +176,7 @@ impl DraftBuilder<'_, '_> {
             false => LineGroup::Todos,
         };
         for todo in &self.work.facts.todos {
+            // A finished item, or the list of an earlier task, may be dropped.
             let rank = match todo.state.is_open() && self.work.is_current(turn) {
                 true => PieceRank::Must,
                 false => PieceRank::Anchor,
@@ -239,9 +242,11 @@ impl DraftBuilder<'_, '_> {
             let is_known = effect.purpose != CommandPurpose::Script;
             let group = match (effect.purpose, effect.passed) {
                 (CommandPurpose::Git, _) => LineGroup::Runs,
+                // The user's commands have a group of their own.
                 _ if effect.by_user => continue,
                 _ if effect.is_running => LineGroup::Left,
                 (_, Some(true)) if is_known => LineGroup::Left,
+                // The effect of a script is unknown. Its output shows whether it left something.
                 (_, Some(true) | None) if !effect.lines.is_empty() => LineGroup::Left,
                 _ => continue,
             };

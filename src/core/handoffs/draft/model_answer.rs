@@ -15,9 +15,11 @@ pub fn draft_of(raw: &[u8], report: &LegReport) -> Result<String, DraftEnd> {
     if report.stop == StopReason::Error {
         let error = first(AnswerPartKind::Error).and_then(|part| part.pieces.first());
         let error = error.map_or(&b"null"[..], |piece| piece.of(raw));
+        // In the form of an error body, so that one function reads both.
         let event = [&br#"{"error":"#[..], error, b"}"].concat();
         return Err(DraftEnd::of_event(&event));
     }
+    // A refusal may end like a complete response, so its part decides.
     if first(AnswerPartKind::Refusal).is_some() {
         return Err(DraftEnd::Refused);
     }

@@ -39,6 +39,7 @@ pub(super) fn ranked<'a>(question: &str, documents: impl Iterator<Item = Vec<&'a
     let mut scores = vec![0.0; lengths.len()];
     let mut asked: BTreeMap<u64, &str> = BTreeMap::new();
     each([question], &mut |word| {
+        // A map, so that a repeated word of the question counts once.
         asked.insert(words::hash(word), word);
     });
     for word in asked.values().filter_map(|word| vocabulary.find(word)) {
@@ -59,6 +60,7 @@ pub(super) fn ranked<'a>(question: &str, documents: impl Iterator<Item = Vec<&'a
 fn each<'a>(texts: impl IntoIterator<Item = &'a str>, found: &mut impl FnMut(&'a str)) {
     for text in texts {
         words::each(text, &mut |kind, word| {
+            // The parts of a path are found as well, so counting the path itself would weigh them twice.
             if kind != WordKind::Path {
                 found(word);
             }

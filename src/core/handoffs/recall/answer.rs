@@ -62,6 +62,7 @@ impl RecallIndex<'_> {
             .clamp(1, EXCERPT);
         let mut excerpts = 0;
         let mut listed = HashSet::new();
+        // More passages than excerpts, because some repeat an earlier one or are empty.
         for one in ranked.iter().take(question.limit * LOOKED_AT) {
             let (place, quoted) = self.excerpt(one, &weights, each);
             // Quote each wording only once.

@@ -53,6 +53,7 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (Recall
             .collect(),
         name,
     };
+    // A shell call is searched by its command, other calls by the names and values of their arguments.
     let words = match command {
         Some(command) => command,
         None => written(&arguments),
@@ -97,6 +98,7 @@ pub(super) fn changes<'c>(
     path: &'c str,
     after: usize,
 ) -> impl DoubleEndedIterator<Item = usize> + 'c {
+    // The calls are in the order of their messages.
     let from = calls.partition_point(|called| called.turn <= after);
     let changed = calls[from..].iter().filter(move |called| {
         let mut paths = called.paths.iter();

@@ -128,6 +128,7 @@ impl<'a> RecallIndex<'a> {
                     TranscriptPartKind::Text(text) => {
                         let text: Rc<str> = match here {
                             None => said.text.as_ref().into(),
+                            // The cut is in this string; only the part before it is out of the model's sight.
                             Some(bytes) => json::unescape(&text.raw()[..bytes]).into(),
                         };
                         let found = sections::of(&text, turn.role, &said.spoken);
@@ -144,12 +145,14 @@ impl<'a> RecallIndex<'a> {
                             self.add((at, n), source, &text, range, None);
                         }
                     }
+                    // A call or a result that the cut divides is still in the model's sight.
                     TranscriptPartKind::Call(call) if here.is_none() => {
                         let files = self.settings.redactor.secret_files();
                         let (called, spoken) = calls::read(&call, at, files);
                         let (own, call) = (called.kind == ToolKind::Own, self.calls.len());
                         self.calls.push(called);
                         calls.insert((at, part.span.start), call);
+                        // A handoff call repeats the carry-over prompt, and a recall call a question.
                         if !own {
                             let all = 0..spoken.len();
                             self.add((at, n), TextSource::Call, &spoken.into(), all, Some(call));
@@ -187,6 +190,7 @@ impl<'a> RecallIndex<'a> {
             }
         }
         let text = part.text();
+        // Agents append reminders to results; those are not output of the tool.
         let own = 0..before_reminders(&text).len();
         let call = used.map(|(call, _)| call);
         self.add(place, TextSource::Result, &text[own.clone()].into(), own, call);

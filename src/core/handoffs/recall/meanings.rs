@@ -22,6 +22,7 @@ pub(super) fn like(of: &str) -> impl Iterator<Item = &'static str> {
             }
         }
         rows.values_mut().for_each(|others| {
+            // Sorted, so that the same question always gives the same order.
             others.sort();
             others.dedup();
         });

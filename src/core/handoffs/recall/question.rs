@@ -84,6 +84,7 @@ impl Question {
                 WordKind::Part => PART,
             };
             let word = word.to_lowercase();
+            // Only whole words are joined; parts of identifiers are neighbors by accident.
             if kind == WordKind::Whole {
                 joined.extend(before.replace(word.clone()).map(|before| before + &word));
             }
@@ -123,6 +124,7 @@ impl Question {
                 continue;
             };
             for word in &found[of_stem] {
+                // The word itself comes first with its full weight, and must not count again as a form or synonym.
                 if groups[at].iter().all(|(known, _)| known != word) {
                     groups[at].push((*word, counts * words[at].1));
                 }

@@ -15,6 +15,7 @@ const AROUND: usize = 8 * 1024;
 
 /// Redacts a range of `text`.
 pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
+    // Redacted with its surroundings, because a passage may begin inside of a credential.
     let window = floor(text, range.start.saturating_sub(AROUND))..floor(text, range.end + AROUND);
     let inside = range.start - window.start..range.end - window.start;
     let marked = redactor.find(&text[window]).marked(&inside, true);
@@ -32,6 +33,7 @@ pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String 
     let costs: Vec<usize> = lines.iter().map(|line| tokens(line) + 1).collect();
     let line_weights: Vec<f32> = lines.iter().map(|line| line_weight(line, weights)).collect();
     let Some(best) =
+        // The first of equal lines.
         (0..lines.len()).max_by(|a, b| line_weights[*a].total_cmp(&line_weights[*b]).then(b.cmp(a)))
     else {
         return String::new();
@@ -47,6 +49,7 @@ pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String 
             (Some(at), Some(next)) if line_weights[at] > line_weights[next] => {
                 (from, used) = (at, used + costs[at])
             }
+            // Between equal neighbors, the line after comes first.
             (_, Some(next)) => (to, used) = (next + 1, used + costs[next]),
             (Some(at), None) => (from, used) = (at, used + costs[at]),
             (None, None) => break,

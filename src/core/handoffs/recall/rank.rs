@@ -88,6 +88,7 @@ pub(super) fn ranked(index: &RecallIndex<'_>, question: &Question) -> (Vec<Ranke
 
 /// The best passages, best first, with a limit for each part.
 fn best_of(index: &RecallIndex<'_>, mut all: Vec<PassageScore>) -> Vec<PassageScore> {
+    // Between equal scores the newer passage comes first.
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
     let mut of_part: HashMap<(usize, usize), usize> = HashMap::new();
@@ -96,6 +97,7 @@ fn best_of(index: &RecallIndex<'_>, mut all: Vec<PassageScore>) -> Vec<PassageSc
         let passage = &index.passages[one.passage];
         let shown = of_part.entry((passage.turn, passage.part)).or_default();
         *shown += 1;
+        // A single long result must not fill the answer.
         *shown <= OF_ONE
     });
     few.take(CLOSER).collect()
@@ -135,6 +137,7 @@ fn scored(index: &RecallIndex<'_>, groups: &TermGroups, mass: &[f32]) -> Vec<Pas
         .filter(|(_, (_, has))| *has != 0);
     let scored = found.map(|(passage, (score, has))| {
         let of = &index.passages[passage];
+        // A passage with one rare word of the question must not outrank one with most of its words.
         let share = LITTLE + (1.0 - LITTLE) * mass_of(has, mass) / whole;
         let newer = 1.0 + NEWER * of.turn as f32 / newest;
         let score = score * share * newer * counts(index, of);
@@ -218,6 +221,7 @@ fn returns(
         let of = &index.passages[other.passage];
         is_speech(passage)
             && is_speech(of)
+            // A later message of the same user turn continues the passage, and does not return to it.
             && index.user_turn(of.turn) > turn_number
             && mass_of(other.has & one.has, mass) >= same
     });
@@ -237,6 +241,7 @@ fn distinct(index: &RecallIndex<'_>, all: impl Iterator<Item = RankedPassage>) -
             return false;
         }
         let about = &index.calls[call].about;
+        // Repeated reads of a file give the same ranges; only the best ranked one is kept.
         passage.source != TextSource::Result || about.is_empty() || read.insert((about, &passage.range))
     })
     .collect()

@@ -66,6 +66,7 @@ fn ours(line: &str) -> Option<OwnLine> {
 
 /// Divides `text` by origin. In a user turn, `spoken` has its speakers.
 pub(super) fn of(text: &str, role: Role, spoken: &[Spoken]) -> Sections {
+    // Without a marker there is no need to look at each line.
     let mut found = match memchr::memmem::find(text.as_bytes(), b"handoff-") {
         Some(_) => without_marks(text),
         None => Sections {
@@ -79,12 +80,14 @@ pub(super) fn of(text: &str, role: Role, spoken: &[Spoken]) -> Sections {
     }
     found
         .all
+        // Sections of blanks and punctuation would only be found by chance.
         .retain(|(_, range)| text[range.clone()].chars().any(char::is_alphanumeric));
     found
 }
 
 /// The parts of a section by speaker, without harness text.
 fn spoken_in((source, range): SourceSection, spoken: &[Spoken]) -> Vec<SourceSection> {
+    // baton wrote the carry-over prompt into a user turn, so no speaker is found in it.
     if source == TextSource::CarryOver {
         return vec![(source, range)];
     }

@@ -19,6 +19,7 @@ pub fn beads(output: &str) -> Vec<String> {
         Json::Object(envelope) => ["issues", "beads", "data", "items", "results"]
             .iter()
             .find_map(|key| envelope.get(*key)?.as_array())
+            // Without a known member, the first list counts.
             .or_else(|| envelope.values().find_map(Json::as_array)),
         _ => None,
     };

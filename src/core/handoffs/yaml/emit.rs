@@ -92,6 +92,7 @@ fn indent(out: &mut String, depth: usize) {
 fn scalar(out: &mut String, text: &str) {
     if is_plain(text) && !is_special(text) {
         out.push_str(text);
+    // Single quotes need no escapes, so the string stays readable.
     } else if text.chars().all(is_printable) && text.contains(['"', '\\']) {
         out.push('\'');
         out.push_str(&text.replace('\'', "''"));

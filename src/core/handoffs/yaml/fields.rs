@@ -55,6 +55,7 @@ pub(super) fn read<T: Mapping>(
     for (name, value) in entries {
         match fields.known.iter_mut().find(|(known, _)| *known == name) {
             Some((known, field)) => field.read(&mut FieldErrors::new(errors, path, known), value),
+            // Kept and written back, because other tools add keys of their own.
             None => fields.extra.push((name, value)),
         }
     }
@@ -75,6 +76,7 @@ pub(super) fn write<T: Mapping>(mapping: &mut T) -> YamlValue {
     let mut entries: Vec<_> = known
         .filter_map(|(name, field)| Some((name.to_owned(), field.write()?)))
         .collect();
+    // After the known fields, whose order is that of the format.
     entries.extend_from_slice(fields.extra);
     YamlValue::Map(entries)
 }

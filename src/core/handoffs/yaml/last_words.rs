@@ -34,6 +34,7 @@ impl LastWords {
             .rev()
         {
             match turn.role {
+                // A turn of nothing but calls has no words, so an earlier one is read.
                 Role::Assistant if found.model.trim().is_empty() => found.model = text_of(&turn),
                 Role::User => {
                     let said = transcript.said_in(at, &SpeakerSettings::default());
@@ -42,6 +43,7 @@ impl LastWords {
                         .map(SaidPart::users_words)
                         .filter(|own| !own.is_empty());
                     found.user = own.collect::<Vec<_>>().join("\n");
+                    // A user turn may hold nothing but tool results or harness text.
                     if !found.user.is_empty() {
                         break;
                     }

@@ -67,11 +67,13 @@ impl<'e> FieldErrors<'e> {
     pub(super) fn time(&mut self, value: YamlValue) -> String {
         let text = self.text(value);
         let is_none = Time::parse(&text).is_some_and(|time| time.rfc3339() == NO_TIME);
+        // Go writes a time that was never set as year 1.
         if is_none { String::new() } else { text }
     }
 
     pub(super) fn whole(&mut self, value: YamlValue) -> i64 {
         self.number(&value, "a whole number", |text| {
+            // YAML 1.1 allows `1_000`.
             text.replace('_', "").parse().ok()
         })
     }
@@ -83,6 +85,7 @@ impl<'e> FieldErrors<'e> {
 
     pub(super) fn flag(&mut self, value: YamlValue) -> bool {
         match value.scalar().map(str::to_ascii_lowercase).as_deref() {
+            // Including the truth values of YAML 1.1.
             Some("true" | "yes" | "on") => true,
             Some("" | "false" | "no" | "off") => false,
             _ => self.instead_of("true or false", &value),

@@ -78,6 +78,7 @@ pub fn value_of(text: &str, key: &str) -> String {
 
 /// The lines of a key: from the line that begins with it up to the next unindented line.
 fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    // The key may be quoted, and must begin its line in the first column.
     let start = memmem::find_iter(text.as_bytes(), key).find(|at| {
         let before = &text[..*at];
         let after = &text[at + key.len()..];
@@ -91,6 +92,7 @@ fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let start = text[..start].rfind(['\n', '\r']).map_or(0, |at| at + 1);
     let mut end = start;
     for line in text[start..].split_inclusive('\n') {
+        // Blank lines belong to a block value.
         let goes_on = end == start || line.starts_with([' ', '\t']) || line.trim().is_empty();
         if !goes_on {
             break;
@@ -121,6 +123,7 @@ pub fn ledger_without(text: &str, names: &HashSet<String>) -> String {
         }
         entry.push_str(line);
         let name = line.strip_prefix(ENTRY_FILE);
+        // An entry is kept or removed as a whole, so it is collected until the next one begins.
         is_removed |= name.is_some_and(|name| names.contains(name.trim_end()));
     }
     kept.push_str(if is_removed { "" } else { &entry });

@@ -233,6 +233,7 @@ impl HandoffFile {
             (true, true) => (STATUS[1], "PARTIAL_PLUS"),
         };
         status.clone_into(&mut self.status);
+        // An outcome may be given without a status.
         if self.outcome.is_empty() {
             outcome.clone_into(&mut self.outcome);
         }

@@ -41,6 +41,7 @@ pub fn of_client(client: &str, session_name: &str) -> String {
 /// Prefix of the names of a client's sessions.
 pub fn client_prefix(client: &str) -> String {
     let is_plain =
+        // A client called `a--b` or `a-` could produce the prefix of `a`, and `_…` is the form of the encoded names.
         is_session(client) && !client.contains("--") && !client.starts_with('_') && !client.ends_with('-');
     let client = match is_plain {
         true => client.to_owned(),

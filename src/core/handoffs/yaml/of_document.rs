@@ -34,6 +34,7 @@ impl HandoffFile {
         if let Some(context) = document.context {
             file.set_context(context.used, context.window);
         }
+        // Otherwise a goal without blockers would be inferred as complete.
         if file.blockers.is_empty() && !is_finished(document) {
             file.status = names::STATUS[1].to_owned();
             file.outcome = names::OUTCOME[1].to_owned();
@@ -50,9 +51,11 @@ impl HandoffFile {
     /// Sources, in this order: the model's last words by the text rules, the facts of its document, the user's last
     /// request.
     pub fn fill_from_session(&mut self, words: &LastWords, document: Option<&HandoffDocument>) {
+        // The model's own account comes first; the facts then fill the rest.
         self.fill(analyze(&words.model));
         if let Some(document) = document {
             let facts = Self {
+                // Goal and next step are the model's own, or fall back to the user's request. The status follows from them below.
                 session: String::new(),
                 goal: String::new(),
                 now: String::new(),
@@ -130,11 +133,13 @@ impl HandoffFile {
         }
         let decisions = newest(document.decisions.iter().map(|decision| &decision.text));
         for (at, decision) in decisions.into_iter().enumerate() {
+            // The format maps decisions to reasons. The number keeps their order in a sorted map.
             self.decisions.insert(format!("{:02}", at + 1), decision);
         }
         let runs = document.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
         self.worked = newest(passed.map(|run| format!("`{}` passed", run.command)));
+        // A failing check is listed once, as a blocker.
         let is_blocker = |tried: &str| blocks.iter().any(|block| block.contains(tried));
         let failed = document.failed_attempts.iter();
         let failed = failed.filter(|attempt| !is_blocker(&attempt.tried));

@@ -125,6 +125,7 @@ impl Builder {
                 self.begin(OpenNode::Map(Vec::new(), HashSet::new(), None), anchor, line)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                // The inner values have been counted already.
                 Some((OpenNode::List(items), at)) => self.complete(YamlValue::List(items), at, 1, line),
                 Some((OpenNode::Map(all, ..), at)) => self.complete(YamlValue::Map(all), at, 1, line),
                 None => Ok(None),
@@ -146,6 +147,7 @@ impl Builder {
         if self.values > MAX_VALUES {
             return Err(malformed(format!("more than {MAX_VALUES} values"), line));
         }
+        // Known only once complete, so an alias inside of its own anchor is an error instead of a cycle.
         if anchor != 0 {
             self.anchors.insert(anchor, value.clone());
         }
@@ -157,6 +159,7 @@ impl Builder {
                 None => {
                     let name = value.scalar();
                     let name = name.ok_or_else(|| malformed("a key that is no text", line))?;
+                    // YAML forbids repeated keys, and readers differ in the value that they take.
                     if !seen.insert(name.to_owned()) {
                         return Err(malformed(format!("the key {name:?} occurs twice"), line));
                     }

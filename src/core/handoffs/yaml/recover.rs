@@ -83,6 +83,7 @@ fn list(out: &mut String, name: &str, items: &[String], (most, size): (usize, us
 fn bounded(text: &str) -> &str {
     let mut kept = cut(text, TOKENS * BYTES_PER_TOKEN);
     while tokens(kept) > TOKENS {
+        // A string with fewer than four bytes per token is still too long, and is cut in small steps.
         kept = cut(kept, kept.len() * 19 / 20);
     }
     kept

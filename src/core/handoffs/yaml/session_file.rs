@@ -43,6 +43,7 @@ impl SessionReader {
         let SessionShape(wire, turns) = self.shape.unwrap_or(CHAT);
         let agent = self.agent.map_or("", AgentKind::words);
         let directory = self.directory.as_deref().unwrap_or_default();
+        // The words identify the agent to readers of transcripts, as in its own system prompt.
         let system = json!(format!("{agent}\nWorking directory: {directory}\n"));
         let messages = self.messages.join(",");
         let body = format!("{{\"system\":{system},\"{turns}\":[{messages}]}}");
@@ -55,6 +56,7 @@ impl SessionReader {
         if entry["isSidechain"] == true {
             return;
         }
+        // Gemini CLI replaces its whole list of messages.
         if let Some(messages) = entry["$set"]["messages"].as_array() {
             self.messages.clear();
             messages.iter().for_each(|message| self.entry(message));
@@ -72,6 +74,7 @@ impl SessionReader {
         }
         for message in messages(entry) {
             self.agent = message.agent.or(self.agent);
+            // The message with the results replaces the one without.
             if message.replaces && message.id.is_some() && message.id == self.last_id {
                 self.messages.pop();
             }
@@ -83,6 +86,7 @@ impl SessionReader {
     /// Adds a message. Messages of a second shape are ignored, because a file has only one.
     fn push(&mut self, shape: SessionShape, message: &Json) {
         if *self.shape.get_or_insert(shape) == shape {
+            // The session continued after the error.
             self.error = None;
             self.messages.push(message.to_string());
         }

@@ -85,6 +85,7 @@ impl UsageRow {
         let some = |path: &str| number(path).unwrap_or_default();
         let (cache_read, cache_write) = (some(self.read), some(self.write));
         let cached = cache_read.saturating_add(cache_write);
+        // OpenAI and Gemini count cached tokens as input, Anthropic does not.
         let input = given.saturating_sub(if self.whole { cached } else { 0 });
         let whole = input.saturating_add(cached);
         let sum = self
@@ -97,6 +98,7 @@ impl UsageRow {
             cache_read,
             cache_write,
             cache_write_long: 0,
+            // The total minus the input includes reasoning, which some agents do not list.
             output: number(self.total).map_or(sum, |total| total.saturating_sub(whole)),
         };
         Some(counts.splitting_long(some(self.long)))

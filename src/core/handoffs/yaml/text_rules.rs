@@ -151,6 +151,7 @@ fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
 fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<String>)> {
     let whole = captures.get(0)?;
     let matched_text = captures.get(1)?;
+    // The word before a match may negate it, as in `not done: …`.
     let before = text[..whole.start()]
         .rsplit(['\n', '.'])
         .next()
@@ -163,6 +164,7 @@ fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<Str
     if !item.is_empty() {
         return Some((whole.start(), whole.end(), vec![item]));
     }
+    // A heading without text on its own line.
     let (items, bytes) = under_heading(&text[whole.end()..]);
     (!items.is_empty()).then(|| (whole.start(), whole.end() + bytes, items))
 }

@@ -23,6 +23,7 @@ impl Time {
     /// Parses RFC 3339. Also accepts a space instead of the `T`, and a zone without a colon; without a zone it is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let (date, rest) = text.trim().split_once(['T', 't', ' '])?;
+        // The zone begins after the digits of the clock.
         let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.');
         let clock = &rest[..rest.len() - zone.len()];
         let zone = match zone.trim_start() {
