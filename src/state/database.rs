@@ -11,9 +11,6 @@ pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// Number of prepared statements cached per connection.
 const PREPARED: usize = 64;
 
-/// Version of the tables, stored as the file's `user_version`. An empty file has 0.
-pub(crate) const VERSION: i64 = 1;
-
 /// The reason why a file cannot be used.
 pub(crate) enum DatabaseError {
     Sqlite(rusqlite::Error),
@@ -43,12 +40,14 @@ pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Creates the tables of an empty file.
-pub(crate) fn create_tables(conn: &mut Connection, tables: &str) -> Result<(), DatabaseError> {
+///
+/// `version` is stored as the file's `user_version`. An empty file has 0.
+pub(crate) fn create_tables(conn: &mut Connection, tables: &str, version: i64) -> Result<(), DatabaseError> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Checked inside the transaction: another process may have created the tables first.
-    if !has_tables(&tx)? {
+    if !has_tables(&tx, version)? {
         tx.execute_batch(tables)?;
-        tx.pragma_update(None, "user_version", VERSION)?;
+        tx.pragma_update(None, "user_version", version)?;
     }
     Ok(tx.commit()?)
 }
@@ -57,10 +56,10 @@ pub(crate) fn create_tables(conn: &mut Connection, tables: &str) -> Result<(), D
 ///
 /// # Errors
 /// Returns [`DatabaseError::OtherVersion`] if the tables have another version.
-pub(crate) fn has_tables(conn: &Connection) -> Result<bool, DatabaseError> {
+pub(crate) fn has_tables(conn: &Connection, version: i64) -> Result<bool, DatabaseError> {
     match conn.pragma_query_value(None, "user_version", |row| row.get(0))? {
         0 => Ok(false),
-        VERSION => Ok(true),
+        found if found == version => Ok(true),
         found => Err(DatabaseError::OtherVersion(found)),
     }
 }

@@ -217,7 +217,9 @@ async fn a_server_is_examined_as_one_and_is_no_better_than_its_proxy() {
     assert_eq!(finding(&findings, "proxy", "readyz").0, "ok");
     // The store of the running proxy fails, and the file looks sound from outside.
     let store = rusqlite::Connection::open(machine.state().join("baton.db")).unwrap();
-    store.execute_batch("ALTER TABLE pairs RENAME TO hidden").unwrap();
+    store
+        .execute_batch("ALTER TABLE records RENAME TO hidden")
+        .unwrap();
     // An earlier result holds for two seconds.
     tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
     let findings = machine.findings(69, &[]);

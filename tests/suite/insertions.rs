@@ -137,7 +137,11 @@ async fn what_the_store_has_lost_is_left_out() {
     let answer = says(&stage, &history, Reply::text("First.")).await;
     assert_eq!(notices(&stage), 1);
     let db = rusqlite::Connection::open(dir.path().join("baton.db")).unwrap();
-    assert_eq!(db.execute("DELETE FROM insertions", []).unwrap(), 1);
+    assert_eq!(
+        db.execute("DELETE FROM records WHERE kind = 'insertion'", [])
+            .unwrap(),
+        1
+    );
     drop(db);
     stage.restart(sqlite(dir.path()));
     let then = stage.then(&history, &answer, "More.");

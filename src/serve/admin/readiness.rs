@@ -325,7 +325,7 @@ mod tests {
         let readiness = readiness(Arc::new(store), Duration::ZERO);
         assert_eq!(what(readiness.now().await), "ready");
         let other = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
-        other.execute_batch("DROP TABLE pairs").unwrap();
+        other.execute_batch("DROP TABLE records").unwrap();
         assert_eq!(what(readiness.now().await), "store_write");
     }
 
@@ -399,12 +399,18 @@ mod tests {
             let report = readiness.now().await;
             (report.ready, report.degraded)
         };
-        other.execute_batch("ALTER TABLE pairs RENAME TO hidden").unwrap();
+        other
+            .execute_batch("ALTER TABLE records RENAME TO hidden")
+            .unwrap();
         let late = readiness(store.clone(), Duration::ZERO);
         assert_eq!(state(&late).await, (false, false));
-        other.execute_batch("ALTER TABLE hidden RENAME TO pairs").unwrap();
+        other
+            .execute_batch("ALTER TABLE hidden RENAME TO records")
+            .unwrap();
         assert_eq!(state(&late).await, (true, false));
-        other.execute_batch("ALTER TABLE pairs RENAME TO hidden").unwrap();
+        other
+            .execute_batch("ALTER TABLE records RENAME TO hidden")
+            .unwrap();
         assert_eq!(state(&late).await, (true, true));
         late.draining.store(true, Ordering::Relaxed);
         assert_eq!(state(&late).await, (false, false), "stopping");

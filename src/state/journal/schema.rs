@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::database::{DatabaseError, VERSION, connect, create_tables, has_tables};
+use crate::database::{DatabaseError, connect, create_tables, has_tables};
 
 /// Name of the file in the state directory.
 pub const FILE: &str = "journal.db";
@@ -22,6 +22,9 @@ const PAGE: u64 = 4096;
 
 /// Bytes of the file that are memory-mapped, since the chunks of a transcript are scattered over it.
 const MAPPED: u32 = 256 << 20;
+
+/// Version of the tables.
+const VERSION: i64 = 1;
 
 /// Tables of the journal.
 ///
@@ -134,7 +137,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {LOG};"
     ))?;
-    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(&file, error))?;
+    create_tables(&mut conn, SCHEMA, VERSION).map_err(|error| unopened(&file, error))?;
     Ok(conn)
 }
 
@@ -156,7 +159,7 @@ fn fill(temp: &Path) -> Result<(), JournalError> {
     conn.execute_batch(
         "PRAGMA synchronous = OFF; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = OFF;",
     )?;
-    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(temp, error))?;
+    create_tables(&mut conn, SCHEMA, VERSION).map_err(|error| unopened(temp, error))?;
     conn.execute_batch("PRAGMA journal_mode = WAL;")?;
     conn.close().map_err(|(_, error)| error.into())
 }
@@ -173,7 +176,7 @@ pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError
     }
     let conn = connect(&file)?;
     conn.execute_batch(&format!("PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};"))?;
-    let has_tables = has_tables(&conn).map_err(|error| unopened(&file, error))?;
+    let has_tables = has_tables(&conn, VERSION).map_err(|error| unopened(&file, error))?;
     Ok(has_tables.then_some(conn))
 }
 

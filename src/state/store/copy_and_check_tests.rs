@@ -252,8 +252,10 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read(server: Option<Re
     let store = SqliteStore::open(&file).unwrap();
     fill(&store, 3).await;
     let conn = rusqlite::Connection::open(file.join(super::sqlite::FILE)).unwrap();
-    conn.execute_batch("UPDATE pairs SET record = '{' WHERE rowid = 2")
-        .unwrap();
+    conn.execute_batch(
+        "UPDATE records SET record = '{' WHERE rowid = (SELECT min(rowid) FROM records WHERE kind = 'pair')",
+    )
+    .unwrap();
     let checked = check(&store).await.unwrap();
     // One problem for the record, and one for the reference to it.
     assert_eq!(checked.count, 2, "{:?}", checked.problems);

@@ -128,8 +128,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a handoff of this principal by id.
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>>;
 
-    /// Lists handoffs, newest first, without the fields that only a cut needs: the contents of `head`, and
-    /// `recall`.
+    /// Lists handoffs, newest first, without their heads, which only a cut needs.
     async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>>;
 
     /// Archives or unarchives a handoff. Returns `false` for an unknown id.

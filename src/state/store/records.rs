@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::config::StoreRetention;
-use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
+use baton_core::record::{
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffStatus, HiddenPair, Insertion, Principal,
+};
 
 /// Maximum number of records per call. A server does nothing else during a call.
 pub(crate) const PAGE: usize = 256;
@@ -250,6 +252,13 @@ pub struct ResponseId {
     pub upstream: String,
 }
 
+impl ResponseId {
+    /// Key of the id among those of all principals.
+    pub(super) fn key(principal: &str, shown: &str) -> String {
+        format!("{principal}\n{shown}")
+    }
+}
+
 /// A page of records of one kind.
 #[derive(Debug, Default)]
 pub struct RecordPage {
@@ -295,6 +304,70 @@ impl StoredRecord {
         }
     }
 
+    /// Returns the id, which is unique among the records of its kind.
+    pub(super) fn id(&self) -> String {
+        match self {
+            Self::Handoff(record) => record.id.to_string(),
+            Self::Placed { record, .. } => record.columns().id.to_string(),
+            Self::ResponseId { record, .. } => ResponseId::key(&record.principal, &record.shown),
+            Self::Conversation(record) => record.key.clone(),
+            Self::Document(record) => record.handoff.to_string(),
+        }
+    }
+
+    /// Returns the key of the conversation that the record belongs to; empty if it belongs to none.
+    pub(super) fn conversation(&self) -> &str {
+        match self {
+            Self::Handoff(record) => &record.conversation,
+            Self::Placed { record, .. } => record.columns().conversation,
+            Self::ResponseId { .. } | Self::Conversation(_) | Self::Document(_) => "",
+        }
+    }
+
+    /// Returns the key that the record is found by, apart from its id: of its anchor, or of a document's subject.
+    pub(super) fn place(&self) -> Option<String> {
+        match self {
+            Self::Placed { record, .. } => record.columns().key.map(str::to_owned),
+            // As JSON, because each part may contain any character.
+            Self::Document(record) => {
+                let subject = [&record.repository, &record.branch, &record.topic];
+                Some(serde_json::json!(subject).to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the last use in milliseconds since the Unix epoch; for a handoff or a document, its creation.
+    pub(super) fn used_ms(&self) -> u64 {
+        match self {
+            Self::Handoff(record) => record.created_ms,
+            Self::Placed { used_ms, .. } | Self::ResponseId { used_ms, .. } => *used_ms,
+            Self::Conversation(record) => record.updated_ms,
+            Self::Document(record) => record.created_ms,
+        }
+    }
+
+    pub(super) fn into_handoff(self) -> Option<Handoff> {
+        match self {
+            Self::Handoff(record) => Some(*record),
+            _ => None,
+        }
+    }
+
+    pub(super) fn into_conversation(self) -> Option<Conversation> {
+        match self {
+            Self::Conversation(record) => Some(*record),
+            _ => None,
+        }
+    }
+
+    pub(super) fn into_document(self) -> Option<DocumentRecord> {
+        match self {
+            Self::Document(record) => Some(*record),
+            _ => None,
+        }
+    }
+
     /// Whether this stored record is at least as recent as `other`, which has the same id.
     ///
     /// A conversation must have the same or a newer version. Other records must be equal, and used at the
@@ -334,3 +407,86 @@ impl StoredRecord {
         json.map_or(0, |json| json.len() as u64)
     }
 }
+
+/// A record as text. What changes on its own, or is not always read, is apart from the JSON.
+pub(super) struct RecordText {
+    /// Status of a document; `archived` for an archived handoff; else empty.
+    pub(super) state: String,
+    pub(super) json: String,
+    /// Head of a handoff, or content of a document.
+    pub(super) body: String,
+}
+
+impl RecordText {
+    pub(super) fn new(record: &StoredRecord) -> serde_json::Result<Self> {
+        let (mut state, mut body) = ("", String::new());
+        let json = match record {
+            StoredRecord::Handoff(handoff) => {
+                let mut bare = (**handoff).clone();
+                body = std::mem::take(&mut bare.head);
+                state = if std::mem::take(&mut bare.archived) {
+                    ARCHIVED
+                } else {
+                    ""
+                };
+                serde_json::to_string(&bare)
+            }
+            StoredRecord::Placed { record, .. } => serde_json::to_string(record),
+            StoredRecord::ResponseId { record, .. } => serde_json::to_string(record),
+            StoredRecord::Conversation(record) => serde_json::to_string(record),
+            StoredRecord::Document(document) => {
+                let mut bare = (**document).clone();
+                body = std::mem::take(&mut bare.document);
+                state = document.status.name();
+                serde_json::to_string(&bare)
+            }
+        };
+        let state = state.to_owned();
+        Ok(Self {
+            state,
+            json: json?,
+            body,
+        })
+    }
+
+    /// Puts a record together with its owner and its last use.
+    pub(super) fn record(
+        self,
+        kind: RecordKind,
+        owner: Principal,
+        used_ms: u64,
+    ) -> serde_json::Result<StoredRecord> {
+        let Self { state, json, body } = &self;
+        Ok(match kind {
+            RecordKind::Handoff => {
+                let mut handoff: Handoff = serde_json::from_str(json)?;
+                handoff.archived = state == ARCHIVED;
+                handoff.head = self.body;
+                StoredRecord::Handoff(Box::new(handoff))
+            }
+            RecordKind::Placed(kind) => StoredRecord::Placed {
+                record: PlacedRecord::from_json(kind, json)?,
+                used_ms,
+            },
+            RecordKind::ResponseId => StoredRecord::ResponseId {
+                record: serde_json::from_str(json)?,
+                used_ms,
+            },
+            RecordKind::Conversation => StoredRecord::Conversation(serde_json::from_str(json)?),
+            RecordKind::Document => {
+                let mut document: DocumentRecord = serde_json::from_str(json)?;
+                document.principal = owner;
+                // An unknown status, from a later version, must not count as active.
+                document.status = HandoffStatus::named(state).unwrap_or(HandoffStatus::Superseded);
+                // A store may keep the content in the JSON.
+                if !body.is_empty() {
+                    document.document = self.body;
+                }
+                StoredRecord::Document(Box::new(document))
+            }
+        })
+    }
+}
+
+/// State of an archived handoff.
+pub(super) const ARCHIVED: &str = "archived";

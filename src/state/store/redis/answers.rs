@@ -7,9 +7,9 @@ use redis::{FromRedisValue, InfoDict, ServerError, ServerErrorKind, Value};
 use serde::de::DeserializeOwned;
 
 use super::settings::{ServerState, WriteWait};
-use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, StoredRecord};
+use crate::store::records::{ARCHIVED, PlacedKind, PlacedRecord, RecordKind, RecordText, StoredRecord};
 use crate::store::{StoreError, StoreResult, foreign_record};
-use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
+use baton_core::record::{Handoff, HandoffId};
 
 /// Last use of a record in milliseconds since the Unix epoch, and the requested fields.
 pub(super) type UsedFields<const N: usize> = (u64, [String; N]);
@@ -126,12 +126,9 @@ pub(super) fn written(what: &str, answer: Vec<String>) -> StoreResult<Option<Str
     }
 }
 
-pub(super) fn handoff([record, archived]: [String; 2], head: String) -> StoreResult<Handoff> {
-    Ok(Handoff {
-        head,
-        archived: archived == "1",
-        ..from_json(&record)?
-    })
+pub(super) fn handoff([json, archived]: [String; 2], body: String) -> StoreResult<Option<Handoff>> {
+    let fields = [String::new(), json, archived, body, String::new()];
+    record(RecordKind::Handoff, (0, fields)).map(StoredRecord::into_handoff)
 }
 
 pub(super) fn placed(kind: PlacedKind, record: &str) -> StoreResult<PlacedRecord> {
@@ -141,26 +138,14 @@ pub(super) fn placed(kind: PlacedKind, record: &str) -> StoreResult<PlacedRecord
 /// Builds a record of any kind from its owner, JSON, archive flag, head and status.
 pub(super) fn record(
     kind: RecordKind,
-    (used_ms, [owner, record, archived, head, status]): UsedFields<5>,
+    (used_ms, [owner, json, archived, body, status]): UsedFields<5>,
 ) -> StoreResult<StoredRecord> {
-    Ok(match kind {
-        RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
-        RecordKind::Placed(kind) => StoredRecord::Placed {
-            record: placed(kind, &record)?,
-            used_ms,
-        },
-        RecordKind::ResponseId => StoredRecord::ResponseId {
-            record: from_json(&record)?,
-            used_ms,
-        },
-        RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
-        RecordKind::Document => StoredRecord::Document(Box::new(DocumentRecord {
-            principal: owner,
-            // An unknown status, from a later version, must not count as active.
-            status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
-            ..from_json(&record)?
-        })),
-    })
+    let state = match archived == "1" {
+        true => ARCHIVED.to_owned(),
+        false => status,
+    };
+    let text = RecordText { state, json, body };
+    text.record(kind, owner, used_ms).map_err(unreadable)
 }
 
 /// The result of the script that writes documents.

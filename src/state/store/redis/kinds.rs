@@ -5,14 +5,15 @@
 //! scores are the last uses of the records in milliseconds and only grow. Listing, copying and sweeping use
 //! it. A new kind needs a constant here and a function that builds its [`RedisRecord`].
 
-use serde::Serialize;
+use std::collections::BTreeSet;
+
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::answers::unexpected_reply;
-use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use crate::store::records::{PlacedKind, RecordKind, RecordText, StoredRecord};
 use crate::store::{StoreError, StoreResult};
-use baton_core::record::{Conversation, Handoff, HandoffId};
+use baton_core::record::HandoffId;
 
 /// A kind of record. An empty index name means that the kind has no such index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,78 +151,51 @@ impl RedisRecord {
 
     /// Converts a record. `over` is the version of the conversation that it replaces.
     pub(super) fn from_record(record: &StoredRecord, over: u64) -> StoreResult<Self> {
-        match record {
-            StoredRecord::Handoff(handoff) => Self::handoff(handoff),
-            StoredRecord::Placed { record, used_ms } => Self::placed(record, *used_ms),
-            StoredRecord::ResponseId { record, used_ms } => Self::response_id(record, *used_ms),
-            StoredRecord::Conversation(conversation) => Self::conversation(conversation, over),
-            // A separate script writes them.
-            StoredRecord::Document(_) => Err(unexpected_reply("write records")),
-        }
-    }
-
-    fn handoff(handoff: &Handoff) -> StoreResult<Self> {
-        // Head and archive flag have their own fields: listings skip the head, and archiving does not rewrite
-        // the record.
-        let listed = Handoff {
-            head: String::new(),
-            archived: false,
-            ..handoff.clone()
-        };
-        let (id, made_ms) = (handoff.id.to_string(), handoff.created_ms);
-        let mut record = Self::new(HANDOFF, id, &handoff.principal, json(&listed)?, made_ms);
-        record.fields.push((HEAD, handoff.head.clone()));
-        record.fields.push(("c", handoff.conversation.clone()));
-        // Set only for a new record, because writing a handoff again must not unarchive it.
-        record.first = vec![(ARCHIVED, u8::from(handoff.archived).to_string())];
-        record.indexes = vec![
-            // Equal scores sort the index by id, so that it can be searched by prefix.
-            (HANDOFF_IDS.to_owned(), 0),
-            (of_conversation(&handoff.conversation), made_ms),
-        ];
-        Ok(record)
-    }
-
-    fn placed(placed: &PlacedRecord, used_ms: u64) -> StoreResult<Self> {
-        let columns = placed.columns();
-        let kind = RedisKind::from(columns.kind);
-        let id = columns.id.to_string();
-        let mut record = Self::new(kind, id, columns.principal, json(placed)?, used_ms);
-        record.fields.push(("c", columns.conversation.to_owned()));
-        let index = columns.key.map(|key| kind.at_place(columns.principal, key));
-        record.indexes = index
-            .map(|index| (index, columns.created_ms))
-            .into_iter()
-            .collect();
-        Ok(record)
-    }
-
-    /// Converts a conversation. `over` is the version of the record that it replaces.
-    pub(super) fn conversation(conversation: &Conversation, over: u64) -> StoreResult<Self> {
-        let active = conversation.active.iter();
-        // These indexes protect the handoffs that the conversation is at, or may be cut at, from being swept.
-        let mut at: Vec<HandoffId> = active.chain(&conversation.left_out).copied().collect();
-        at.sort_unstable();
-        at.dedup();
-        let mut record = Self::new(
-            CONVERSATION,
-            conversation.key.clone(),
-            &conversation.principal,
-            json(conversation)?,
-            conversation.updated_ms,
+        let kind = RedisKind::from(record.kind());
+        let text = RecordText::new(record);
+        let text = text.map_err(|error| StoreError::new(format!("write a record: {error}")))?;
+        let mut made = Self::new(
+            kind,
+            id_of(record),
+            record.principal(),
+            text.json,
+            record.used_ms(),
         );
-        record.version = Some(over);
-        record.fields.push(("v", conversation.version.to_string()));
-        record.indexes = at
-            .iter()
-            .map(|id| (format!("{}{id}", HANDOFF.used_by), 0))
-            .collect();
-        Ok(record)
-    }
-
-    fn response_id(of: &ResponseId, used_ms: u64) -> StoreResult<Self> {
-        let id = response(&of.principal, &of.shown);
-        Ok(Self::new(RESPONSE_ID, id, &of.principal, json(of)?, used_ms))
+        match record {
+            StoredRecord::Handoff(handoff) => {
+                made.fields.push((HEAD, text.body));
+                made.fields.push(("c", handoff.conversation.clone()));
+                // Set only for a new record, because writing a handoff again must not unarchive it.
+                made.first = vec![(ARCHIVED, u8::from(handoff.archived).to_string())];
+                made.indexes = vec![
+                    // Equal scores sort the index by id, so that it can be searched by prefix.
+                    (HANDOFF_IDS.to_owned(), 0),
+                    (of_conversation(&handoff.conversation), handoff.created_ms),
+                ];
+            }
+            StoredRecord::Placed { record, .. } => {
+                let columns = record.columns();
+                made.fields.push(("c", columns.conversation.to_owned()));
+                let index = columns.key.map(|key| kind.at_place(columns.principal, key));
+                made.indexes
+                    .extend(index.map(|index| (index, columns.created_ms)));
+            }
+            StoredRecord::ResponseId { .. } => {}
+            StoredRecord::Conversation(conversation) => {
+                made.version = Some(over);
+                made.fields.push(("v", conversation.version.to_string()));
+                // These indexes protect the handoffs that the conversation is at, or may be cut at, from being swept.
+                let at = conversation.active.iter().chain(&conversation.left_out);
+                let at: BTreeSet<&HandoffId> = at.collect();
+                made.indexes = at
+                    .iter()
+                    .map(|id| (format!("{}{id}", HANDOFF.used_by), 0))
+                    .collect();
+            }
+            // A separate script writes them.
+            StoredRecord::Document(_) => return Err(unexpected_reply("write records")),
+        }
+        Ok(made)
     }
 
     pub(super) fn probe() -> Self {
@@ -276,11 +250,8 @@ pub(super) fn response(principal: &str, shown: &str) -> String {
 
 pub(super) fn id_of(record: &StoredRecord) -> String {
     match record {
-        StoredRecord::Handoff(handoff) => handoff.id.to_string(),
-        StoredRecord::Placed { record, .. } => record.columns().id.to_string(),
         StoredRecord::ResponseId { record, .. } => response(&record.principal, &record.shown),
-        StoredRecord::Conversation(conversation) => conversation.key.clone(),
-        StoredRecord::Document(document) => document.handoff.to_string(),
+        _ => record.id(),
     }
 }
 
@@ -298,8 +269,4 @@ fn short(parts: &[&str]) -> String {
         *byte = of;
     }
     Uuid::from_bytes(bytes).simple().to_string()
-}
-
-fn json<T: Serialize>(record: &T) -> StoreResult<String> {
-    serde_json::to_string(record).map_err(|error| StoreError::new(format!("write a record: {error}")))
 }

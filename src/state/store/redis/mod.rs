@@ -66,10 +66,10 @@ impl Store for RedisStore {
             .records(what, HANDOFF, principal, fields, [id.to_string()])
             .await?;
         let mut found = found.into_iter();
-        let read = found
-            .next()
-            .map(|(_, (_, [record, archived, head]))| handoff([record, archived], head));
-        read.transpose()
+        match found.next() {
+            Some((_, (_, [record, archived, head]))) => handoff([record, archived], head),
+            None => Ok(None),
+        }
     }
 
     async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
@@ -99,9 +99,7 @@ impl Store for RedisStore {
             let last = ids.len() < PAGE;
             for (_, (_, values)) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;
-                if filter.fits(&handoff) {
-                    found.push(handoff);
-                }
+                found.extend(handoff.filter(|handoff| filter.fits(handoff)));
             }
             if last || limit.is_some_and(|limit| found.len() >= limit) {
                 break;
@@ -181,7 +179,8 @@ impl Store for RedisStore {
             let over = stored.as_ref().map_or(0, |stored| stored.version);
             let written = update.on(stored, step()?).ok_or_else(|| foreign_record(what))?;
             let mut all = redis_records(&records)?;
-            all.push(RedisRecord::conversation(&written.record, over)?);
+            let conversation = StoredRecord::Conversation(Box::new(written.record.clone()));
+            all.push(RedisRecord::from_record(&conversation, over)?);
             match self.write(what, all, durable).await? {
                 None => return Ok(written),
                 // The record was swept meanwhile.

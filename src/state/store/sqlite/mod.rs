@@ -8,10 +8,10 @@
 //! caches whole records before any store. `places` is an index in memory that answers the common question
 //! without SQL: no hidden pair is next to these calls.
 
-mod bulk;
-mod document_rows;
+mod documents;
 mod job;
 mod places;
+mod put;
 mod rows;
 mod schema;
 mod worker;
@@ -26,14 +26,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use uuid::Uuid;
 
 use self::places::PlaceSet;
-use self::rows::{RowKeys, TouchedRecord};
+use self::rows::RowKeys;
 use self::worker::DbWorker;
 use self::writer::{Disk, SqliteWriter};
 use super::records::{
-    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord, TOUCH_AFTER_MS,
+    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
+    TOUCH_AFTER_MS,
 };
 use super::{DocumentFilter, Durable, HandoffFilter, Store, StoreResult, make_dir};
 use crate::clock::now_ms;
@@ -153,21 +153,19 @@ impl SqliteStore {
     }
 
     /// Returns the records, and enqueues a touch of those whose timestamp is old.
-    fn touched(&self, kind: PlacedKind, found: Vec<TouchedRecord>) -> Vec<PlacedRecord> {
+    fn touched(&self, kind: PlacedKind, found: Vec<(PlacedRecord, u64)>) -> Vec<PlacedRecord> {
         let now = now_ms();
-        let stale = |found: &&TouchedRecord| now.saturating_sub(found.used_ms) > TOUCH_AFTER_MS;
-        let ids: Vec<Uuid> = found
+        let stale = found
             .iter()
-            .filter(stale)
-            .map(|found| found.record.columns().id)
-            .collect();
+            .filter(|(_, used_ms)| now.saturating_sub(*used_ms) > TOUCH_AFTER_MS);
+        let ids: Vec<String> = stale.map(|(record, _)| record.columns().id.to_string()).collect();
         if !ids.is_empty() {
             // Nobody waits for this. A later read repeats a lost touch.
             drop(self.writer.enqueue(Durable::No, "touch records", move |conn| {
-                ids.iter().try_for_each(|id| rows::touch(conn, kind, *id, now))
+                ids.iter().try_for_each(|id| rows::touch(conn, kind, id, now))
             }));
         }
-        found.into_iter().map(|found| found.record).collect()
+        found.into_iter().map(|(record, _)| record).collect()
     }
 }
 
@@ -178,9 +176,10 @@ impl Store for SqliteStore {
     }
 
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
-        let principal = principal.to_owned();
-        let read = move |conn: &Connection| rows::handoff(conn, &principal, id);
-        self.reader.call("read a handoff", read).await
+        let read = move |conn: &Connection| rows::one(conn, RecordKind::Handoff, &id.to_string());
+        let found = self.reader.call("read a handoff", read).await?;
+        let handoff = found.and_then(StoredRecord::into_handoff);
+        Ok(handoff.filter(|handoff| handoff.principal == principal))
     }
 
     async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
@@ -191,7 +190,7 @@ impl Store for SqliteStore {
 
     async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool> {
         let principal = principal.to_owned();
-        let write = move |conn: &Connection| rows::archive(conn, &principal, id, archived);
+        let write = move |conn: &Connection| rows::archive(conn, &principal, &id.to_string(), archived);
         self.writer.call("archive a handoff", write).await
     }
 
@@ -202,12 +201,14 @@ impl Store for SqliteStore {
         by: Lookup<'_>,
     ) -> StoreResult<Vec<PlacedRecord>> {
         let keys = match (by, self.index(kind)) {
-            (Lookup::Ids(ids), _) => RowKeys::ids(ids),
+            (Lookup::Ids(ids), _) => RowKeys::Ids(ids.iter().map(ToString::to_string).collect()),
             // Most calls have no pair next to them, which the index answers without SQL.
             (Lookup::Places(places), Some(index)) => RowKeys::Places(index.hits(principal, places)),
             (Lookup::Places(places), None) => RowKeys::Places(places.to_vec()),
         };
-        if keys.is_empty() {
+        if let RowKeys::Ids(none) | RowKeys::Places(none) = &keys
+            && none.is_empty()
+        {
             return Ok(Vec::new());
         }
         let principal = principal.to_owned();
@@ -228,7 +229,7 @@ impl Store for SqliteStore {
 
     async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
         self.add_places(&records);
-        let write = move |conn: &Connection| records.iter().try_for_each(|record| rows::put(conn, record));
+        let write = move |conn: &Connection| records.iter().try_for_each(|record| put::put(conn, record));
         self.writer.call(action, write).await
     }
 
@@ -242,21 +243,25 @@ impl Store for SqliteStore {
         let durable = Durable::where_new(&records);
         let update = update.clone();
         let write = move |conn: &Connection| {
-            records.iter().try_for_each(|record| rows::put(conn, record))?;
+            records.iter().try_for_each(|record| put::put(conn, record))?;
             rows::change(conn, &update)
         };
         self.writer.call_with(durable, action, write).await
     }
 
     async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
-        let (principal, shown) = (principal.to_owned(), shown.to_owned());
-        let read = move |conn: &Connection| rows::response_id(conn, &principal, &shown);
-        self.reader.call("read a response id", read).await
+        let id = ResponseId::key(principal, shown);
+        let read = move |conn: &Connection| rows::one(conn, RecordKind::ResponseId, &id);
+        let found = self.reader.call("read a response id", read).await?;
+        Ok(match found {
+            Some(StoredRecord::ResponseId { record, .. }) => Some(record.upstream),
+            _ => None,
+        })
     }
 
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         let document = document.clone();
-        let write = move |conn: &Connection| document_rows::put(conn, &document);
+        let write = move |conn: &Connection| documents::put(conn, &document);
         // The journal can rebuild a document, so a power loss may take the last one.
         self.writer
             .call_with(Durable::No, "write a document", write)
@@ -265,7 +270,7 @@ impl Store for SqliteStore {
 
     async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
         let filter = filter.clone();
-        let read = move |conn: &Connection| document_rows::list(conn, &filter);
+        let read = move |conn: &Connection| documents::list(conn, &filter);
         self.reader.call("list documents", read).await
     }
 
@@ -276,12 +281,12 @@ impl Store for SqliteStore {
         status: HandoffStatus,
     ) -> StoreResult<Option<Vec<HandoffId>>> {
         let principal = principal.to_owned();
-        let write = move |conn: &Connection| document_rows::set_status(conn, &principal, id, status);
+        let write = move |conn: &Connection| documents::set_status(conn, &principal, id, status);
         self.writer.call("change a document", write).await
     }
 
     async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>> {
-        let write = move |conn: &Connection| document_rows::archive(conn, before_ms);
+        let write = move |conn: &Connection| documents::archive(conn, before_ms);
         self.writer.call("archive old documents", write).await
     }
 
@@ -296,26 +301,26 @@ impl Store for SqliteStore {
 
     async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
         let after = after.to_owned();
-        let read = move |conn: &Connection| bulk::page(conn, kind, &after);
+        let read = move |conn: &Connection| rows::page(conn, kind, &after);
         self.reader.call("read a page of records", read).await
     }
 
     async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         self.add_places(records);
         let records = records.to_vec();
-        let write = move |conn: &Connection| bulk::import(conn, &records);
+        let write = move |conn: &Connection| put::import(conn, &records);
         self.writer.call("write records", write).await
     }
 
     async fn delete(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         let records = records.to_vec();
-        let write = move |conn: &Connection| bulk::delete(conn, &records);
+        let write = move |conn: &Connection| rows::delete(conn, &records);
         self.writer.call("delete records", write).await
     }
 
     async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         let records = records.to_vec();
-        let read = move |conn: &Connection| bulk::has(conn, &records);
+        let read = move |conn: &Connection| rows::has(conn, &records);
         self.reader.call("look for records", read).await
     }
 

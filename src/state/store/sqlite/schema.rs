@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, Row};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use rusqlite::{Connection, ErrorCode};
 
-use crate::database::{self, BUSY, DatabaseError, VERSION, create_tables, has_tables};
+use crate::database::{self, BUSY, DatabaseError, create_tables, has_tables};
 use crate::store::{StoreError, StoreResult, foreign_record, make_whole};
 
 /// Interval between attempts for the statement that ignores SQLite's busy timeout.
@@ -33,46 +31,22 @@ const WAL_PAGES: u32 = 8 * LOG_PAGES;
 /// The writer flushes commits itself.
 const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
 
-/// Tables of the store.
+/// Version of the table. Version 1 had a table for each kind.
+const VERSION: i64 = 2;
+
+/// The table of all records.
 ///
-/// Large strings are the last columns of a row, so that listings do not read their overflow pages.
+/// `place` is the key of an anchor, or the subject of a document. `state` is the status of a document, or
+/// `archived` for such a handoff. Long text is in the last column, so that listings do not read its overflow pages.
 const SCHEMA: &str = "
-    CREATE TABLE handoffs (
-        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
-        created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
-        history_bytes INTEGER NOT NULL, origin TEXT NOT NULL, spelled_out INTEGER, recall INTEGER NOT NULL, routed TEXT,
-        carried TEXT NOT NULL,
-        reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
+    CREATE TABLE records (
+        kind TEXT NOT NULL, id TEXT NOT NULL, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
+        used_ms INTEGER NOT NULL, state TEXT NOT NULL, record TEXT NOT NULL, body TEXT NOT NULL
     ) STRICT;
-    CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
-    CREATE TABLE pairs (
-        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, sibling TEXT,
-        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX pairs_sibling ON pairs (sibling, principal) WHERE sibling IS NOT NULL;
-    CREATE TABLE cut_points (
-        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, digest TEXT NOT NULL,
-        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX cut_points_digest ON cut_points (digest, principal);
-    CREATE TABLE insertions (
-        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
-        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX insertions_place ON insertions (place, principal) WHERE place IS NOT NULL;
-    CREATE TABLE conversations (
-        key TEXT PRIMARY KEY, principal TEXT NOT NULL, updated_ms INTEGER NOT NULL, record TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE response_ids (
-        principal TEXT NOT NULL, shown TEXT NOT NULL, upstream TEXT NOT NULL, touched_ms INTEGER NOT NULL,
-        PRIMARY KEY (principal, shown)
-    ) STRICT;
-    CREATE TABLE documents (
-        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, repository TEXT NOT NULL, branch TEXT NOT NULL,
-        topic TEXT NOT NULL, status TEXT NOT NULL, created_ms INTEGER NOT NULL, folder TEXT NOT NULL, document TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX documents_newest ON documents (created_ms, handoff);
-    CREATE UNIQUE INDEX documents_active ON documents (principal, repository, branch, topic) WHERE status = 'active';
+    CREATE UNIQUE INDEX records_id ON records (kind, id);
+    CREATE INDEX records_newest ON records (kind, used_ms, id);
+    CREATE INDEX records_place ON records (kind, place, principal) WHERE place IS NOT NULL;
+    CREATE UNIQUE INDEX documents_active ON records (principal, place) WHERE kind = 'document' AND state = 'active';
 ";
 
 /// Opens the file for writing, and creates it with mode 0600 if needed.
@@ -86,7 +60,7 @@ pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
         make_whole(file, fill, |err| open_error(file, &err))?;
     }
     let mut conn = connect(file)?;
-    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(file, error))?;
+    create_tables(&mut conn, SCHEMA, VERSION).map_err(|error| unopened(file, error))?;
     let settled = || {
         write_ahead(&conn)?;
         empty_log(&conn)?;
@@ -106,7 +80,7 @@ pub(super) const IN_MEMORY: &str = ":memory:";
 /// Returns an error if SQLite cannot be set up.
 pub(super) fn open_in_memory() -> StoreResult<Connection> {
     let mut conn = connect(Path::new(IN_MEMORY))?;
-    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(Path::new(IN_MEMORY), error))?;
+    create_tables(&mut conn, SCHEMA, VERSION).map_err(|error| unopened(Path::new(IN_MEMORY), error))?;
     Ok(conn)
 }
 
@@ -121,7 +95,7 @@ fn fill(temp: &Path) -> StoreResult<()> {
     let mut conn = connect(temp)?;
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         .map_err(|err| explain(temp, &err))?;
-    create_tables(&mut conn, SCHEMA).map_err(|error| unopened(temp, error))?;
+    create_tables(&mut conn, SCHEMA, VERSION).map_err(|error| unopened(temp, error))?;
     write_ahead(&conn).map_err(|err| explain(temp, &err))?;
     conn.close().map_err(|(_, err)| explain(temp, &err))
 }
@@ -170,7 +144,7 @@ pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
     let conn = connect(file)?;
     // Commands may write as well, for example to archive.
     conn.execute_batch(SOUND).map_err(|err| explain(file, &err))?;
-    let has_tables = has_tables(&conn).map_err(|error| unopened(file, error))?;
+    let has_tables = has_tables(&conn, VERSION).map_err(|error| unopened(file, error))?;
     Ok(has_tables.then_some(conn))
 }
 
@@ -250,13 +224,8 @@ pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub(super) fn to_json<T: Serialize>(record: &T) -> rusqlite::Result<String> {
-    serde_json::to_string(record).map_err(|err| rusqlite::Error::ToSqlConversionFailure(Box::new(err)))
-}
-
-pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    serde_json::from_str(text).map_err(|err| unreadable(column, err))
+pub(super) fn unwritable(err: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(err))
 }
 
 pub(super) fn unreadable(column: usize, err: serde_json::Error) -> rusqlite::Error {

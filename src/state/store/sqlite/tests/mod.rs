@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
+use uuid::Uuid;
+
 use super::*;
 use crate::store::tests::{PutRecords, conversation, handoff, pair, update};
 use baton_core::record::RecordChange;
@@ -255,14 +257,14 @@ fn what_is_made_is_whole_and_leaves_nothing_beside_it() {
 fn a_file_of_another_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(dir.path()).unwrap());
-    for version in [2, -1] {
+    for version in [1, 3, -1] {
         let conn = Connection::open(dir.path().join(FILE)).unwrap();
         conn.pragma_update(None, "user_version", version).unwrap();
         drop(conn);
         let existing = SqliteStore::open_existing(dir.path()).err().unwrap();
         for refused in [refusal(dir.path()), existing.message] {
             let told =
-                format!("has schema version {version}, and this program knows version 1: use the version");
+                format!("has schema version {version}, and this program knows version 2: use the version");
             assert!(
                 refused.contains(&told) && refused.contains("--state-dir"),
                 "{refused}"
