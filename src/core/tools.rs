@@ -149,6 +149,7 @@ impl ToolTable {
     /// Creates a table of these tools. Call it only at startup, because its list of names is never freed.
     pub fn new(all: Vec<Tool>) -> Self {
         let names = match &all[..] {
+            // The usual table needs no allocation.
             [only] if only.name == TOOL_NAME => ToolNames::HANDOFF,
             all => ToolNames(Box::leak(all.iter().map(|tool| tool.name).collect())),
         };

@@ -45,6 +45,7 @@ impl CacheRule {
     /// The rule for a model. `long` is set if its writes were billed for the longer lifetime.
     pub fn for_model(model: &str, long: bool) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+        // Bedrock puts the region and the vendor before the name: `eu.anthropic.claude-…`.
         let name = name
             .rsplit_once("anthropic.")
             .map_or(name.as_str(), |(_, tail)| tail);

@@ -144,6 +144,7 @@ impl ConversationBill {
         for (request, usage) in answered() {
             bill.tokens += usage;
             let cost = request.rates.as_ref().map(|rates| usage.cost(rates));
+            // A single request without a price makes the sum unknown, because a partial sum would read as a saving.
             bill.cost = bill.cost.zip(cost).map(|(sum, cost)| sum + cost);
         }
         // The last of the agent's own requests: earlier ones were refused, or cut without the agent's knowledge.
@@ -156,6 +157,7 @@ impl ConversationBill {
             self.ratio.learn(request.bytes, usage.whole_input());
             self.caching += usage;
         }
+        // The carry-over prompt is output that the agent would not have paid for without baton.
         let output = answered()
             .filter(|(request, _)| !request.own)
             .map(|(_, usage)| usage.output)
@@ -233,11 +235,13 @@ impl ConversationBill {
         missed: bool,
     ) -> WithoutBaton {
         let before = self.history.take().unwrap_or_default();
+        // The agent compacted or went back: neither the earlier size nor the earlier cache applies.
         let shrank = exchange.received_bytes < before.bytes;
         let replaced = if shrank { 0 } else { before.replaced };
         let mut tokens = self.estimate(exchange, &before, shrank).saturating_sub(replaced);
         let caching = self.caching;
         let rule = CacheRule::for_model(&main.model, caching.cache_write_long > caching.cache_write);
+        // `caching` shows whether this provider served anything from a cache so far.
         let warm = before.model == main.model
             && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
             && caching.whole_input() > caching.input
@@ -309,6 +313,7 @@ impl ConversationBill {
 impl TokenRatio {
     fn learn(&mut self, bytes: u64, tokens: u64) {
         if self.bytes > 0 {
+            // Measured before the request is learned, as an estimate would have been made.
             self.deviation += self.tokens(bytes).abs_diff(tokens) as f64;
             self.compared += tokens as f64;
         }

@@ -159,6 +159,7 @@ impl PriceTable {
             .iter()
             .filter(|provider| provider.serves(host))
             .collect();
+        // A gateway's host is in no table; its models are those of the providers.
         if candidates.is_empty() {
             candidates.extend(&self.provider);
         }
@@ -202,6 +203,7 @@ impl ModelPrices {
 
     /// The model's rates at that time for that service. Ignores the query's name and host.
     pub fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
+        // The last row that applies, so that a table lists the general price first.
         let row = self.price.iter().rfind(|row| row.holds(query));
         row.map(PriceRow::rates)
     }
@@ -217,6 +219,7 @@ impl PriceRow {
             .is_none_or(|since| day_number(since).is_some_and(|first| first <= day));
         let is_within = |(from, to)| match from <= to {
             true => (from..to).contains(&minute),
+            // The hours cross midnight.
             false => minute >= from || minute < to,
         };
         let hours = self
@@ -233,6 +236,7 @@ impl PriceRow {
     fn rates(&self) -> Rates {
         let base = RateStep {
             input: self.input,
+            // Without a price of its own, cached input costs as much as new input.
             cache_read: self.cache_read.unwrap_or(self.input),
             cache_write: self.cache_write.unwrap_or(self.input),
             cache_write_long: self.cache_write_long.or(self.cache_write).unwrap_or(self.input),

@@ -63,6 +63,7 @@ impl SimulatedCache {
         });
         let cache_read = cached.unwrap_or_default();
         let rest = whole - cache_read;
+        // Providers ignore cache breakpoints of prefixes below the minimum, and bill them as plain input.
         let stored = self.write_is_billed && whole >= self.rule.least_tokens;
         TokenCounts {
             input: if stored { 0 } else { rest },

@@ -51,6 +51,7 @@ impl AgentKind {
     /// Finds the agent whose words are in one of `texts`; the first match counts.
     pub(super) fn from_texts(texts: &[JsonText<'_>]) -> Option<Self> {
         texts.iter().find_map(|text| {
+            // Only the beginning: a file that the agent read may name any agent.
             let beginning = text.beginning(BEGINNING);
             let known = WORDS.iter().find(|(_, words)| beginning.contains(words));
             known.map(|(agent, _)| *agent)

@@ -60,6 +60,7 @@ impl<'a> AnswerContent<'a> {
             body,
         };
         match json::whole(body) {
+            // Gemini streams a JSON array unless the request asks for server-sent events.
             Ok(whole) if body[whole.start] == b'[' => {
                 for event in json::elements(body, whole) {
                     answered.take(body, event);
@@ -132,6 +133,7 @@ impl<'a> AnswerContent<'a> {
         let [error, kind, object, output, choices] = json::pick(text, event, keys);
         let keys = ["candidates", "response", "done", "message"];
         let [candidates, response, done, message] = json::pick(text, event, keys);
+        // The Responses API has `"error":null` in every complete response.
         if let Some(error) = error.filter(|error| error.of(text) != b"null") {
             return self.begin(AnswerPartKind::Error, None, None, Some(error));
         }
@@ -157,6 +159,7 @@ impl<'a> AnswerContent<'a> {
                 self.message(text, content, false);
             }
         }
+        // Ollama: `done` in each line tells its messages from members of that name elsewhere.
         if let (Some(_), Some(message)) = (done.filter(|done| is_bool(done.of(text))), message) {
             self.message(text, message, false);
         }

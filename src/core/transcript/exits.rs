@@ -181,6 +181,7 @@ fn flagged(answer: &TranscriptPart<'_>, result: &ToolResult<'_>) -> LineEnd {
 
 fn reported_code(codes: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
     match codes {
+        // Without the error flag, the words are output of the command.
         CodeForm::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
         CodeForm::InHead => in_head(text).or_else(|| json_code(text)),
         CodeForm::InLabels => in_labels(text),
@@ -196,6 +197,7 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
         MissingCode::Unknown => false,
         MissingCode::Zero => result.error == Some(false),
         MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call, text),
+        // Gemini CLI reports a signal or a start error in a label, and without a code.
         MissingCode::ZeroAfter(words) => {
             text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "])
         }
@@ -232,6 +234,7 @@ const LABELS: [&str; 5] = [
 ];
 
 fn labelled(text: &str) -> impl Iterator<Item = &str> {
+    // From the end: the command's output may contain such a line itself.
     let lines = text.trim_end().lines().rev();
     lines.take_while(|line| LABELS.iter().any(|label| line.starts_with(label)))
 }

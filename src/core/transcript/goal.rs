@@ -113,6 +113,7 @@ impl<'a> GoalWalk<'a> {
                 self.last = Some(goal.clone());
                 self.goal = SessionGoal::Active(goal);
             }
+            // A goal that was dropped in between is pursued again.
             Some(GoalChange::Kept) => {
                 if let Some(last) = self.last.clone() {
                     self.goal = SessionGoal::Active(last);

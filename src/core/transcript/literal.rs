@@ -43,6 +43,7 @@ impl<'a> JsonText<'a> {
         }
         let mut end = bytes;
         let mut at = 0;
+        // Steps over whole escapes, because a backslash may itself be escaped.
         while let Some(next) = memchr(b'\\', &raw[at..end]) {
             let (_, len) = json::escape_at(&raw[at + next..]);
             if at + next + len > end {
@@ -51,6 +52,7 @@ impl<'a> JsonText<'a> {
             }
             at += next + len;
         }
+        // Continuation bytes of UTF-8.
         while end > 0 && raw[end] & 0xC0 == 0x80 {
             end -= 1;
         }

@@ -112,6 +112,7 @@ impl<'a> Transcript<'a> {
         let opening = self.turns().find(|turn| turn.role == Role::User);
         let opening = opening.map_or(Vec::new(), |turn| turn.parts());
         let mut texts = self.system_texts();
+        // Gemini CLI introduces itself in the first message instead of the system prompt.
         texts.extend(opening.iter().flat_map(TranscriptPart::texts));
         AgentKind::from_texts(&texts)
     }
@@ -167,6 +168,7 @@ const MAX_NAMED: usize = 20;
 impl Transcript<'_> {
     /// The names of tools that results refer to and that are still in the request, newest last.
     pub fn loaded_tools(&self) -> Vec<String> {
+        // Claude Code's ToolSearch answers with references; without them the deferred tools are no longer loaded.
         let kind = memmem::Finder::new(b"\"tool_reference\"");
         let mut found = Vec::new();
         for turn in self.turns().rev().filter(|turn| kind.find(turn.raw()).is_some()) {
@@ -190,6 +192,7 @@ impl Transcript<'_> {
             .map(|name| name.get().into_owned())
             .collect();
         let mut seen = HashSet::new();
+        // A tool that the agent has since removed cannot be loaded again.
         found.retain(|name| offered.contains(name) && seen.insert(name.clone()));
         found.truncate(MAX_NAMED);
         found.reverse();

@@ -23,6 +23,7 @@ impl<'a> TranscriptPart<'a> {
     pub(super) fn from_part(body: &'a [u8], part: TurnPart) -> Self {
         let literal = |inside: Option<Span>| Some(JsonText::new(body, inside?));
         let name = || {
+            // A Gemini part has no type; its first member names it.
             let at = json::blank(body, part.span.start + 1);
             let is_named = body.get(at) == Some(&b'"');
             let first = is_named.then(|| Some(Span::new(at, json::string_end(body, at).ok()?).inner()));
@@ -43,6 +44,7 @@ impl<'a> TranscriptPart<'a> {
                 error: part.failed.map(|failed| failed || states_error(body, part.value)),
             }),
             TurnPartKind::Thinking => TranscriptPartKind::Thinking,
+            // Gemini's `inlineData` also holds sounds and documents.
             TurnPartKind::Image if part.value.is_none_or(|data| is_picture(body, data)) => {
                 TranscriptPartKind::Image
             }

@@ -17,6 +17,7 @@ impl Transcript<'_> {
     pub fn said_before(&self, sentences: &[(usize, &str)]) -> Vec<bool> {
         let mut found = vec![false; sentences.len()];
         let needles = sentences.iter().map(|(_, sentence)| {
+            // The raw body is searched, which has the sentence with its JSON escapes.
             let literal = serde_json::Value::from(*sentence).to_string();
             literal[1..literal.len() - 1].to_owned()
         });
@@ -35,6 +36,7 @@ impl Transcript<'_> {
             let Some(turn) = self.view.turn_at(place.start()) else {
                 continue;
             };
+            // Only earlier turns count, because the sentence itself matches in its own turn.
             if found[sentence] || turn >= sentences[sentence].0 {
                 continue;
             }

@@ -85,6 +85,7 @@ fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     let wraps = |(key, value): &(Span, Span)| {
         WRAPPERS.contains(&key.of(body)) && value.of(body).first() == Some(&b'{')
     };
+    // A request with turns of its own is not wrapped, whatever its other members are called.
     let wrapper = match all.iter().any(|(key, _)| TURNS.contains(&key.of(body))) {
         true => None,
         false => all.iter().position(wraps),
@@ -130,6 +131,7 @@ impl<'a> SystemPrompt<'a> {
         if self.body.get(self.span.start) == Some(&b'"') {
             return vec![self.span];
         }
+        // Gemini's prompt is a content with parts, Anthropic's a list of blocks.
         let list = json::get(self.body, self.span, "parts").unwrap_or(self.span);
         json::elements(self.body, list)
     }
@@ -177,6 +179,7 @@ impl<'a> OfferedTool<'a> {
     fn function(&self) -> Span {
         let inner = json::pick(self.body, self.span, ["function", "custom"]);
         let mut inner = inner.into_iter().flatten();
+        // Chat nests a function or a custom tool; a server tool has neither.
         inner
             .find(|inner| self.body[inner.start] == b'{')
             .unwrap_or(self.span)

@@ -67,6 +67,7 @@ impl<'s, 'a> SaidReader<'s, 'a> {
         self.read += 1;
         let is_result = |said: &&mut SaidPart<'a>| matches!(said.part.kind, TranscriptPartKind::Result(_));
         if let Some(calls) = &self.calls
+            // Agents append the user's message to the last result of a turn.
             && let Some(result) = all.iter_mut().rfind(is_result)
             && let Some(used) = calls.get(&(at, result.part.span.start))
         {

@@ -105,6 +105,7 @@ impl TextReader<'_, '_> {
 
     fn object(&mut self, at: usize, depth: usize) -> WalkResult {
         let body = self.body;
+        // The type may follow the other members, so it is looked up before they are read.
         let kind = json::get(body, Span::new(at, at), "type").filter(|kind| body[kind.start] == b'"');
         if kind.is_some_and(|kind| MEDIA.contains(&kind.inner().of(body))) {
             return json::value_end(body, at);

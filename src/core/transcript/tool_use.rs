@@ -71,9 +71,11 @@ impl<'a> CallsById<'a> {
         let name = result.name.map_or(&b""[..], |name| name.raw());
         let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {
             let calls = calls.get_mut(key)?;
+            // Answered calls are dropped on the way, so that the whole search is linear.
             std::iter::from_fn(|| calls.pop_front()).find(|at| waits(*at))
         };
         match result.call {
+            // A result may have an id although its call has none; then the tool's name decides.
             Some(id) => first(&mut self.by_id, id.raw()).or_else(|| first(&mut self.without_id, name)),
             None => first(&mut self.by_name, name),
         }

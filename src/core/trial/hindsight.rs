@@ -26,6 +26,7 @@ pub(super) fn best(session: &ReplaySession) -> ReplayBill {
     let mut after: Vec<Option<Replay<'_>>> = vec![None; places.len()];
     let mut best: Option<ReplayBill> = None;
     for from in 0..=places.len() {
+        // The run up to the cut `from - 1`, or the whole session without any cut.
         let (mut run, first) = match from.checked_sub(1) {
             None => (Replay::new(session, &HINDSIGHT, true, 1), 0),
             Some(at) => match after[at].take() {
@@ -39,6 +40,7 @@ pub(super) fn best(session: &ReplaySession) -> ReplayBill {
                 let mut cut = run.clone();
                 cut.call(n, Some("it paid"));
                 let is_cheaper = |known: &Replay<'_>| cut.bill.cost < known.bill.cost;
+                // The history after this cut does not depend on earlier ones, so only the cheapest way here counts.
                 if after[next].as_ref().is_none_or(is_cheaper) {
                     after[next] = Some(cut);
                 }

@@ -54,10 +54,12 @@ impl LostCaches {
 pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u64)> {
     let (before, call) = (session.calls.get(at.checked_sub(1)?)?, session.calls.get(at)?);
     let lost = before.counts.whole_input().saturating_sub(call.counts.cache_read);
+    // Input that is neither read nor stored again counts as removed by the agent, and not as lost.
     let rewritten = lost.min(call.counts.written());
     if rewritten < MIN_REWRITTEN_TOKENS {
         return None;
     }
+    // The last call that stored input shows the lifetime that the agent requests.
     let wrote = session.calls[..at]
         .iter()
         .rev()

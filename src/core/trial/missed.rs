@@ -19,6 +19,7 @@ pub struct MissedReader {
 impl MissedReader {
     /// Takes an entry of the session, from before or after the cut.
     pub fn entry(&mut self, entry: &Json, is_before: bool) {
+        // Later look-ups are no longer a consequence of the cut.
         if self.answers > REQUESTS {
             return;
         }
@@ -40,6 +41,7 @@ impl MissedReader {
     /// Files read again and commands run again within the next requests that this prompt does not name.
     pub fn beyond(self, prompt: &str) -> Vec<String> {
         let is_named = |text: &String| {
+            // A prompt may name a file without its directories.
             let name = text.rsplit('/').next().unwrap_or(text);
             prompt.contains(name.trim_matches('`'))
         };

@@ -111,6 +111,7 @@ impl TrialReader {
         self.has_requests |= kind == "token_usage_record";
         let again = self.has_requests && entry["payload"]["type"] == "token_count";
         thread.surroundings(entry, kind);
+        // Neither is typed by the user, so none of them begins a turn or gives the session its title.
         let messages = match entry["isMeta"] == true || entry["isCompactSummary"] == true {
             true => Vec::new(),
             false => yaml::messages(entry),
@@ -210,6 +211,7 @@ impl Thread {
         let id = id.map_or(0, hash);
         if id != 0 && !self.seen.insert(id) {
             // A response is written again as it grows.
+            // Only the last call can still grow; an older id is a copy.
             if let Some(last) = self.session.calls.last_mut().filter(|last| last.id == id) {
                 last.counts = usage.counts;
             }
@@ -252,6 +254,7 @@ impl Thread {
         for at in (1..behind.len()).rev() {
             behind[at - 1] += behind[at];
         }
+        // If each call had the last input, the sum would be `count * last`. The difference is the input added later.
         let missing: f64 = behind.iter().sum();
         let grown = (count * last).saturating_sub(all) as f64 / missing.max(1.0);
         for (call, behind) in calls.iter_mut().zip(behind) {
@@ -300,6 +303,7 @@ impl Thread {
             self.session.title = one_line(&own, TITLE);
         }
         self.since.user = true;
+        // The task ended before this text: the user speaks again after a finished list.
         self.since.finished |= self.is_finished();
         self.was_finished |= self.since.finished;
     }
@@ -334,9 +338,11 @@ impl Thread {
 
     fn result(&mut self, id: u64, bytes: u64, failed: bool) {
         self.since.results = self.since.results.saturating_add(bytes);
+        // At least 1, because 0 stands for a change of the file.
         let tokens = u32::try_from(bytes / TOKEN_BYTES).unwrap_or(u32::MAX).max(1);
         let at = self.awaited.iter().position(|(call, _)| *call == id);
         match at.map(|at| self.awaited.remove(at).1) {
+            // A rejected plan is reported as a failed call.
             Some(None) => self.since.plan |= !failed,
             Some(Some(path)) => self.since.files.push((path, tokens)),
             None => {}
@@ -364,6 +370,7 @@ impl Thread {
                 self.since.steps = Some(counted);
                 Some(counted)
             }
+            // Claude Code's newer tool adds a single item.
             None if name == "TaskCreate" => Some((done, open + 1)),
             _ => self.todos,
         };
@@ -372,6 +379,7 @@ impl Thread {
             true => state == Some(TodoState::Done),
             false => now > before,
         };
+        // A new list begins another task.
         self.was_finished &= self.todos.is_some_and(|(_, open)| open == 0);
     }
 }

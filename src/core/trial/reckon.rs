@@ -145,6 +145,7 @@ pub fn reckon(
         tokens += call.rounds;
     });
     let models = models(&session, replayed.as_ref());
+    // Estimated counts are not a bill.
     let known = replayed.as_ref().filter(|_| !session.estimated);
     let paid = known.map(|_| models.iter().map(|model| model.paid).sum());
     let lost = replayed
@@ -204,6 +205,7 @@ fn arms(
         // If the model decides nothing, following and ignoring are the same run.
         let ignored = (is_cut && policy.decides()).then(|| Replay::run(session, policy, false, 1));
         let ignored = ignored.as_ref().unwrap_or(&followed);
+        // The amount that is read again is the least certain assumption, so its double is part of the error.
         let twice = if is_cut {
             Replay::run(session, policy, true, 2).cost
         } else {

@@ -134,6 +134,7 @@ impl<'a> Replay<'a> {
             let is_moment = policy.is_forced && session.calls[n].handoff;
             replay.call(n, is_moment.then_some("a moment of the shadow"));
         }
+        // The session may end with a finished list.
         replay.end_task(session.calls.len());
         replay.bill
     }
@@ -340,6 +341,7 @@ impl<'a> Replay<'a> {
             }
             _ => self.draft(n, self.cache_gives(call)),
         }
+        // Recorded before the cut, whose handoff drops the history of the ledger.
         self.ledger.cut(&cut);
         self.cut(n, cut.reason.text(), PROMPT);
     }
@@ -356,6 +358,7 @@ impl<'a> Replay<'a> {
         self.results.clear();
         self.ledger.handed_over();
         self.since_cut = 0;
+        // Only equality matters: a new id resets the notices, as a real handoff does.
         let id = HandoffId::from_u128(self.bill.cuts.len() as u128);
         self.cut = Some(id);
         self.context.handed_over(id);
@@ -384,6 +387,7 @@ impl<'a> Replay<'a> {
         let Some(first) = self.results.front().filter(|_| gone >= MIN_MASKED_TOKENS) else {
             return read;
         };
+        // The cache serves only the part before the first masked result.
         let kept = first.0.min(read);
         let before = self.history;
         self.history -= gone;

@@ -316,6 +316,7 @@ impl ArmSum {
     fn outcome(&self, paid: f64) -> Outcome {
         match () {
             () if self.saved > self.error && self.saved > paid * MIN_SAVED_SHARE => Outcome::ForYou,
+            // A loss is reported from a smaller share than a saving.
             () if self.saved < -paid * UNCHANGED && -self.saved > self.error => Outcome::NotForYou,
             () => Outcome::NoDifference,
         }
@@ -354,6 +355,7 @@ impl Verdict {
         Self {
             outcome,
             default,
+            // Masking must beat its own error as well as the best policy.
             masked_is_better: masked.saved > masked.error.max(named(&best.arm).saved),
             best,
         }

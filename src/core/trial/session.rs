@@ -143,6 +143,7 @@ impl RecordedSession {
 pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     let mut sessions = joined(all);
     let key = |session: &RecordedSession| (session.started_ms(), session.calls.len(), session.id.clone());
+    // The earliest and shortest session is the original; later ones have copies of its calls.
     sessions.sort_by_cached_key(key);
     let mut seen = HashSet::new();
     for session in &mut sessions {

@@ -91,6 +91,7 @@ impl ReplayCall {
     pub(super) fn billed(&self, whole: u64, cache_read: u64, output: u64) -> TokenCounts {
         // Callers limit `cache_read` to `whole`, so this cannot underflow.
         let rest = whole - cache_read;
+        // A provider that bills writes leaves only the tail after the last breakpoint as plain input.
         let input = if self.stores {
             self.counts.input.min(rest)
         } else {
@@ -279,6 +280,7 @@ fn shared(calls: &[RecordedCall], prefix: u64) -> u64 {
     let first = first.filter(|read| (1..=prefix).contains(read));
     match lost.max().or(first) {
         Some(read) => read,
+        // The cache was never lost in the record, so nothing contradicts that the whole prefix stays cached.
         None if is_cached => prefix,
         None => 0,
     }
@@ -291,6 +293,7 @@ fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: 
     let has_shrunk = last >= MIN_SHRUNK_TOKENS && (whole as f64) < last as f64 * SHRUNK;
     let compacted = before.is_some() && whole < last && (call.compacted || has_shrunk);
     let (new, dropped) = match compacted {
+        // The record has only the summary, so the growth of this call is unknown.
         true => (step, 0),
         false if whole >= last => (whole - last, 0),
         // After a rewind the cache served the remaining history.
@@ -345,6 +348,7 @@ fn read_again(calls: &[RecordedCall]) -> Vec<Option<u64>> {
             if *tokens > 0 {
                 first_read = first_read.min(at);
                 files.insert(*path, (at, u64::from(*tokens)));
+            // The session changed the file from memory; after a cut in between, the model would have to read it first.
             } else if let Some((last, tokens)) = files.get_mut(path) {
                 // The file counts for cuts between the previous call that named it and this one.
                 change[*last].0 += *tokens;

@@ -30,10 +30,12 @@ pub(crate) fn anchors<'i>(
             if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
                 continue;
             }
+            // The replacing sentence may have no marker word of its own.
             let instead = statements.instead(turn.n, anchor).filter(|_| is_kept(anchor));
             let instead = instead.map(|(turn, instead)| (turn, Cow::Owned(instead)));
             let shown = statements.shown(turn.n, anchor).map(|anchor| (turn.n, anchor));
             for (turn, anchor) in instead.into_iter().chain(shown) {
+                // Kept sentences are listed once, whatever their class; others may be listed under two classes.
                 let class = (!is_kept(&anchor)).then_some(anchor.class);
                 match seen.entry((class, anchor.text.to_lowercase())) {
                     Entry::Vacant(free) => {
@@ -50,6 +52,7 @@ pub(crate) fn anchors<'i>(
         }
     }
     found.reverse();
+    // A stable sort, because replacing sentences were found at the turns of the replaced ones.
     found.sort_by_key(|(turn, _)| *turn);
     found
 }

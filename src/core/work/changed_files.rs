@@ -68,6 +68,7 @@ impl ChangedFiles {
     pub(crate) fn add_doubtful(&mut self, path: String, change: FileChange, made: FileEdit) {
         let is_new = !self.holds(&path);
         let file = self.entry(path, change, &made);
+        // A failed second change leaves the first one in place.
         file.uncertain |= is_new;
         if file.uncertain {
             file.last = change;
@@ -106,6 +107,7 @@ impl ChangedFiles {
         let is_any = |word: &str| matches!(word, "." | "./" | "*" | "..") || word.contains('$');
         // Any git command may restore files, except one that begins a branch.
         let anything = words().any(|word| is_any(word) || word == "git" && !begins_branch);
+        // Beyond the limit, every file counts as uncertain: slower sessions lose certainty instead of time.
         self.looks += self.all.len().saturating_mul(named.len());
         let anything = anything || self.looks > MOST_LOOKS;
         self.any_gone = self.any_gone || anything || self.gone.len() > MOST_GONE;
@@ -114,6 +116,7 @@ impl ChangedFiles {
         }
         for file in self.all.iter_mut().filter(|file| !file.uncertain) {
             let mut named = named.iter();
+            // In both directions: a command may name a directory of the file, or its path from another directory.
             let is_named = named.any(|word| file.path.contains(word) || word.contains(&file.path));
             file.uncertain = anything || is_named;
         }

@@ -85,6 +85,7 @@ impl SeenFacts {
             return Some((ClaimStatus::Contradicted, why));
         }
         let passed: Vec<&&SeenVerification> = runs.iter().filter(|run| run.passed == Some(true)).collect();
+        // A single passed run without later changes proves the claim.
         if passed.iter().any(|run| run.stale == Some(false)) {
             return None;
         }
@@ -118,6 +119,7 @@ fn claims(sentence: &str, words: &str) -> bool {
         return false;
     }
     let before = sentence[..at].split(|c: char| !(c.is_alphanumeric() || c == '\''));
+    // `tests pass once …` and `all green except …` state a condition.
     let after = sentence[at + words.len()..].split_whitespace().take(3);
     let takes_back = |word: &str| WORDS.no_claim.contains(&word) || word.ends_with("n't");
     !before.into_iter().any(takes_back)

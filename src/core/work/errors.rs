@@ -25,6 +25,7 @@ pub(crate) fn quoted(text: &str) -> Vec<String> {
     let mut chosen: Vec<usize> = Vec::new();
     for at in (0..lines.len()).filter(|at| has_error(lines[*at])) {
         chosen.push(at);
+        // Rust's `panicked at a.rs:3:` has the message on the next line.
         if lines[at].ends_with(':') && at + 1 < lines.len() {
             chosen.push(at + 1);
         }

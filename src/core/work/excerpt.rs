@@ -76,6 +76,7 @@ pub(crate) fn score(text: &str) -> Option<u32> {
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(number.len());
         let value: f32 = number[..end].trim_end_matches('.').parse().ok()?;
+        // A number above ten is not a score, so the next `total` is tried.
         (0.0..=10.0)
             .contains(&value)
             .then_some((value * 10.0).round() as u32)
@@ -102,6 +103,7 @@ pub(crate) fn looks_failed(text: &str) -> bool {
         "exception",
     ];
     let start = text.trim_start();
+    // Only the start of the result, because its text may speak of errors.
     let start = start[..floor(start, 24)].to_ascii_lowercase();
     BEGINS.iter().any(|begins| start.starts_with(begins)) || is_trace(text)
 }
@@ -137,6 +139,7 @@ fn collapsed(text: &str) -> String {
         let letters = line.trim_start().chars().filter(|c| !c.is_ascii_digit());
         letters.take(SAME).collect()
     };
+    // A progress bar overwrites its line with carriage returns; only its last state counts.
     let lines: Vec<&str> = text.lines().flat_map(|line| line.rsplit('\r').next()).collect();
     let mut out = String::with_capacity(text.len().min(8192));
     let mut at = 0;

@@ -55,6 +55,7 @@ struct OpenFailure<'i> {
 impl OpenFailure<'_> {
     /// Whether a later line is the same line, possibly in the same directory.
     fn is_line(&self, line: &CompletedCall<'_>, directory: Option<&str>) -> bool {
+        // An unknown directory may be the same one.
         let maybe_there =
             self.directory.as_deref() == directory || self.directory.is_none() || directory.is_none();
         maybe_there && settles(line.call, self.failed.call)
@@ -77,6 +78,7 @@ impl OpenFailure<'_> {
 
     /// Whether a later result shows the error again.
     fn is_shown_in(&self, outcome: &IndexedResult) -> bool {
+        // A failure without lines cannot be recognized, so it counts as shown.
         let Some(error) = self.failed.outcome.lines.first() else {
             return true;
         };
@@ -108,6 +110,7 @@ impl<'i> Failures<'i> {
             };
             let still_fails = !is_line && wider == Some(Some(false)) && failure.is_shown_in(line.outcome);
             if !still_fails {
+                // Keeps the earliest turn: nothing has shown the error since.
                 failure.unknown_since.get_or_insert(line.turn);
             }
             !is_settled
@@ -232,6 +235,7 @@ fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
 /// Three kinds do: the same call, the same command with fewer filters, and another change of the same file.
 pub(crate) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
+        // `cargo test` covers `cargo test parser`.
         let rest = failed.strip_prefix(good.as_str());
         return rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     }

@@ -47,6 +47,7 @@ impl DraftIndex {
         for turn in transcript.turns() {
             let at = index.messages.len();
             let said = reader.next_turn(&turn);
+            // The reader sees the messages so far, because the meaning of a result depends on its call.
             let (message, parts) = index.reader().message(&turn, &said, &answered, &calls);
             calls.extend(parts.into_iter().map(|(part, item)| ((at, part), (at, item))));
             index.push(message);
@@ -95,6 +96,7 @@ impl DraftIndex {
     }
 
     fn push(&mut self, message: IndexedMessage) {
+        // Only the message after a summary shows that the text before it was one.
         if message.summary_before {
             self.mark_summary();
         }

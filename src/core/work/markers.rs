@@ -146,6 +146,7 @@ fn class(
     let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.occur_in(&small);
     // Built-in markers take precedence over configured words.
     let known = MARKERS.iter().find(marks).map(|row| row.class);
+    // `leave it failing` of the user is a request, and not a report.
     let known = known.or_else(|| (!by_user && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     known
@@ -193,6 +194,7 @@ pub(crate) fn mends(text: &str, left_open: &str) -> bool {
         let small = sentence.to_lowercase();
         let is_mended =
             WORDS.mended.occur_in(&small) && !WORDS.not_mended.occur_in(&small) && !is_left(&small);
+        // `Fixed.` may be about anything, so the same name must occur in both.
         is_mended && names(left_open).any(|name| names(sentence).any(|other| other == name))
     })
 }

@@ -156,7 +156,9 @@ impl<'i> Work<'i> {
         let blockers = of(SentenceClass::Blocker);
         let attempts = of(SentenceClass::DeadEnd);
         let mut assumptions = of(SentenceClass::Assumption);
+        // A confirmed assumption would send the next session to check it again.
         assumptions.retain(|stated| !self.is_confirmed(stated));
+        // Questions of earlier turns were answered, or the work continued without an answer.
         let last = self.turns.last().filter(|turn| turn.ended == TurnEnd::Question);
         let asked = last.and_then(|turn| Some((turn.n, turn.replies.last()?)));
         let asked = asked.into_iter().flat_map(|(turn, reply)| {
@@ -231,6 +233,7 @@ fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(S
     let mut take = |text: &str, turn: usize| {
         for (at, mark) in text.match_indices("[redacted:") {
             let kind = text[at + mark.len()..].split(']').next().unwrap_or_default();
+            // A longer kind is not a mark of the redactor, but text that imitates one.
             if kind.len() < 40 && found.len() < MAX_KINDS && !found.iter().any(|(known, _)| known == kind) {
                 found.push((kind.to_owned(), turn));
             }

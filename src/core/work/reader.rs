@@ -236,6 +236,7 @@ impl MessageReader<'_> {
         let more = self.settings.redactor.secret_files();
         let mut secrets = secret_files::of_call(kind, &paths, command.as_deref(), more);
         for file in &mut secrets {
+            // A path may itself contain a credential.
             file.path = one_line(&self.clean(&file.path), ABOUT);
         }
         let about = match (&command, paths.first()) {
@@ -267,6 +268,7 @@ impl MessageReader<'_> {
             directory: tools::directory(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
                 .map(str::to_owned),
+            // Only Claude Code's shell keeps its directory from call to call.
             stays: self.agent == Some(AgentKind::ClaudeCode),
             questions: questions.collect(),
             score: match tools::contents(&arguments) {
@@ -274,6 +276,7 @@ impl MessageReader<'_> {
                 _ => None,
             },
             by_user: false,
+            // Exact conclusions need the whole command: a cut one may lack its `|| true`.
             whole: about.trim().len() <= COMMAND,
             command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
             about: one_line(&about, ABOUT),
@@ -299,6 +302,7 @@ impl MessageReader<'_> {
             Some(call) if call.kind == ToolKind::Todo => {
                 return self.task(part, result, call).map(IndexedItem::Task);
             }
+            // Results of baton's tools are not part of the work.
             Some(call) if call.kind == ToolKind::Own => return None,
             _ => {}
         }

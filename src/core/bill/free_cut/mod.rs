@@ -126,11 +126,13 @@ impl CutLedger {
             return;
         }
         let long = match (counts.cache_write_long, counts.cache_write) {
+            // A request that stores nothing does not change the lifetime of the cached history.
             (0, 0) => self.last.as_ref().is_some_and(|last| last.long),
             (long, short) => long > short,
         };
         let tokens = counts.total();
         if let Some(last) = &self.last {
+            // Fewer tokens mean that the agent compacted or went back, which shows no growth.
             if tokens > last.tokens {
                 self.grown = self.grown.saturating_add(tokens - last.tokens);
                 self.grown_calls = self.grown_calls.saturating_add(1);
@@ -142,6 +144,7 @@ impl CutLedger {
         self.calls = self.calls.saturating_add(1);
         self.cached |= counts.cache_read > 0;
         self.spent += counts.cost(&costs.rates).total();
+        // Providers do not count the parts of the input, so the prefix gets its share by bytes.
         let share = costs.fixed_bytes.min(bytes) as f64 / bytes.max(1) as f64;
         self.last = Some(CachedHistory {
             at_ms: costs.at_ms,
@@ -169,6 +172,7 @@ impl CutLedger {
         let last = self.last.as_ref()?;
         let reason = self.reason(last, next)?;
         let cut = self.cut_for(reason, last, how, &next.rates);
+        // A cut that loses if the session ends soon is only made within the allowance for bets.
         let is_bounded = cut.least >= 0.0 || -cut.least <= self.allowance();
         (cut.saved > 0.0 && is_bounded).then_some(cut)
     }
@@ -218,6 +222,7 @@ impl CutLedger {
         if let Some(lost) = self.lost_cache(last, next) {
             return Some(lost);
         }
+        // Looks a call ahead: after the next request, which has `grown` tokens, another one must still fit.
         let grown = last.tokens.saturating_add(self.step());
         let limit = next
             .limit
@@ -234,6 +239,7 @@ impl CutLedger {
         let pause_ms = next.at_ms.saturating_sub(last.at_ms);
         let is_cold = pause_ms > lifetime_of(last, next);
         match () {
+            // Without a cache nothing can be lost, so a pause does not make a cut cheaper.
             () if !self.cached => None,
             () if next.model != last.model => Some(FreeCutReason::ModelChanged),
             () if next.effort != last.effort => Some(FreeCutReason::EffortChanged),

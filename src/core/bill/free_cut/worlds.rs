@@ -26,6 +26,7 @@ impl CutComparison {
     pub(super) fn new(last: &CachedHistory, step: u64, cold: bool, rates: &Rates) -> Self {
         let fixed = last.fixed.min(last.tokens);
         let cut = fixed + PROMPT;
+        // Each call that reads again has the results of the earlier ones in its cached history.
         let reads = (0..READ_AGAIN / READ).map(|n| {
             let call = input(rates, cut + n * READ, READ);
             TokenCounts {
@@ -90,6 +91,7 @@ impl CutComparison {
         let first = without.cost(&self.rates).total() - self.opening - cost(0, self.step);
         (0_u64..).scan(first, move |saved, call| {
             if call > 0 {
+                // Both histories grow by the same calls; only their lengths differ.
                 let grown = call * self.step;
                 *saved += cost(self.whole + grown, self.step) - cost(self.cut + grown, self.step);
             }

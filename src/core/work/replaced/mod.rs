@@ -67,6 +67,7 @@ impl<'i> Statements<'i> {
             let from = found.said.len();
             for piece in &all {
                 let statement = Statement::from_sentence(piece.text);
+                // Code is quoted more often than it is stated; only `key: value` counts there.
                 if statement.can_change() && (statement.keyed || !piece.code) {
                     found.said.push(ValueStatement {
                         turn: text.turn,
@@ -82,6 +83,7 @@ impl<'i> Statements<'i> {
                 && found.said.len() - from == all.len();
             for at in from..found.said.len() {
                 found.said[at].bare = bare;
+                // Compared before any of them is added, because statements of one text do not replace each other.
                 earlier.compare(&mut found.said, at);
             }
             for at in from..found.said.len() {
@@ -234,6 +236,7 @@ impl Earlier {
             };
             replaces = true;
             let known = &mut before[place].replaced;
+            // A sure replacement is not weakened by a later possible one.
             if known.is_none_or(|(known, _)| known <= relation) {
                 *known = Some((relation, at));
             }

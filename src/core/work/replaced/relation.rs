@@ -72,6 +72,7 @@ fn with_values(
             _ => None,
         };
     }
+    // Lines like `port = 9001` must have equal keys; messages of nothing but such lines replace each other surely.
     if old.keyed && new.keyed {
         let sure = earlier.bare && later.bare || new.corrects;
         return words.is_same().then_some(if sure { Surely } else { Perhaps });
@@ -110,6 +111,7 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
     }
     let same = words.is_same();
     let one_only = old.exclusive && new.exclusive;
+    // The later statement must repeat every word of the earlier one; otherwise something of it would be lost.
     let surely = words.lost == 0
         && match same {
             true => new.corrects && words.shared > 0 || one_only && words.shared > 1,
