@@ -14,7 +14,7 @@ use crate::harness::fixture::{AnthropicFixture, PROMPT, handoff, history, said, 
 use crate::harness::{AgentWire, Message, memory};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{
-    ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, VERTEX,
+    ANTHROPIC, Answer, CHAT, CODE_ASSIST, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, VERTEX,
 };
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
@@ -354,4 +354,54 @@ async fn a_model_that_hands_over_again_and_again_is_stopped_until_the_user_speak
         assert!(is_handed_over(&stage.ask(&asked, true).await.text));
         stage.assert_clean();
     }
+}
+
+/// A subagent's report contains its whole message. The parent's model sees the work in it, without a trace of
+/// the handoff, and the parent is not cut.
+#[tokio::test]
+async fn a_subagents_report_has_no_sentinel_and_cuts_nothing() {
+    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+        let fixture = Fixture::new(variant, []).await;
+        let user = |text: &str| (variant.message)("user", text);
+        let child = [
+            user("Look."),
+            (variant.message)("assistant", "So."),
+            user("Go on."),
+        ];
+        fixture.push(Reply::text("Found one.").call("session_handoff", json!({"prompt": "Goal: the rest."})));
+        fixture.push(Reply::text("Found both."));
+        let report = fixture.ask(&child, true).await.text;
+        assert!(report.contains("[[handoff-resume:"), "{report}");
+        for (tool, stripped) in [("Task", true), ("read_file", false)] {
+            let mut history = vec![user("Delegate it.")];
+            fixture.push(Reply::new().call_as("toolu_1", tool, json!({"prompt": "Look."})));
+            let answer = ask_with(&fixture, tool, &history).await;
+            history.extend(answer.keep);
+            history.extend((variant.results)(&answer.calls, &report));
+            for text in ["Thanks.", "Bye."] {
+                fixture.push(Reply::text(text));
+                let answer = ask_with(&fixture, tool, &history).await;
+                let seen = fixture.provider.generations();
+                let raw = String::from_utf8_lossy(&seen.last().unwrap().raw).into_owned();
+                assert!(
+                    raw.contains("Delegate it.") && raw.contains("Found one.") && raw.contains("Found both."),
+                    "{raw}"
+                );
+                assert_eq!(!raw.contains("handoff-resume:"), stripped, "{raw}");
+                assert_eq!(!raw.contains("Goal: the rest."), stripped, "{raw}");
+                history.extend(answer.keep);
+                history.push(user("More."));
+            }
+        }
+        fixture.assert_clean();
+    }
+}
+
+/// Sends these messages of an agent whose tool has this name.
+async fn ask_with(fixture: &Fixture, tool: &str, history: &[Value]) -> Answer {
+    let body = (fixture.variant.body)(history, true).to_string();
+    let path = (fixture.variant.path)(true);
+    let body = body.replace("read_file", tool).into();
+    let response = fixture.baton.post(path, fixture.variant.headers, body).await;
+    fixture.answer(&response, true)
 }

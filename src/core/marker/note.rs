@@ -39,7 +39,7 @@ pub const BEGINS: &str = "baton: ";
 
 /// Progress line while a model writes a draft.
 ///
-/// It is a marker itself, since a response may be interrupted right after it. A model that writes the line
+/// The line is a marker itself, since a response may be interrupted right after it. A model that writes the line
 /// only loses it from its later view.
 pub const PROGRESS: &str = "baton: a handoff is being written.";
 

@@ -1,5 +1,5 @@
 //! Removes from a transcript everything that the model never sees: commands that baton itself answered, its
-//! replies, and the sentinels of undone handoffs.
+//! replies, the sentinels of undone handoffs, and the traces in subagents' reports.
 //!
 //! A reply has the line `[[handoff-note:]]`, and answers the user turn directly before it. The note of an
 //! undo has the handoff's id, `[[handoff-note:ID]]`. After an odd number of them the handoff does not count.
@@ -9,6 +9,7 @@ mod dropped;
 mod in_flattened;
 mod interjected;
 mod removed_texts;
+mod reports;
 mod undone;
 pub mod undone_pairs;
 
@@ -62,14 +63,18 @@ pub fn take_out(
     look: NoteSearch<'_>,
     points: &[&CutPoint],
 ) -> Option<CleanedTranscript> {
-    let typed = interjected::removals(&reading.view, look);
+    let mut inside_results = interjected::removals(&reading.view, look);
+    inside_results.extend(reports::removals(reading));
     let (mut left, undone) = match removed(SentinelState::Now, reading, look, points) {
         Some((mut changes, undone)) => {
-            changes.extend(typed);
+            changes.extend(inside_results);
             (elements::changed(reading, changes)?, undone)
         }
-        None if typed.is_empty() => in_flattened::without_notes(reading, look.prefix)?,
-        None => (elements::changed(reading, typed)?, UndoneHandoffs::default()),
+        None if inside_results.is_empty() => in_flattened::without_notes(reading, look.prefix)?,
+        None => (
+            elements::changed(reading, inside_results)?,
+            UndoneHandoffs::default(),
+        ),
     };
     // An agent that counts tokens may so far have sent only a command.
     let view = &reading.view;
