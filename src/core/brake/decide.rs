@@ -46,11 +46,11 @@ pub enum BrakeReason<'a> {
 pub enum BrakeDecision<'a> {
     /// The request passes.
     Pass,
-    /// It passes with a notice to the model.
+    /// The request passes with a notice to the model.
     TellModel(BrakeReason<'a>),
-    /// It passes with a notice to the user, before the model's response.
+    /// The request passes with a notice to the user, before the model's response.
     TellUser(BrakeReason<'a>),
-    /// It is not sent: the response is a finished turn.
+    /// The request is not sent, and the response is a finished turn.
     End(BrakeReason<'a>),
 }
 
@@ -75,9 +75,11 @@ pub fn decide<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
     });
     let session = input.accounts.first().map(|account| account.ledger);
     let is_halted = session.is_some_and(|ledger| ledger.halted);
+    // The user's own stop is reported rather than a budget.
     let stop = is_halted.then_some(BrakeReason::Halted).or(used_up);
     match (stop, input.continues) {
         (Some(reason), true) => return BrakeDecision::End(reason),
+        // A user's message always passes, since the user is there to decide.
         (Some(reason), false) => return BrakeDecision::TellUser(reason),
         (None, true) => {}
         (None, false) => return near(input),

@@ -69,7 +69,7 @@ pub fn parse_dollars(text: &str) -> Result<u64, &'static str> {
 }
 
 named! {
-    /// What an account belongs to.
+    /// Owner of an account.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum AccountKind {
         Session = "session",
@@ -79,7 +79,7 @@ named! {
 }
 
 named! {
-    /// What a budget is counted in.
+    /// Unit of a budget.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum BudgetUnit {
         Dollars = "dollars",
@@ -141,6 +141,7 @@ impl Account<'_> {
 
     /// The unit of which little is left, unless the model was told since the last grant.
     pub fn nearly_used_up(&self) -> Option<BudgetUnit> {
+        // Each grant allows one more notice.
         if self.ledger.told > self.ledger.grants {
             return None;
         }

@@ -39,13 +39,13 @@ named! {
     /// Kind of a repetition.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum RepeatKind {
-        /// The same call with the same result.
+        /// A call with the same result each time.
         Same = "same",
-        /// The same command fails, with whatever output.
+        /// A command that fails each time, with whatever output.
         Failing = "failing",
-        /// The same prompt to another agent.
+        /// A prompt to another agent, repeated.
         Review = "review",
-        /// The same change of a file, which something undoes each time.
+        /// A change of a file that something undoes each time.
         Change = "change",
     }
 }
@@ -78,7 +78,7 @@ struct SeenCall {
     answered: usize,
 }
 
-/// What a call does to files.
+/// Effect of a call on files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallEffect {
     Nothing,
@@ -91,6 +91,7 @@ enum CallEffect {
 pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
     let transcript = Transcript::from_view(view);
     let last_model = view.turns.iter().rposition(|turn| turn.role.may_be_models())?;
+    // The user may have asked for the same call again.
     let from = last_of_user(&transcript, tags).unwrap_or_default();
     let agent = transcript.agent();
     let mut seen: HashMap<u64, SeenCall> = HashMap::new();
@@ -286,6 +287,7 @@ fn waits(called: &Called<'_>) -> bool {
 
 /// Arguments without descriptions, in the order of their names.
 fn plain_arguments(arguments: &Value, command: Option<&str>) -> String {
+    // Freeform tools of Codex take plain text instead of an object.
     let Value::Object(members) = arguments else {
         return command.map_or_else(|| arguments.to_string(), |line| line.trim().to_owned());
     };
@@ -293,12 +295,14 @@ fn plain_arguments(arguments: &Value, command: Option<&str>) -> String {
         .iter()
         .filter(|(name, _)| !DESCRIPTIONS.contains(&name.as_str()));
     let mut kept: Vec<String> = kept.map(|(name, value)| format!("{name}={value}")).collect();
+    // Models write the members in any order.
     kept.sort_unstable();
     kept.join("\n")
 }
 
 /// A result without what differs between two runs of the same: times, durations and ids.
 fn plain_result(text: &str) -> String {
+    // A reminder of the agent differs from call to call, and would hide the repetition.
     let text = wordings::before_reminders(text);
     let words = text.split_whitespace();
     let plain = words.map(|word| if is_volatile(word) { "~" } else { word });

@@ -1,4 +1,4 @@
-//! What the brake says: to the model, to the user, and as the end of a turn.
+//! The brake's messages: to the model, to the user, and as the end of a turn.
 
 use super::decide::BrakeReason;
 use super::policy::{Account, AccountKind, BudgetUnit, MICRODOLLARS};
@@ -13,7 +13,7 @@ const OPENING: &str = "<budget-notice>";
 /// Items of a list that are shown.
 const MAX_ITEMS: usize = 5;
 
-/// What a turn ends with in place of the model's output.
+/// Input of the message that ends a turn in place of the model's output.
 #[derive(Debug, Clone, Copy)]
 pub struct EndText<'a> {
     /// Prefix of chat commands; empty if they are off.
@@ -22,7 +22,7 @@ pub struct EndText<'a> {
     pub is_subagent: bool,
     /// Whether the user may let the agent go on.
     pub may_go_on: bool,
-    /// What the transcript proves.
+    /// Facts that the transcript proves.
     pub seen: Option<&'a SeenFacts>,
 }
 
@@ -121,7 +121,7 @@ fn shown(unit: BudgetUnit, amount: u64) -> String {
     }
 }
 
-/// What the session has spent.
+/// Amounts that the session has spent.
 fn spent_line(accounts: &[Account<'_>]) -> Option<String> {
     let account = accounts.first()?;
     let spent = &account.ledger.spent;
@@ -156,7 +156,7 @@ fn list(items: Vec<String>) -> Option<String> {
     }
 }
 
-/// What is done: changed files, and checks that passed.
+/// The finished work: changed files, and checks that passed.
 fn done(seen: &SeenFacts) -> Option<String> {
     let files = seen.files.iter().map(|file| format!("{} changed", file.path));
     let passed = seen
@@ -170,7 +170,7 @@ fn done(seen: &SeenFacts) -> Option<String> {
     list(passed.chain(files).collect()).map(|list| format!("Done: {list}."))
 }
 
-/// What is open: checks and commands that failed, and to-dos.
+/// The open work: checks and commands that failed, and to-dos.
 fn open(seen: &SeenFacts) -> Option<String> {
     let failed = seen.failed().map(|failure| match failure.exit {
         Some(code) => format!("`{}` ended with {code}", failure.command),

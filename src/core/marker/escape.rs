@@ -31,6 +31,7 @@ impl Escaper {
         let byte = if c.is_ascii() { c as u8 } else { 0 };
         let state = match (self, byte) {
             (Self::Bracket | Self::Brackets, b'[') => Self::Brackets,
+            // After three brackets the last two still open a sentinel.
             (_, b'[') => Self::Bracket,
             (Self::Brackets, b'/') => Self::Slash,
             (Self::Brackets | Self::Slash, b'h') => Self::Stem(1),
@@ -88,6 +89,7 @@ impl Escaper {
         let mut slashes = Vec::new();
         let mut last = Span::default();
         self.read(raw, |c, span, colon| {
+            // Only the backslash directly before the colon was added on the way to the agent.
             if colon && !last.is_empty() && last.end == span.start {
                 slashes.push(last);
             }

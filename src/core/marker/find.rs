@@ -56,6 +56,7 @@ pub fn stems(text: &[u8]) -> Vec<usize> {
     let stems = all.len();
     all.extend(memmem::find_iter(text, note::PROGRESS));
     if all.len() > stems {
+        // Progress lines have no stem, and were found in a second pass.
         all.sort_unstable();
     }
     all
@@ -153,6 +154,7 @@ fn whole_line(text: &[u8], span: Span) -> bool {
         .take_while(|b| **b == b' ')
         .count();
     let before = &text[..span.start - leading];
+    // A quote or `\n` that is itself escaped is text, and not an end.
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
         // In a flattened transcript, the first line of a message follows its heading.
         || leading == 1 && before.ends_with(b"]:")

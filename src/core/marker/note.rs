@@ -23,6 +23,7 @@ pub fn line(undone: Uuid) -> String {
 /// Parses the id in a note's line, beginning at `at`. Returns it with its end. Both short and full ids are
 /// valid.
 pub(super) fn id_at(text: &[u8], at: usize) -> Option<(Uuid, usize)> {
+    // Limited to the longest id, so that a line without an end costs no search through the whole body.
     let chars = memchr::memmem::find(text.get(at..text.len().min(at + Hyphenated::LENGTH + 2))?, b"]]")?;
     let id = &text[at..at + chars];
     let id = match chars {

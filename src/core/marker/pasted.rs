@@ -63,6 +63,7 @@ pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
 pub fn id_range(given: &str) -> Option<(Uuid, Uuid)> {
     let id = given.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let id = id.strip_prefix("handoff-resume:").unwrap_or(id);
+    // Read as a pasted line, so that both accept the same ids.
     let line = json::quote(&format!("[[handoff-resume:{id}]]"));
     read(line.as_bytes(), Span::new(1, line.len() - 1)).map(|pasted| pasted.ids)
 }
@@ -101,6 +102,7 @@ fn closing(text: &[u8], from: usize, end: usize) -> Option<usize> {
 fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
     const PATTERN: &[u8; ID_CHARS] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
     let fits = |(given, wanted): (&u8, &u8)| (*given == b'-') == (*wanted == b'-');
+    // A shorter beginning has only a part of the timestamp, and would match the handoffs of minutes or days.
     if given.len() < LEAST_ID || !given.iter().zip(PATTERN).all(fits) {
         return None;
     }

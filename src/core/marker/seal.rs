@@ -55,6 +55,7 @@ impl SealKey {
         let mut mac = self.keyed();
         if principal != LOCAL {
             mac.update(principal.as_bytes());
+            // The zero byte separates the principal from the id.
             mac.update(b"\0");
         }
         mac.update(id.hyphenated().to_string().as_bytes());

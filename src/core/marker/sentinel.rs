@@ -110,6 +110,7 @@ impl SealedBody {
         let unescaped = json::unescape(self.prompt.of(text));
         let prompt = after_line_for_people(&unescaped)?;
         let tagged = restored(prompt);
+        // Without words to restore, the second attempt would verify the same prompt again.
         let tagged = matches!(tagged, Cow::Owned(_)).then_some(tagged);
         std::iter::once(Cow::Borrowed(prompt))
             .chain(tagged)
@@ -128,6 +129,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMarker], i: usize) -> Option<
     let next = marks[i + 1..]
         .iter()
         .inspect(|_| cost::add(1))
+        // A prompt may quote any number of escaped markers.
         .find(|m| !matches!(m.kind, MarkerKind::Broken(_)))
         .filter(|m| m.span.end <= inside.end);
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
@@ -206,6 +208,7 @@ pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str)
     let raw = &text[rest..inside_end];
     if let Some(len) = spelled_prompt(raw, prompt) {
         let at = gap::after(text, rest + len, inside_end);
+        // An interrupted response may end inside of the closing line.
         let torn = torn_closing(&text[at..inside_end]);
         return if torn { inside_end } else { at };
     }

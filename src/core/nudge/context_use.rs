@@ -166,6 +166,7 @@ impl ContextUse {
 
     /// Records a handoff. Returns the reason if the branch is in a handoff loop since.
     pub fn handed_over(&mut self, handoff: HandoffId) -> Option<NudgeOutcome> {
+        // Counted before `begin`, which starts over for the new cut.
         let close = self.since.is_some_and(|n| n <= MIN_HANDOFF_DISTANCE);
         self.begin(Some(handoff));
         self.first = true;
@@ -220,6 +221,7 @@ impl ContextUse {
         };
         let patience = late - nudge;
         let from = match self.nudged {
+            // A model that ignored a notice gets no other one until its context has grown.
             Some(last) => nudge.max(last.saturating_add(RENOTIFY_TOKENS)),
             None => nudge,
         };

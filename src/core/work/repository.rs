@@ -45,6 +45,7 @@ impl RepositoryState {
     pub(crate) fn apply(&mut self, report: &GitReport) -> bool {
         match report {
             GitReport::Branch(name) => {
+                // `git status` names the branch each time; only another branch has another head.
                 if self.branch.as_ref() != Some(name) {
                     self.branch = Some(name.clone());
                     self.head = None;
@@ -70,6 +71,7 @@ impl RepositoryState {
     }
 
     fn note(&mut self) {
+        // The check and the clean state may be seen in either order.
         if self.clean && self.passed && self.head.is_some() {
             self.good = self.head.clone();
         }

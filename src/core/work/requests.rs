@@ -49,6 +49,7 @@ pub(crate) fn is_reply(text: &str) -> bool {
 pub(crate) fn asks(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
+    // `Yes, now add a test` asks after its reply.
     while let Some((first, after)) = rest.split_once([' ', ','])
         && ASKING.replies.contains(&first)
     {
@@ -88,6 +89,7 @@ pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
     const ANSWER: usize = 4;
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
     let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
+    // `The second one` after a question is an answer, and continues the task.
     let is_short = turn.user_text().split_whitespace().count() <= ANSWER;
     !(lets_go_on(turn) || is_asked && is_short)
 }
@@ -141,6 +143,7 @@ pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -
         let asked = turn.opening.iter().filter(|text| text.kind == UserText::User);
         for request in asked.filter(|text| text.text.len() <= SENTENCE) {
             let text = one_line(&request.text, SENTENCE);
+            // A request that was made again is open until its last occurrence is done.
             found.retain(|known| !known.text.eq_ignore_ascii_case(&text));
             if is_claimed_done(turn) && !has_failing_check(checks, |check| check.turn == turn.n) {
                 newest::push(&mut found, MAX_FINISHED, SeenStatement::new(text, turn.n));

@@ -60,16 +60,19 @@ impl VerificationRuns {
         let stale = |run: &VerificationRun| {
             let others = maybe.iter().flatten();
             let mut unsure = others.filter(|(group, call)| {
+                // Calls of one group ran in an unknown order, so another call of the group may have come later.
                 *group > run.group || *group == run.group && *call != run.verified.call
             });
             match changed {
                 Some(group) if group > run.group => Some(true),
+                // The change and the run were called at once.
                 Some(group) if group == run.group => None,
                 _ if run.changes_after || unsure.next().is_some() => None,
                 _ => Some(false),
             }
         };
         let mut runs: Vec<&VerificationRun> = self.last.values().collect();
+        // The map has no order; the command decides between runs of one line.
         runs.sort_by_key(|run| (run.verified.call, &run.verified.command));
         let verified = runs.into_iter().map(|run| SeenVerification {
             stale: stale(run),

@@ -26,6 +26,7 @@ impl<'i> TranscriptWalk<'i> {
             false => LineEnd::default(),
         };
         let exit = end.code;
+        // Before the runs, because a check of the same line tests the state after its changes.
         self.may_change(call.is_read_only);
         for (path, change) in &call.paths {
             // Only exit code 0 proves that the line got as far as the change.
@@ -36,6 +37,7 @@ impl<'i> TranscriptWalk<'i> {
         if commands::may_undo(command) {
             self.files.undone(command);
         }
+        // The directory at the start of the line; `advance` then moves the shell to the one at its end.
         let begins = self.shell_directory.before(call, &self.whereabouts);
         self.shell_directory
             .advance(call, outcome, exit, &self.whereabouts);
@@ -191,6 +193,7 @@ impl<'i> TranscriptWalk<'i> {
             exit,
             turn,
             by_user: call.by_user,
+            // A script may do anything; only named effects in its output count as a change.
             changes: exit.is_none_or(|code| code == 0) && runs.iter().any(changes),
             ended: outcome.ended(),
             output: output.to_vec(),

@@ -100,6 +100,7 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
             match item {
                 IndexedItem::Text(spoken) if message.role == Role::User => match spoken.kind {
                     UserText::User | UserText::Summary | UserText::Branch => {
+                        // Several text blocks of one message form one turn.
                         if !opens {
                             turns.push(begun(turns.len() + 1, ran_before.take().unwrap_or(at)));
                             opens = true;
@@ -140,6 +141,7 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
             turn.messages.end = at + 1;
         }
     }
+    // The session has nothing but commands of the user so far.
     turns.extend(ran_before.map(|at| IndexedTurn {
         messages: at..messages.len(),
         ..begun(1, at)

@@ -41,6 +41,7 @@ impl MessageReader<'_> {
         let Some(IndexedItem::Call(call)) = call else {
             return;
         };
+        // The agent writes the command and its output into two blocks; the second one is still to come.
         if ran.printed.is_none() && !ran.has_ended() {
             return;
         }

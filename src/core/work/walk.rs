@@ -127,11 +127,13 @@ impl<'i> TranscriptWalk<'i> {
     fn gap(&mut self, turn: usize) {
         self.runs.clear();
         self.failures.forget_all(turn);
+        // The missing calls may have removed any file.
         self.files.undone("*");
         self.may_change(false);
     }
 
     fn begin(&mut self) {
+        // Calls without a result in between were made at once.
         self.group += usize::from(self.after_result);
         self.after_result = false;
         self.call += 1;
@@ -249,6 +251,7 @@ impl<'i> TranscriptWalk<'i> {
         }
         for (path, change) in &call.paths {
             let path = self.whereabouts.relative(path);
+            // A file that was read or changed before exists, so writing to it cannot create it.
             let known = self.was_read.contains_key(&path) || self.files.holds(&path);
             let change = match (call.kind, outcome.made) {
                 (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(FileChange::Created),

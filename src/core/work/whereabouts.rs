@@ -46,6 +46,7 @@ impl Whereabouts {
             .flat_map(|turn| turn.parts())
         {
             if let TranscriptPartKind::Text(text) = part.kind
+                // Agents put their environment into tags. Other text in a user turn may name any directory.
                 && text.get().trim_start().starts_with('<')
             {
                 state(&text.get(), false);
@@ -136,6 +137,7 @@ impl ShellDirectory {
         match (&call.directory, call.stays) {
             (Some(directory), _) => Some(whereabouts.inside(directory)),
             (None, true) => self.0.clone(),
+            // These agents begin each call in the working directory.
             (None, false) => Some(String::new()),
         }
     }

@@ -119,6 +119,7 @@ impl Statement {
     }
 
     fn key(&mut self, key: &str, value: &str) {
+        // A key has one value, so another value under the same key replaces it.
         (self.keyed, self.exclusive) = (true, true);
         let parts = key.split(|c: char| !c.is_alphanumeric());
         parts.for_each(|part| self.word(part));
@@ -153,6 +154,7 @@ impl Statement {
             }
             let is_name = token.is(ValueKind::Name);
             match token.kind {
+                // `Ada Lovelace` is one name.
                 Some(_) if is_name && after_name => self.longer(&token.small),
                 Some(kind) => self.value(kind, &token.small, words.get(at + 1)),
                 None if at == 0 && leads(&words) => self.value(ValueKind::Name, &token.small, None),
@@ -161,6 +163,7 @@ impl Statement {
             }
             after_name = is_name || at == 0 && leads(&words);
         }
+        // `Do not use port 9001` leaves room for other forbidden ports.
         self.exclusive &= !self.forbids;
         match self.values.is_empty() {
             // "The test parse_bom is red" names its subject: the same may hold for others.
@@ -199,6 +202,7 @@ impl Statement {
         if !named || subject.split_whitespace().count() > KEY_WORDS {
             return;
         }
+        // The words of the predicate are the value here, and must not count as the subject.
         self.about.clear();
         subject
             .split(|c: char| !c.is_alphanumeric())
@@ -230,6 +234,7 @@ impl Statement {
         };
         self.values.push(StatedValue {
             kind,
+            // `src/` and `src` name the same directory.
             text: text.trim().trim_end_matches('/').to_lowercase(),
             unit: next.filter(is_unit).map(|next| meaning(&next.small)),
         });

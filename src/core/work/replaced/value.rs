@@ -52,6 +52,7 @@ impl<'s> Token<'s> {
         let small = word.to_lowercase();
         let is_capital = word.starts_with(char::is_uppercase);
         let is_name = is_capital && at > 0 && !WORDS.stop.contains(&*small) && !is_known(&small);
+        // From the surest evidence to the weakest: a list, the form of the word, backticks, a capital letter.
         let kind = listed(&small, is_capital)
             .or_else(|| shape(word))
             .or_else(|| raw.contains('`').then_some(ValueKind::Code))
@@ -113,6 +114,7 @@ fn amount(words: &[Token<'_>]) -> Option<(usize, u64)> {
     let (mut total, mut current) = (0_u64, 0_u64);
     for word in words[from..].iter().filter_map(|token| part(&token.small)) {
         match word {
+            // `hundred` multiplies only the number before it, while `thousand` and `million` close a group.
             (100, true) => current = current.max(1).saturating_mul(100),
             (scale, true) => {
                 total = total.saturating_add(current.max(1).saturating_mul(scale));
@@ -191,6 +193,7 @@ fn with_digits(word: &str, first: char) -> ValueKind {
     let parts: Vec<&str> = word.split('-').collect();
     let date = parts.len() > 1 && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
     let letters = word.chars().filter(|c| c.is_alphabetic()).count();
+    // Letters are required, because seven digits are a number.
     let hash = word.len() >= HASH && letters > 0 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let number = letters <= 3 && (first.is_ascii_digit() || first == 'v') && parts.len() == 1 && !hash;
     match (date, number) {
