@@ -45,8 +45,13 @@ fn split(line: &str) -> Vec<&str> {
         let end = at + mark.len();
         // Chinese and Japanese have no space between sentences.
         let is_end = mark.len() > 1 || line[end..].starts_with(' ');
-        // Initials and list numbers do not end a sentence.
-        if is_end && at > start + 2 && end < line.len() {
+        // "It works...does it?" has two sentences.
+        let is_end = is_end || line[..end].ends_with("...") && line[end..].starts_with(char::is_alphabetic);
+        // Initials, list numbers and abbreviations do not end a sentence.
+        let is_short = ["e.g.", "i.e.", "vs.", "cf.", "z.B.", "d.h."]
+            .iter()
+            .any(|word| line[..end].ends_with(word));
+        if is_end && !is_short && at > start + 2 && end < line.len() {
             out.push(&line[start..end]);
             start = end;
         }

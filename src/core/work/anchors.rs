@@ -7,7 +7,8 @@ use std::collections::hash_map::Entry;
 use super::excerpt::one_line;
 use super::markers::{self, AnchoredSentence, SENTENCE, SentenceClass};
 use super::message::{IndexedCall, IndexedText};
-use super::replaced::{Relation, SpokenText, Statements};
+use super::replaced::{Relation, SpokenText, Statement, Statements};
+use super::said;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 use crate::text::newest;
@@ -22,6 +23,7 @@ pub(crate) fn anchors<'i>(
     statements: &Statements<'i>,
 ) -> Vec<(usize, Cow<'i, AnchoredSentence>)> {
     let mut seen = HashMap::new();
+    let mut lifting: Vec<Statement> = Vec::new();
     let mut found: Vec<(usize, Cow<'i, AnchoredSentence>)> = Vec::new();
     // Backwards, so that the newest occurrence of a wording is the one that stays.
     for turn in turns.iter().rev() {
@@ -29,6 +31,16 @@ pub(crate) fn anchors<'i>(
         for anchor in spoken.flat_map(|spoken| spoken.anchors.iter().rev()) {
             if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
                 continue;
+            }
+            match anchor.class {
+                SentenceClass::Lift => lifting.push(Statement::from_sentence(&anchor.text)),
+                SentenceClass::Constraint if !lifting.is_empty() => {
+                    let statement = Statement::from_sentence(&anchor.text);
+                    if lifting.iter().any(|later| said::lifts(later, &statement)) {
+                        continue;
+                    }
+                }
+                _ => {}
             }
             // The replacing sentence may have no marker word of its own.
             let instead = statements.instead(turn.n, anchor).filter(|_| is_kept(anchor));
@@ -121,7 +133,7 @@ impl<'i> Statements<'i> {
         turn: usize,
         anchor: &'i AnchoredSentence,
     ) -> Option<Cow<'i, AnchoredSentence>> {
-        match self.fate(&said(turn, anchor), &anchor.text) {
+        match self.of_whole(&spoken_text(turn, anchor)) {
             None => Some(Cow::Borrowed(anchor)),
             Some((Relation::Surely, _)) => None,
             Some((Relation::Perhaps, by)) => Some(Cow::Owned(AnchoredSentence {
@@ -137,7 +149,7 @@ impl<'i> Statements<'i> {
         turn: usize,
         anchor: &AnchoredSentence,
     ) -> Option<(usize, AnchoredSentence)> {
-        let (_, by) = self.fate(&said(turn, anchor), &anchor.text)?;
+        let (_, by) = self.of_whole(&spoken_text(turn, anchor))?;
         let newest = self.newest(by);
         let mark = newest.replaced.map(|(relation, by)| self.mark(relation, by));
         let instead = AnchoredSentence {
@@ -149,7 +161,7 @@ impl<'i> Statements<'i> {
     }
 }
 
-fn said(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
+fn spoken_text(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
     SpokenText::new(turn, anchor.by_user, &anchor.text)
 }
 

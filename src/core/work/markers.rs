@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
 pub(crate) use super::replaced::SENTENCE;
-use super::replaced::gives_value;
 use super::words::{WORDS, has_word};
 use crate::text::phrases::Phrases;
 use crate::text::table;
@@ -29,6 +28,12 @@ pub(crate) enum SentenceClass {
     /// A failed attempt.
     DeadEnd,
     Assumption,
+    /// A request of the user.
+    Asked,
+    /// A statement of the user that lifts an earlier rule.
+    Lift,
+    /// Another statement of the user.
+    Said,
 }
 
 impl SentenceClass {
@@ -43,21 +48,10 @@ impl SentenceClass {
             Self::LeftOpen => "left open",
             Self::DeadEnd => "tried",
             Self::Assumption => "assumed",
+            Self::Asked => "asked",
+            Self::Lift | Self::Said => "said",
         }
     }
-}
-
-/// The speaker whose sentences a word marks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum MarkerSpeaker {
-    /// Any speaker.
-    #[default]
-    Any,
-    /// Only the user: in a model's prose the word means little.
-    User,
-    /// Only the model.
-    Model,
 }
 
 /// Words that mark sentences of a class.
@@ -65,8 +59,9 @@ enum MarkerSpeaker {
 #[serde(deny_unknown_fields)]
 struct MarkerRow {
     class: SentenceClass,
+    /// Whether they also mark the user's sentences.
     #[serde(default)]
-    speaker: MarkerSpeaker,
+    users: bool,
     words: Phrases,
 }
 
@@ -102,56 +97,42 @@ pub(crate) struct AnchoredSentence {
     pub(crate) text: String,
 }
 
-/// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
-const TOLD: usize = 1200;
-
-/// The sentences of `text` that have a marker word, or in which the user gives a value.
+/// The model's sentences that have a marker word.
 ///
-/// `constraints` and `assumptions` are configured words in lower case. The former make a constraint whoever says them;
-/// the latter make an assumption if the model says them.
-pub(crate) fn anchors(
-    text: &str,
-    by_user: bool,
-    constraints: &[String],
-    assumptions: &[String],
-) -> Vec<AnchoredSentence> {
+/// `constraints` and `assumptions` are configured words in lower case.
+pub(crate) fn anchors(text: &str, constraints: &[String], assumptions: &[String]) -> Vec<AnchoredSentence> {
     let mut seen = HashSet::new();
     let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
-        let told = by_user && text.len() <= TOLD;
-        let fact = || (told && gives_value(sentence)).then_some(SentenceClass::Fact);
-        let class = class(sentence, by_user, constraints, assumptions).or_else(fact)?;
+        let class = class(sentence, constraints, assumptions)?;
         let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
             None => one_line(sentence, SENTENCE),
         };
+        let by_user = false;
         Some(AnchoredSentence { class, by_user, text })
     });
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
 }
 
-fn class(
-    sentence: &str,
-    by_user: bool,
-    constraints: &[String],
-    assumptions: &[String],
-) -> Option<SentenceClass> {
+fn class(sentence: &str, constraints: &[String], assumptions: &[String]) -> Option<SentenceClass> {
     let small = sentence.to_lowercase();
-    let mine = |whose: MarkerSpeaker| match whose {
-        MarkerSpeaker::Any => true,
-        MarkerSpeaker::User => by_user,
-        MarkerSpeaker::Model => !by_user,
-    };
-    let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.occur_in(&small);
-    // Built-in markers take precedence over configured words.
-    let known = MARKERS.iter().find(marks).map(|row| row.class);
-    // `leave it failing` of the user is a request, and not a report.
-    let known = known.or_else(|| (!by_user && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
+    // Built-in markers take precedence over configured words.
+    let known = MARKERS.iter().find(|row| row.words.occur_in(&small));
     known
+        .map(|row| row.class)
+        .or_else(|| is_left(&small).then_some(SentenceClass::LeftOpen))
         .or_else(|| has(constraints).then_some(SentenceClass::Constraint))
-        .or_else(|| (!by_user && has(assumptions)).then_some(SentenceClass::Assumption))
+        .or_else(|| has(assumptions).then_some(SentenceClass::Assumption))
+}
+
+/// The class of a user's sentence by its words.
+pub(super) fn users_class(sentence: &str) -> Option<SentenceClass> {
+    let small = sentence.to_lowercase();
+    let mut rows = MARKERS.iter().filter(|row| row.users);
+    Some(rows.find(|row| row.words.occur_in(&small))?.class)
 }
 
 /// Whether a lower-case sentence states that something is left failing.
@@ -201,7 +182,7 @@ pub(crate) fn mends(text: &str, left_open: &str) -> bool {
 
 /// The model's sentences that state an assumption.
 pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
-    let found = anchors(text, false, &[], words).into_iter();
+    let found = anchors(text, &[], words).into_iter();
     let assumed = found.filter(|anchor| anchor.class == SentenceClass::Assumption);
     assumed.map(|anchor| anchor.text).collect()
 }
@@ -227,16 +208,12 @@ mod tests {
         );
         assert_eq!(assumptions(text, &["port".to_owned()]).len(), 1);
         assert_eq!(assumptions(text, &[]), [""; 0]);
-        assert!(
-            anchors("It should be quick.", true, &[], &words).is_empty(),
-            "a wish"
-        );
     }
 
     #[test]
     fn what_is_left_open_is_kept_with_what_it_points_at_and_mended_by_name() {
         let left = |text: &str| -> Vec<String> {
-            let all = anchors(text, false, &[], &[]).into_iter();
+            let all = anchors(text, &[], &[]).into_iter();
             all.filter(|anchor| anchor.class == SentenceClass::LeftOpen)
                 .map(|anchor| anchor.text)
                 .collect()
@@ -268,24 +245,44 @@ mod tests {
 
     #[test]
     fn a_models_must_is_prose_and_a_users_is_a_constraint() {
+        use crate::work::said;
         let text = "The port must be 8080. Fine.";
-        assert_eq!(anchors(text, true, &[], &[])[0].text, "The port must be 8080.");
-        assert!(anchors(text, false, &[], &[]).is_empty());
-        let decided = anchors("Decided to use SQLite because it is one file.", false, &[], &[]);
+        assert_eq!(said::anchors(text, &[])[0].text, "The port must be 8080.");
+        assert!(anchors(text, &[], &[]).is_empty());
+        let decided = anchors("Decided to use SQLite because it is one file.", &[], &[]);
         assert_eq!(decided[0].class, SentenceClass::Decision);
-        assert!(anchors("The mustard is undecided.", true, &[], &[]).is_empty());
-        let told = anchors(
-            "The deadline is 2027-05-19. Is the port 8080? Fix issue 12.",
-            true,
-            &[],
+        let of_user = |text: &str| -> Vec<SentenceClass> {
+            let own = ["wichtig".to_owned()];
+            let all = said::anchors(text, &own).into_iter();
+            all.map(|anchor| anchor.class).collect()
+        };
+        for (text, class) in [
+            ("The mustard is undecided.", SentenceClass::Said),
+            ("The deadline is 2027-05-19.", SentenceClass::Fact),
+            ("Is the port 8080?", SentenceClass::Asked),
+            ("Fix issue 12.", SentenceClass::Asked),
+            ("Also please mend the reader.", SentenceClass::Asked),
+            ("We agreed on two replicas.", SentenceClass::Decision),
+            ("Let's keep it simple for now.", SentenceClass::Said),
+            (
+                "Is there a way to avoid one build for each file?",
+                SentenceClass::Said,
+            ),
+            ("For each page, can you add a title?", SentenceClass::Constraint),
+            ("You may touch the migrations now.", SentenceClass::Lift),
+            ("Wichtig: Port 8080.", SentenceClass::Constraint),
+        ] {
+            assert_eq!(of_user(text)[..1], [class], "{text}");
+        }
+        let both = said::anchors(
+            "Could you rename it and make sure that every page has a title?",
             &[],
         );
-        assert_eq!((told.len(), told[0].class), (1, SentenceClass::Fact), "{told:?}");
-        assert!(anchors("The deadline is 2027-05-19.", false, &[], &[]).is_empty());
-        let own = ["wichtig".to_owned()];
+        assert_eq!(both[0].text, "make sure that every page has a title");
         assert_eq!(
-            anchors("Wichtig: Port 8080.", true, &own, &[])[0].class,
-            SentenceClass::Constraint
+            (both[0].class, both[1].class),
+            (SentenceClass::Constraint, SentenceClass::Asked)
         );
+        assert_eq!(said::anchors("Ok, go on.", &[]), []);
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod replaced;
 mod repository;
 pub(crate) mod requests;
 mod runs;
+pub(crate) mod said;
 mod shell;
 mod todos;
 pub(crate) mod turns;
@@ -52,7 +53,7 @@ use std::collections::HashSet;
 use self::anchors::{LeftOpen, anchors, spoken};
 use self::excerpt::{one_line, pieces, sentences};
 use self::markers::SENTENCE;
-use self::message::{IndexedItem, IndexedMessage, IndexedResult};
+use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use self::replaced::{SpokenText, Statements};
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
@@ -219,6 +220,35 @@ impl<'i> Work<'i> {
             true => String::new(),
             false => said.into_owned(),
         }
+    }
+
+    /// Whether a turn only reports a fault, without any wish. It asks for a repair, and is over with it.
+    pub(crate) fn is_report(&self, turn: &IndexedTurn<'_>) -> bool {
+        let has_wish = |anchor: &AnchoredSentence| {
+            anchor.class == SentenceClass::Asked || requests::is_personal(&anchor.text)
+        };
+        let changes = |(_, _, call): (usize, usize, &IndexedCall)| call.kind.changes();
+        !self.users(turn).any(has_wish) && calls(self.messages, turn.messages.clone()).any(changes)
+    }
+
+    /// The sentences of the user in a turn that ask, and the others that are not kept anyway.
+    pub(crate) fn sentences(&self, turn: &IndexedTurn<'_>) -> (Vec<&str>, Vec<&str>) {
+        let is_report = self.is_report(turn);
+        let (mut asked, mut said) = (Vec::new(), Vec::new());
+        for anchor in self.users(turn).filter(|anchor| !is_kept(anchor)) {
+            match is_report || anchor.class == SentenceClass::Asked {
+                true => asked.push(&*anchor.text),
+                false => said.push(&*anchor.text),
+            }
+        }
+        (asked, said)
+    }
+
+    /// The sentences of the user in a turn.
+    fn users(&self, turn: &IndexedTurn<'_>) -> impl Iterator<Item = &AnchoredSentence> {
+        let (n, from) = (turn.n, self.anchors.partition_point(|(at, _)| *at < turn.n));
+        let here = self.anchors[from..].iter().take_while(move |(at, _)| *at == n);
+        here.map(|(_, anchor)| &**anchor).filter(|anchor| anchor.by_user)
     }
 
     /// Whether a turn belongs to the current task.

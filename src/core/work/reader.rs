@@ -8,6 +8,7 @@ use super::markers;
 use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
+use super::said;
 use crate::agents::commands;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
@@ -216,7 +217,10 @@ impl MessageReader<'_> {
         let anchors = match kind {
             UserText::User if self.settings.quotes => {
                 let (constraints, assumptions) = (&self.settings.markers, &self.settings.assumptions);
-                markers::anchors(&text, by_user, constraints, assumptions)
+                match by_user {
+                    true => said::anchors(&text, constraints),
+                    false => markers::anchors(&text, constraints, assumptions),
+                }
             }
             _ => Vec::new(),
         };

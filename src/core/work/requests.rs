@@ -10,6 +10,7 @@ use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
+use crate::text::phrases::Phrases;
 use crate::text::{newest, table};
 
 /// The lists of `requests.toml`, which explains each.
@@ -19,8 +20,11 @@ struct AskingWords {
     replies: Vec<&'static str>,
     asks: Vec<&'static str>,
     corrects: Vec<&'static str>,
+    decides: Vec<&'static str>,
+    fillers: Vec<&'static str>,
     before_request: Vec<&'static str>,
     left: Vec<&'static str>,
+    personal: Phrases,
 }
 
 static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(include_str!("requests.toml")));
@@ -51,16 +55,19 @@ pub(crate) fn asks(sentence: &str) -> bool {
     let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
     // `Yes, now add a test` asks after its reply.
     while let Some((first, after)) = rest.split_once([' ', ','])
-        && ASKING.replies.contains(&first)
+        && (ASKING.replies.contains(&first) || ASKING.fillers.contains(&first))
     {
         rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
     }
     let begins = |words: &&str| {
         let after = rest.strip_prefix(words);
-        after.is_some_and(|after| !after.starts_with(char::is_alphanumeric))
+        // `release_train=2` asks for nothing.
+        after.is_some_and(|after| {
+            !after.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '='))
+        })
     };
-    // "I thought we wanted the other one?" is a correction.
-    if ASKING.corrects.iter().any(&begins) {
+    // "I thought we wanted the other one?" is a correction, and "let's keep it simple" a decision.
+    if ASKING.corrects.iter().chain(&ASKING.decides).any(&begins) {
         return false;
     }
     small.trim_end().ends_with(['?', '？'])
@@ -73,6 +80,11 @@ fn after_clause(sentence: &str) -> Option<&str> {
     let (clause, rest) = sentence.split_once(", ")?;
     let first = clause.split_whitespace().next()?;
     ASKING.before_request.contains(&first).then_some(rest)
+}
+
+/// Whether a sentence says something about those who speak, such as a wish or a decision.
+pub(super) fn is_personal(sentence: &str) -> bool {
+    ASKING.personal.occur_in(&sentence.to_lowercase())
 }
 
 /// Whether a user's words only tell the model to continue.
@@ -186,8 +198,9 @@ fn says_left(text: &str) -> bool {
     let all: Vec<&str> = sentences(text).collect();
     let closing = &all[all.len().saturating_sub(MAX_CLOSING_SENTENCES)..];
     let is_left = |sentence: &&str| {
+        // "Shall I look at the remaining warnings?" is an offer.
         let small = sentence.to_lowercase();
-        ASKING.left.iter().any(|words| small.contains(words))
+        !small.trim_end().ends_with('?') && ASKING.left.iter().any(|words| small.contains(words))
     };
     closing.iter().any(is_left) && !claims_done(text)
 }

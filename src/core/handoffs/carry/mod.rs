@@ -15,9 +15,7 @@ mod prompt_index;
 mod receipt;
 mod rule;
 mod todos;
-mod typed;
 mod user;
-mod words;
 
 #[cfg(test)]
 mod linear_tests;
@@ -167,10 +165,9 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         let item = lacking.block.put(CarriedKind::Files, files, false);
         lacking.items.push(item);
     }
-    if has_all {
-        // A draft lists earlier requests among the finished work.
-        let live: Vec<&SaidSentence> = words.rest.iter().filter(|one| !(has_done && one.asks)).collect();
-        lacking.rest(&live, newest.as_deref());
+    // A draft that was made without a model has them itself: as statements that hold, or among the finished requests.
+    if has_all && !has_done {
+        lacking.rest(&words.rest, newest.as_deref());
     }
     let items = lacking.items;
     let prompt = match block::text(&items, left_out.as_deref()) {
@@ -218,7 +215,7 @@ impl Lacking {
     /// Adds the other sentences, one line per message.
     ///
     /// Sentences that decide something come first, and those that ask come last; within each group the newest is first.
-    fn rest(&mut self, sentences: &[&SaidSentence], newest: Option<&str>) {
+    fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let rank = |one: &SaidSentence| match (one.asks, one.leans) {
@@ -228,7 +225,7 @@ impl Lacking {
         };
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let mut left: Vec<(&SaidSentence, CarriedState)> =
-            left.map(|one| (*one, CarriedState::InPrompt)).collect();
+            left.map(|one| (one, CarriedState::InPrompt)).collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
         for of_rank in 0..=2 {
             for (sentence, state) in left.iter_mut().filter(|(one, _)| rank(one) == of_rank) {

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 
 use super::block::has_edge;
 use super::prompt_index::plain;
-use super::rule::{self, Rule, RuleSources, RuleStatement};
+use super::rule::{self, Rule, RuleSources};
 use super::user::UserMessage;
-use super::words::{self, WORDS};
 use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
@@ -18,9 +17,9 @@ use crate::tools::RECALL_NAME;
 use crate::transcript::Transcript;
 use crate::work::SeenStatement;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
-
-/// Maximum size of a kept sentence in bytes.
-const MAX_SENTENCE_BYTES: usize = 400;
+use crate::work::requests;
+use crate::work::said::words::WORDS;
+use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
 
 /// Maximum kept size of the newest message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1500;
@@ -119,10 +118,8 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     // Rules that an earlier handoff carried are older than the remaining history.
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
-        let mut sayings: Vec<_> = text
-            .lines()
-            .flat_map(|line| rule::in_line(line, &markers))
-            .collect();
+        let lines = text.lines().flat_map(|line| said::in_line(line, &markers));
+        let mut sayings: Vec<_> = lines.map(|one| (one.saying, one.whole())).collect();
         let has_force = sayings.iter().any(|(saying, _)| saying.is_some());
         if turn < carried && !has_force {
             // No rule by its own words: it was carried because it replaced a rule.
@@ -165,7 +162,8 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     };
     // A sentence that lifts a rule is not a rule, but the model must still read it.
     let is_rest = |one: &&Candidate| {
-        let is_other = matches!(one.saying, None | Some(RuleStatement::Lifts)) && !words::is_reply(&one.text);
+        let is_other =
+            matches!(one.saying, None | Some(RuleStatement::Lifts)) && !requests::is_reply(&one.text);
         one.at.0 >= since && is_other && !is_replaced(one)
     };
     let rest = candidates.iter().rev().filter(is_rest).take(MAX_SENTENCES);
@@ -191,7 +189,7 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let clean =
         |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
     let text = clean(whole(last))?;
-    if !words::is_reply(&last.text) {
+    if !requests::is_reply(&last.text) {
         return Some(NewestMessage {
             text,
             ..NewestMessage::default()
@@ -200,7 +198,7 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let request = before
         .iter()
         .rev()
-        .find(|message| !words::is_reply(&message.text));
+        .find(|message| !requests::is_reply(&message.text));
     Some(NewestMessage {
         request: request.and_then(|message| clean(whole(message))),
         asked: clean(one_line(&last.asked, MAX_SENTENCE_BYTES)),
@@ -270,7 +268,7 @@ impl<'r> ActiveRules<'r> {
             return;
         }
         let statement = Statement::from_sentence(text);
-        if self.lifting.iter().any(|later| lifts(later, &statement)) {
+        if self.lifting.iter().any(|later| said::lifts(later, &statement)) {
             return;
         }
         let fate = statements.of_whole(&SpokenText::new(at.0, true, text));
@@ -307,7 +305,7 @@ impl<'r> ActiveRules<'r> {
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
         let leans = WORDS.leans.occur_in(&text.to_lowercase());
-        let asks = words::asks(&text);
+        let asks = requests::asks(&text);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,
             text,
@@ -335,10 +333,4 @@ impl<'r> ActiveRules<'r> {
             .filter(|rule| !dropped.contains(&plain(&rule.text)))
             .collect()
     }
-}
-
-/// Whether a later sentence lifts an earlier rule: most of its words are in the rule.
-fn lifts(later: &Statement, earlier: &Statement) -> bool {
-    let (all, shared) = later.overlap(earlier);
-    shared > 0 && shared * 3 >= all * 2
 }

@@ -1,10 +1,10 @@
 //! Finds items that a carry-over prompt lists as open, although they were finished or dropped.
 
 use super::prompt_index::PromptIndex;
-use super::words::WORDS;
 use crate::text::prose::one_line;
 use crate::text::prose::{list_item, sentences};
 use crate::work::SeenFacts;
+use crate::work::said::words::WORDS;
 
 /// Maximum size of a listed item in bytes.
 const LINE: usize = 120;

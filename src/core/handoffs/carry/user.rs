@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::typed::typed;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings;
 use crate::text::prose::sentences;
 use crate::transcript::{AgentKind, SaidPart, Transcript};
 use crate::wire::Role;
+use crate::work::said::typed;
 
 /// Beginning and end of a pasted sentinel.
 const SENTINEL: &str = "[[handoff-resume:";

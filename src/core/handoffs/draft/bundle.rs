@@ -93,7 +93,8 @@ impl BundleBuilder<'_, '_> {
             self.add(keep.turn, place, *rank, 2.0, full, short);
         }
         for (at, (turn, anchor)) in self.work.anchors.iter().enumerate() {
-            if !is_kept(anchor) {
+            // The user's requests and statements stand in the lines of their turns.
+            if !is_kept(anchor) && !anchor.by_user {
                 let full = format!("{}: {}", anchor.class.label(), anchor.text);
                 self.add(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::local;
+use super::goal;
 use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::transcript::{Transcript, TranscriptTurn, said};
 use crate::wire::{Role, View};
@@ -26,7 +26,7 @@ pub fn carried(document: &str) -> String {
 pub fn goal_of(prompt: &str) -> Option<&str> {
     let document = document_of(prompt);
     let line = document.lines().next().filter(|_| prompt.starts_with(OPENS))?;
-    line.strip_prefix(LABEL).or_else(|| local::open_goal(document))
+    line.strip_prefix(LABEL).or_else(|| goal::open_goal(document))
 }
 
 /// The document in a carry-over prompt that [`carried`] made; the whole prompt if it was made otherwise.

@@ -1,6 +1,7 @@
 //! The document that is composed from facts without a model. The same conversation gives the same bytes.
 
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
+use super::goal::{EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in, names_next_step};
 use super::keeps::{self, RetentionReason};
 use super::request::{DraftSection, DraftSpec};
 use crate::agents::commands::CommandPurpose;
@@ -8,8 +9,10 @@ use crate::agents::todo::TodoState;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
+use crate::work::replaced::Statement;
 use crate::work::turns::IndexedTurn;
-use crate::work::{SeenCommand, SentenceClass, Work, is_kept, requests};
+use crate::work::{AnchoredSentence, SeenCommand, SentenceClass, Work, is_kept, requests};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Declares the groups of lines by section, each with the text above it.
@@ -31,6 +34,7 @@ groups! {
         RequestDone "The request before this goal, done:",
         TodosBefore "To-do list before this goal, as last written:",
         Constraints "Constraints:",
+        Said "What else the user said, newest first:",
         Decisions "Decisions:",
         Summaries "From an earlier session or summary:",
         Before "Before this task the model ended with:",
@@ -54,20 +58,6 @@ groups! {
 
 /// Maximum size of an earlier request in bytes.
 const LINE: usize = 160;
-
-/// Labels of the goal: of an open request, of a finished one, and of a request before the task.
-const OPEN_GOAL: &str = "Goal (the last open request): ";
-const LAST_GOAL: &str = "Last goal (done): ";
-const EARLIER_GOAL: &str = "Goal (as stated before): ";
-
-/// The goal of an open request in a document that was composed here.
-pub(super) fn open_goal(document: &str) -> Option<&str> {
-    let mut labelled = document.lines().filter_map(|line| {
-        let goal = line.strip_prefix(OPEN_GOAL);
-        goal.or_else(|| line.strip_prefix(EARLIER_GOAL))
-    });
-    labelled.next()
-}
 
 pub(super) fn document(
     work: &Work<'_>,
@@ -175,8 +165,10 @@ impl DraftBuilder<'_, '_> {
             true => LineGroup::TodosBefore,
             false => LineGroup::Todos,
         };
-        for todo in &self.work.facts.todos {
-            // A finished item, or the list of an earlier task, may be dropped.
+        let todos = &self.work.facts.todos;
+        // A list of an earlier task is of interest if something of it is open.
+        let is_over = !self.work.is_current(turn) && !todos.iter().any(|todo| todo.state.is_open());
+        for todo in todos.iter().filter(|_| !is_over) {
             let rank = match todo.state.is_open() && self.work.is_current(turn) {
                 true => PieceRank::Must,
                 false => PieceRank::Anchor,
@@ -327,21 +319,52 @@ impl DraftBuilder<'_, '_> {
 
     fn notes(&mut self) {
         let work = self.work;
-        for (turn, anchor) in work.anchors.iter().filter(|(_, anchor)| !is_kept(anchor)) {
+        let by_model =
+            |(_, anchor): &&(usize, Cow<'_, AnchoredSentence>)| !is_kept(anchor) && !anchor.by_user;
+        for (turn, anchor) in work.anchors.iter().filter(by_model) {
             let text = format!("- {} (turn {turn})", anchor.text);
             self.add(group_of(anchor.class), PieceRank::Anchor, *turn, text, None);
         }
+        let first = work.earlier().next().map(|turn| turn.n);
+        for turn in work.earlier().rev() {
+            let (asked, mut said) = work.sentences(turn);
+            if self.is_followed_up(turn) {
+                said.splice(0..0, asked);
+            }
+            for sentence in said.into_iter().rev() {
+                let text = format!("- {sentence} (turn {})", turn.n);
+                self.add(LineGroup::Said, PieceRank::Anchor, turn.n, text, None);
+            }
+        }
         for turn in work.earlier() {
-            let said = one_line(&work.uncovered_user_text(turn), LINE);
-            let group = match requests::is_unfinished(turn, &work.facts) {
-                true => LineGroup::EarlierLeft,
-                false => LineGroup::Earlier,
-            };
-            if !said.is_empty() {
-                let text = format!("- {said} (turn {})", turn.n);
+            let (asked, _) = work.sentences(turn);
+            // The first request stands above.
+            if !asked.is_empty() && first != Some(turn.n) && !self.is_followed_up(turn) {
+                let group = match self.is_left(turn.n) {
+                    true => LineGroup::EarlierLeft,
+                    false => LineGroup::Earlier,
+                };
+                let text = format!("- {} (turn {})", one_line(&asked.join(" "), LINE), turn.n);
                 self.add(group, PieceRank::ValueStatement, turn.n, text, None);
             }
         }
+    }
+
+    /// Whether the task asks about the report directly before it: they share more than one word.
+    fn is_followed_up(&self, turn: &IndexedTurn<'_>) -> bool {
+        let task = self.work.of_task().next();
+        let task = task.filter(|task| task.n == turn.n + 1 && self.work.is_report(turn));
+        task.is_some_and(|task| {
+            let (text, before) = (task.user_text(), turn.user_text());
+            let (text, before) = (Statement::from_sentence(&text), Statement::from_sentence(&before));
+            text.overlap(&before).1 > 1
+        })
+    }
+
+    /// Whether a part of the request in a turn is left.
+    fn is_left(&self, turn: usize) -> bool {
+        let turn = turn.checked_sub(1).and_then(|at| self.work.turns.get(at));
+        turn.is_some_and(|turn| requests::is_unfinished(turn, &self.work.facts))
     }
 }
 
@@ -372,65 +395,9 @@ fn group_of(class: SentenceClass) -> LineGroup {
         SentenceClass::Later | SentenceClass::LeftOpen => LineGroup::Later,
         SentenceClass::DeadEnd => LineGroup::DeadEnds,
         SentenceClass::Assumption => LineGroup::Assumed,
+        SentenceClass::Asked => LineGroup::Earlier,
+        SentenceClass::Said | SentenceClass::Lift => LineGroup::Said,
     }
-}
-
-/// A message as a goal: all of a short one, otherwise the part from the first sentence that asks.
-fn goal_in(words: &str) -> String {
-    const MAX_GOAL_BYTES: usize = 300;
-    // `Great!` and `For the exporter:` are not goals.
-    let is_goal = |sentence: &&str| !sentence.trim_end().ends_with(['!', ':']);
-    let mut rest = sentences(words)
-        .skip_while(|sentence| !is_goal(sentence))
-        .peekable();
-    if rest.peek().is_none() {
-        return one_line(words, MAX_GOAL_BYTES);
-    }
-    let all: Vec<&str> = rest.collect();
-    let length: usize = all.iter().map(|sentence| sentence.len() + 1).sum();
-    let asks = all
-        .iter()
-        .position(|sentence| is_goal(sentence) && requests::asks(sentence));
-    let from = asks.filter(|_| length > MAX_GOAL_BYTES).unwrap_or_default();
-    one_line(&all[from..].join(" "), MAX_GOAL_BYTES)
-}
-
-/// The user's newest message before the task, or else the goal of a summary or of an earlier carry-over prompt.
-fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
-    let typed = work
-        .earlier()
-        .next_back()
-        .map(|turn| (turn.n, goal_in(&work.said(turn))));
-    let handed_over = || {
-        let turn = work.turns.iter().rev().find(|turn| !turn.opening.is_empty())?;
-        let text = &turn.opening.last()?.text;
-        let labelled = text.lines().find_map(|line| {
-            let line = line.trim_start_matches(['#', '*', '-', ' ']);
-            let (label, goal) = line.split_once(':')?;
-            let is_goal = label.to_lowercase().starts_with("goal") || label.eq_ignore_ascii_case("next");
-            (is_goal && goal.contains(char::is_alphanumeric)).then(|| goal.trim())
-        });
-        let goal =
-            labelled.or_else(|| sentences(text).find(|sentence| !sentence.trim_end().ends_with(':')))?;
-        Some((turn.n, goal_in(goal)))
-    };
-    typed.filter(|(_, goal)| !goal.is_empty()).or_else(handed_over)
-}
-
-fn names_next_step(sentence: &str) -> bool {
-    const NEXT: [&str; 8] = [
-        "next",
-        "now i",
-        "i'll",
-        "i will",
-        "let me",
-        "remaining",
-        "then i",
-        "todo",
-    ];
-    let small = sentence.to_lowercase();
-    // A sentence that ends with a colon announces the calls after it, which have already run.
-    !small.trim_end().ends_with(':') && NEXT.iter().any(|word| small.contains(word))
 }
 
 /// Indents a multi-line string as one item of a list.

@@ -13,6 +13,7 @@ mod bundle;
 mod carried;
 mod ends;
 mod fill;
+mod goal;
 mod keeps;
 mod local;
 mod model_answer;

@@ -37,7 +37,9 @@ impl Overlap {
 
 /// Whether one may replace the other at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
-    earlier.turn < later.turn && (later.by_user || !earlier.by_user) && !later.statement.adds
+    let is_question = earlier.text.trim_end().ends_with(['?', '？']);
+    let is_later = earlier.turn < later.turn && !later.statement.adds;
+    is_later && !is_question && (later.by_user || !earlier.by_user)
 }
 
 pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {
@@ -49,7 +51,10 @@ pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>)
     if old.values.is_empty() {
         return without_values(old, new, &words);
     }
-    let is_other = || !old.of.is_empty() && !new.of.is_empty() && old.of != new.of || old.is_other_kind(new);
+    // Two long sentences that share a few words are about two things.
+    let is_near = words.lost + words.added <= 3 * words.shared.max(1);
+    let is_other =
+        || !is_near || !old.of.is_empty() && !new.of.is_empty() && old.of != new.of || old.is_other_kind(new);
     with_values(earlier, later, &words).filter(|_| !is_other())
 }
 

@@ -120,7 +120,7 @@ fn what_recall_finds_is_said_in_the_last_line() {
 }
 
 #[test]
-fn in_a_draft_what_was_asked_is_done_and_what_was_decided_holds() {
+fn a_draft_without_a_model_tells_the_users_words_itself() {
     let messages = [
         user("Can you add a test of the reader? Commit this."),
         model("Done."),
@@ -133,10 +133,7 @@ fn in_a_draft_what_was_asked_is_done_and_what_was_decided_holds() {
                  Commit this. (turn 1)\n- I thought we wanted the small format instead of the large one? (turn 2)\n\n<read-files>\n</read-files>";
     let carried = carry(draft, &words, None, all(600)).prompt;
     let block = &carried[draft.len()..];
-    assert!(
-        block.contains("small format") && !block.contains("Commit") && !block.contains("add a test"),
-        "{block}"
-    );
+    assert_eq!(block, "");
 }
 
 #[test]

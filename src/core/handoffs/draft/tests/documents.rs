@@ -96,11 +96,6 @@ Failed, and not yet settled:
 ## Files
 - `src/writer.rs` written (turn 2): The writer goes into a file of its own.
 
-## Notes
-
-Earlier requests. They are done; do not run them again. What they say of how to work holds:
-- Port the parser to Rust. It must stay under 3 MB. (turn 1)
-
 <read-files>
 src/lib.rs
 </read-files>

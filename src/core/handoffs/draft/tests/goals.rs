@@ -293,6 +293,8 @@ fn a_request_of_which_something_is_left_is_not_told_as_done() {
     let local = local(&[
         user("Port the reader."),
         model("Done."),
+        user("Port the writer."),
+        model("Done."),
         user("Port the parser."),
         model("The grammar is ported; the error paths are still missing."),
         user("Look at the docs."),
@@ -302,7 +304,87 @@ fn a_request_of_which_something_is_left_is_not_told_as_done() {
     let (_, left) = before
         .split_once("Earlier requests of which something is left")
         .unwrap();
-    assert!(left.contains("Port the parser. (turn 2)"), "{local}");
+    assert!(left.contains("Port the parser. (turn 3)"), "{local}");
+}
+
+#[test]
+fn statements_of_finished_requests_hold_and_the_requests_are_done() {
+    let mut messages = vec![user("Look at the exporter."), model("I did.")];
+    messages.extend([
+        user("Could you rename the columns, and make sure that each page has a title? The staging host sits behind a proxy."),
+        model("Done."),
+        user("I thought we wanted the small format? Windows comes later...is a lock file enough?"),
+        model("It is."),
+    ]);
+    messages.push(user(
+        "The footer is printed twice\n\nOne of the two comes from the old template.",
+    ));
+    messages.extend(called(
+        "a",
+        "Edit",
+        json!({"file_path": "footer.html"}),
+        "ok",
+        false,
+    ));
+    messages.extend([
+        model("Fixed."),
+        user("Let's work through the open tickets."),
+        model("The first is done."),
+    ]);
+    messages.extend([
+        user("Is there a way to avoid one upload for each file?"),
+        model("Yes, done."),
+    ]);
+    messages.push(user("Now write the changelog."));
+    let local = local(&messages);
+    let (live, done) = local.split_once("Earlier requests. They are done").unwrap();
+    for held in [
+        "Constraints:\n- make sure that each page has a title (turn 2)",
+        "- Is there a way to avoid one upload for each file? (turn 6)\n- Let's work through the open tickets. (turn 5)",
+        "- I thought we wanted the small format? (turn 3)",
+        "- Windows comes later... (turn 3)",
+        "- The staging host sits behind a proxy. (turn 2)",
+    ] {
+        assert!(live.contains(held), "{held}: {local}");
+    }
+    for over in [
+        "Could you rename the columns",
+        "is a lock file enough?",
+        "The footer is printed twice",
+    ] {
+        assert!(done.contains(over) && !live.contains(over), "{over}: {local}");
+    }
+}
+
+#[test]
+fn a_question_about_the_request_before_it_keeps_that() {
+    let report = "The importer reads binary archives as text.";
+    let messages = |question: &str| {
+        let mut all = vec![user("Look at the importer."), model("I did."), user(report)];
+        all.extend(called(
+            "a",
+            "Edit",
+            json!({"file_path": "reader.rs"}),
+            "ok",
+            false,
+        ));
+        all.extend([model("Fixed."), user(question)]);
+        all
+    };
+    let followed = local(&messages(
+        "Can the importer not tell by itself that an archive is binary?",
+    ));
+    assert!(
+        followed.contains(&format!("newest first:\n- {report} (turn 2)")),
+        "{followed}"
+    );
+    let other = local(&messages("Now write the changelog."));
+    assert!(
+        other.contains(&format!(
+            "What they say of how to work holds:\n- {report} (turn 2)"
+        )),
+        "{other}"
+    );
 }
 
 #[test]

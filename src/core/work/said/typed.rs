@@ -23,10 +23,10 @@ static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("
 
 /// The lines that a user typed.
 ///
-/// Excludes code, quotations, tagged blocks, numbered listings, markers, and everything after a file's
-/// heading or an announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends
-/// with the last fence, and a block with the last closing tag of its name.
-pub(super) fn typed(text: &str) -> Vec<&str> {
+/// Excludes code, quotations, tagged blocks, numbered listings, markers, and everything after a file's heading or an
+/// announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends with the last fence, and a
+/// block with the last closing tag of its name.
+pub(crate) fn typed(text: &str) -> Vec<&str> {
     let pasted = pasted(text);
     let closed = closed_tags(text);
     let fences = text.lines().filter(|line| is_fence(line)).count();

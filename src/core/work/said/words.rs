@@ -6,11 +6,10 @@ use serde::Deserialize;
 
 use crate::text::phrases::Phrases;
 use crate::text::table;
-pub(super) use crate::work::requests::{asks, is_reply};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-pub(super) struct RuleWords {
+pub(crate) struct RuleWords {
     pub(super) labels: Vec<&'static str>,
     pub(super) forbids: Phrases,
     pub(super) forbids_first: Vec<&'static str>,
@@ -25,13 +24,18 @@ pub(super) struct RuleWords {
     pub(super) describes: Phrases,
     pub(super) forbids_within: Vec<&'static str>,
     pub(super) holds_within: Vec<&'static str>,
-    pub(super) leans: Phrases,
+    pub(crate) leans: Phrases,
+    pub(super) polite: Phrases,
+    pub(super) rejects: Phrases,
+    pub(super) spans: Phrases,
+    pub(super) standing: Vec<&'static str>,
+    pub(super) standing_first: Vec<&'static str>,
     pub(super) refers: Vec<&'static str>,
-    pub(super) open: Phrases,
-    pub(super) not_open: Phrases,
+    pub(crate) open: Phrases,
+    pub(crate) not_open: Phrases,
 }
 
-pub(super) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));
+pub(crate) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));
 
 /// Whether a line begins with `RULE:`, `Hard constraint:`, `User preference:`.
 pub(super) fn has_label(line: &str) -> bool {

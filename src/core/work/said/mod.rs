@@ -1,0 +1,79 @@
+//! The sentences that the user typed, each with its class: `rules.toml`.
+
+mod rule;
+mod typed;
+pub(crate) mod words;
+
+pub(crate) use rule::{RuleStatement, in_line};
+pub(crate) use typed::typed;
+
+use std::collections::HashSet;
+
+use self::words::WORDS;
+use super::excerpt::{one_line, pieces};
+use super::markers::{self, AnchoredSentence, SentenceClass};
+use super::replaced::{Statement, gives_value};
+use super::requests;
+
+/// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
+const TOLD: usize = 1200;
+
+/// Maximum size of a kept sentence of the user in bytes.
+pub(crate) const MAX_SENTENCE_BYTES: usize = 400;
+
+/// The sentences that the user typed, without mere replies.
+///
+/// `constraints` are configured words in lower case.
+pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentence> {
+    let has_values = text.len() <= TOLD;
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    let mut add = |class: SentenceClass, sentence: &str| {
+        let (by_user, text) = (true, one_line(sentence, MAX_SENTENCE_BYTES));
+        if !requests::is_reply(&text) && seen.insert(text.clone()) {
+            found.push(AnchoredSentence { class, by_user, text });
+        }
+    };
+    let lines = typed(text).into_iter();
+    for one in lines.flat_map(|line| in_line(line, constraints)) {
+        let class_of = |sentence: &str| class(one.saying, sentence, has_values);
+        match requests::asks(&one.context) {
+            // The request ends with its turn, and the rule holds beyond it.
+            true => {
+                add(SentenceClass::Asked, &one.context);
+                add(class_of(&one.text), &one.text);
+            }
+            false => add(class_of(&one.text), &one.whole()),
+        }
+    }
+    for piece in pieces(text).filter(|piece| has_values && piece.code && gives_value(piece.text)) {
+        add(SentenceClass::Fact, piece.text);
+    }
+    found
+}
+
+fn class(saying: Option<RuleStatement>, sentence: &str, has_values: bool) -> SentenceClass {
+    match saying {
+        Some(RuleStatement::Forbids | RuleStatement::Holds) => SentenceClass::Constraint,
+        Some(RuleStatement::Lifts) => SentenceClass::Lift,
+        None if requests::asks(sentence) && !outlives(sentence) => SentenceClass::Asked,
+        None => markers::users_class(sentence).unwrap_or_else(|| match has_values && gives_value(sentence) {
+            true => SentenceClass::Fact,
+            false => SentenceClass::Said,
+        }),
+    }
+}
+
+/// Whether a request holds beyond its turn.
+///
+/// Examples: "let's work through the plan", or a question that turns something down, "can we avoid a deploy each time?"
+fn outlives(sentence: &str) -> bool {
+    let small = sentence.to_lowercase();
+    WORDS.spans.occur_in(&small) || small.trim_end().ends_with(['?', '？']) && WORDS.rejects.occur_in(&small)
+}
+
+/// Whether a later sentence lifts an earlier rule: most of its words are in the rule.
+pub(crate) fn lifts(later: &Statement, earlier: &Statement) -> bool {
+    let (all, shared) = later.overlap(earlier);
+    shared > 0 && shared * 3 >= all * 2
+}
