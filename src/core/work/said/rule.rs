@@ -133,6 +133,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     if has(&WORDS.forbids) || begins(&WORDS.forbids_first) || within(&WORDS.forbids_within) {
         return Some(RuleStatement::Forbids);
     }
+    // `write the test` is a request. With a scope (`For reports, write …`) or a word such as `every` it is a rule.
     let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
         let scope = at > 0
             && ["for ", "in ", "when "]
