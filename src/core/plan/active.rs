@@ -174,6 +174,7 @@ impl CutTargetLookup<'_> {
         let Some(sealed) = candidate.sentinel.sealed else {
             return Ok(None);
         };
+        // The store has lost the handoff, or the transcript comes from another one: only the seal can prove the prompt.
         let keys = self.records.seal_keys()?;
         let prompt = SealedBody::opened(&sealed, &self.reading.view.body, keys, self.principal, id);
         Ok(prompt.map(|prompt| Active {
@@ -261,6 +262,7 @@ impl CutTargetLookup<'_> {
             taken_over = self.copied(missing, |id| listed.iter().any(|point| point.handoff == id))?;
         }
         let points: Vec<&CutPoint> = listed.iter().map(|point| &**point).chain(&taken_over).collect();
+        // Adopted points come last, because a fork is younger than the points of the listed record.
         let points = &points[points.len().saturating_sub(LEFT_OUT_KEPT)..];
         let not_undone = points.iter().copied().filter(|p| !undone.is_undone(p.handoff));
         let is_relied_on = |point: &CutPoint| {
@@ -307,6 +309,7 @@ impl CutTargetLookup<'_> {
             None => 0,
         };
         Ok(match found {
+            // A single id whose handoff was not found is as unknown as none.
             0 | 1 => Unresolved::Unknown,
             _ => Unresolved::Ambiguous,
         })

@@ -79,6 +79,7 @@ impl AgentCall {
 
     /// Replaces the transcript, and returns the previous one.
     pub(super) fn replace(&mut self, reading: RequestReading) -> RequestReading {
+        // Records that were read for offsets of the earlier transcript must not be used for this one.
         self.edition += 1;
         mem::replace(&mut self.reading, reading)
     }

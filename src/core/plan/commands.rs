@@ -21,6 +21,7 @@ impl RemovedCommands {
     pub(super) fn replaced(&mut self, before: RequestReading, now: &RequestReading) {
         self.add(before.view.body.len().saturating_sub(now.view.body.len()));
         self.original
+            // Only the first time: later steps replace a transcript that the agent never sent.
             .get_or_insert_with(|| LocatedBody::from(&before.view));
     }
 
@@ -44,6 +45,7 @@ pub(super) fn taken_out(
     let unquoted = without_quoted(reading, tooled, policy);
     let noted = unquoted.as_ref().unwrap_or(reading);
     let unseen = notes::unseen(noted);
+    // Most requests have no such note, and are spared a read of the lists.
     let points = match live.filter(|_| !unseen.is_empty()) {
         Some(live) => &live.listed()?.cut_points[..],
         None => &[],

@@ -63,6 +63,7 @@ impl CutTarget {
         let Some(active) = &self.active else {
             return 0;
         };
+        // The turn with a sentinel ends with it; any other cut is before its turn.
         let after = usize::from(active.candidate().is_some());
         active.turn().map_or(0, |turn| turn + after)
     }
@@ -145,6 +146,7 @@ pub(super) fn find(
     let missed = missed.filter(|newest| at != Some(newest.sentinel.at));
     let is_last = |missed: &Candidate| {
         let mut later = view.turns[missed.turn + 1..].iter();
+        // Some agents append a system message or a list of tools after the user's.
         later.all(|turn| matches!(turn.role, Role::System | Role::Tools))
     };
     let asked = missed.filter(|missed| is_model_call && missed.by_user && is_last(missed));
@@ -154,6 +156,7 @@ pub(super) fn find(
     let is_gone = known.is_some() && of_the_loop && call.named && undone.last.is_none();
     let lost = missed.filter(|missed| !missed.by_user);
     let lost = lost.map(|missed| missed.sentinel.id);
+    // The line stays in the transcript, so only the first request after it begins the resumption.
     let by_user = active.as_ref().filter(|active| active.is_by_user());
     pin.resumed = of_the_loop && by_user.is_some_and(|active| known != Some(active.id));
     pin.lost_sentinel = active.is_none() && (is_gone || lost.is_some() && is_model_call);

@@ -25,6 +25,7 @@ impl PlannedRequest<'_> {
             parent: self.pin.active_id(),
             origin,
             to: None,
+            // Only the position of the draft: the number of turns that stay follows from the user's approval.
             kept: Some(KeptTurns {
                 from: positions::of(&self.reading.view),
                 turns: 0,
@@ -62,6 +63,7 @@ impl PlannedRequest<'_> {
     fn since(&self, made_at: Option<&Position>) -> Result<Option<KeptTurns>, DraftEnd> {
         let Some(from) = made_at else { return Ok(None) };
         let view = &self.reading.view;
+        // The agent went back or compacted since: the draft describes work that is no longer in the transcript.
         if !positions::is_in(view, from) {
             return Err(DraftEnd::OtherTranscript);
         }

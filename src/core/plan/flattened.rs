@@ -61,6 +61,7 @@ impl CutTargetLookup<'_> {
             None => lookup.last_in_line(known)?,
         };
         if let Some(handoff) = lookup.active_after(found.as_ref(), key)? {
+            // The whole string is before the active handoff, so the prompt takes its place.
             let edits = flat.cut_whole(&handoff.prompt);
             return Ok(Some(pinned(handoff, edits)));
         }
@@ -158,6 +159,7 @@ impl<'a> FlattenedLookup<'a> {
             })?;
         let counts = |id: &HandoffId| Some(*id) != until && !self.undone.is_undone(*id);
         let candidates = candidates.iter().copied().filter(counts);
+        // All lines are read together, to save round trips.
         self.records.all(candidates.clone().map(Need::Line))?;
         let mut lines = Vec::new();
         for id in candidates {

@@ -117,6 +117,7 @@ fn settle_undone(
     // several machines differ.
     let unsettled = pairs.iter_mut().zip(&settled).filter(|(_, settled)| !**settled);
     for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
+        // Pending calls of that time belong to the view that was undone.
         pair.pending = None;
     }
     settled
@@ -136,6 +137,7 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
     }
     let view = &call.reading.view;
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
+    // Proving is expensive, and needless for pairs of this very conversation.
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key);
     let proven = match foreign {
         true => view.prove(&siblings),

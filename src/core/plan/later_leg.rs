@@ -50,6 +50,7 @@ impl PlannedRequest<'_> {
     pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
         let view = match &leg.head {
             Some(head) => self.after(head, leg.routed.as_deref(), leg.kept_from),
+            // A leg without a handoff answers a call of the model, so the request must still offer the tool.
             None => self.as_received(true),
         };
         let what = Rewrite {
@@ -100,6 +101,7 @@ pub fn is_retryable(status: u16) -> bool {
 pub fn requested_pause<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
     let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
+    // A negative or infinite pause would panic in `Duration`.
     (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
 }
 

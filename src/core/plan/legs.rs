@@ -152,6 +152,7 @@ impl<'a> PlannedRequest<'a> {
     pub fn cut_part(&self, fresh: bool) -> CutPart<'a> {
         let view = &self.reading.view;
         let end = match self.pin.cut() {
+            // After a handoff in this response, the whole request is history.
             _ if fresh => view.list.end,
             Cut::At { candidate, .. } => candidate.sentinel.at,
             Cut::BeforeTurn { turn, .. } => {
@@ -310,10 +311,12 @@ impl PlannedRequest<'_> {
         let view = &self.reading.view;
         let prompt = &new.prompt;
         let goal = self.goal().map(|goal| goals::stated(&goal)).unwrap_or_default();
+        // The results that load deferred tools are cut, so the next context must be told of them.
         let loaded = loaded_tools::line(&Transcript::from_view(view).loaded_tools());
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
         let mut gone = view.clone();
         if let Some(kept) = &new.kept {
+            // Turns that stay bring their own reminders.
             gone.turns.truncate(view.leading() + kept.from.turns);
         }
         let current = self.policy.preamble(&gone, None);
@@ -330,6 +333,7 @@ impl PlannedRequest<'_> {
         let view = &self.reading.view;
         match Transcript::from_view(view).goal(self.policy.look.tags) {
             SessionGoal::Active(goal) => Some(goal),
+            // A goal that was dropped after the previous handoff must not come back from its head.
             SessionGoal::Dropped => None,
             SessionGoal::Unmentioned => {
                 let head = &self.pin.active.as_ref()?.head;

@@ -97,6 +97,7 @@ impl PlannedRequest<'_> {
     pub fn place_at_end(&self) -> Option<Position> {
         let view = &self.reading.view;
         let turn = insertions::last(view).filter(|turn| *turn >= self.pin.kept_from())?;
+        // Two notices in one turn could not be told apart by their position.
         let is_taken = self.places.insertions.iter().any(|placed| placed.turn == turn);
         (!is_taken).then(|| positions::of(view))
     }
@@ -107,6 +108,7 @@ impl PlannedRequest<'_> {
         let saved = branch.bill.and_then(expected);
         let (outcome, notice, saved) = match self.due(branch, now_ms) {
             Some(DueStep::Nudge(text)) => (NudgeOutcome::WouldNotify, Some(text), saved),
+            // A notice may be sent at any time, but a handoff only between two pieces of work.
             _ if !self.is_safe_point() => return None,
             Some(DueStep::HandOff { .. }) => (NudgeOutcome::WouldHandOver, None, saved),
             None if nudge::plan_accepted(&self.reading.view) => (NudgeOutcome::WouldFollowPlan, None, saved),
@@ -173,6 +175,7 @@ impl PlannedRequest<'_> {
         let turns = self.reading.view.turns.get(from..).unwrap_or_default();
         let is_models = |turn: &Turn| turn.role == Role::Assistant;
         let runs = turns.chunk_by(|a, b| is_models(a) == is_models(b));
+        // Several turns of the model in a row are one response.
         runs.filter(|run| is_models(&run[0])).count() == 1
     }
 }

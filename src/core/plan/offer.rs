@@ -103,6 +103,7 @@ pub(super) fn decide(
     policy: &Policy<'_>,
 ) -> Result<ToolDecision, MissingRecords> {
     let view = &call.reading.view;
+    // Not stored: the next request of the conversation may have room.
     if let Some(why) = call.forbidden.or(untooled::no_room(view)) {
         return Ok(ToolDecision::once(Some(why)));
     }
@@ -119,6 +120,7 @@ pub(super) fn decide(
         return Ok(ToolDecision::once(Some(ToolOmission::StoreDown)));
     };
     let unfit = untooled::unfit(view);
+    // A summary or a side call has no later request that a handoff could help.
     let unfit = unfit.or(call.is_side_call().then_some(ToolOmission::Summary));
     let bound = || view.wire().bound(view).then_some(ToolOmission::BoundHistory);
     // A conversation with the tool keeps it, because its history is bound to the list of tools.

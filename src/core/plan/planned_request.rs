@@ -30,6 +30,7 @@ impl PlannedRequest<'_> {
         is_model_call(self.call.operation)
             && view.tools.is_some_and(|tools| tools.client)
             && !(self.call.side_call || facts.structured || facts.many || facts.server_side)
+            // The request's header rules out every handoff, whoever begins it.
             && self.call.forbidden != Some(ToolOmission::OffByHeader)
             && self.is_at_rest()
     }
@@ -64,6 +65,7 @@ impl PlannedRequest<'_> {
         let view = &self.reading.view;
         let of_model = |turn: &Turn| turn.role == Role::Assistant;
         let mut back = view.turns.iter().rev();
+        // A request that ends with the model's own turn continues that turn (prefill).
         let last = back.find(|turn| !matches!(turn.role, Role::System | Role::Tools));
         if last.is_none_or(of_model) {
             return false;

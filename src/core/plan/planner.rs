@@ -99,6 +99,7 @@ impl Planner {
     pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Result<(), MissingRecords> {
         loop {
             self.stage = match self.stage {
+                // Commands come first, because their removal moves all offsets.
                 Stage::Commands => self.take_commands_out(records, policy)?,
                 Stage::CutTarget => self.find_cut_target(records, policy)?,
                 Stage::Pairs => self.find_pairs(records, policy)?,
@@ -123,6 +124,7 @@ impl Planner {
                 self.plan.pin.interjected = notes::interjected(&call.reading.view, policy.look);
             }
             let before = call.replace(taken.reading);
+            // The offsets of all sentinels have moved.
             call.candidates = call.reading.candidates();
             self.plan.pin.undone = taken.undone;
             self.plan.pin.taken_out.removed = Some(taken.removed);

@@ -77,6 +77,7 @@ impl PlannedRequest<'_> {
             let refused = facts.refuses_thinking(error);
             return refused.then(|| self.without_thinking(sent, None)).flatten();
         }
+        // The first request of an unknown conversation: its history was made either with the tool or without it.
         let has_room = untooled::no_room(&self.reading.view).is_none();
         let may_toggle = has_room && (was_tooled || self.call.forbidden.is_none());
         (may_toggle && facts.is_prefix_mismatch(error)).then(|| Retry {

@@ -33,6 +33,7 @@ impl PlannedRequest<'_> {
 fn fixed_bytes(view: &View) -> u64 {
     let leading = view.turns[..view.leading()].iter();
     let leading: usize = leading.map(|turn| turn.span.len()).sum();
+    // Leading system turns stay after a cut, like the system prompt of other wires.
     (view.body.len() - view.list.len() + leading) as u64
 }
 

@@ -108,6 +108,7 @@ impl PlannedRequest<'_> {
             (None, Some(branch)) => (None, self.free_cut(branch, now)),
             (None, None) => (None, None),
         };
+        // The agent retries a request whose response broke off after its handoff: that handoff is not written again.
         let instead = instead.or(now.repeated.map(Responder::AfterHandoff));
         let by = instead.unwrap_or_else(|| self.without_due(now));
         Decision { by, nudge }
@@ -151,6 +152,7 @@ impl PlannedRequest<'_> {
     /// Composes the question to the user before a cut; `None` if no user is there to answer.
     fn offer_of(&self, cut: &FreeCut) -> Option<String> {
         let look = self.policy.look;
+        // The request continues the agent's own work.
         if open_message(&self.reading.view, look.tags).is_empty() {
             return None;
         }

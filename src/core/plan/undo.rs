@@ -22,6 +22,7 @@ impl PlannedRequest<'_> {
     /// # Errors
     /// Returns the records to read first.
     pub fn undo(&self, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
+        // The history before the handoff is not in the request, so it cannot be shown to the model again.
         if self.reading.view.facts.previous.is_some() {
             return Ok(refused(
                 "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
@@ -46,6 +47,7 @@ impl PlannedRequest<'_> {
     fn undo_target(&self, id: Option<&str>) -> Option<HandoffId> {
         let (undone, active) = (&self.pin.undone, self.pin.active_id());
         let Some(id) = id else {
+            // A second `undo` without an id reverts the first one.
             return undone.last.or(active);
         };
         let candidates = self.reading.candidates();
@@ -67,6 +69,7 @@ impl PlannedRequest<'_> {
         };
         let before = lookup.active(&candidates)?;
         let view = &self.reading.view;
+        // The undo may reveal an earlier handoff, and the text after that one.
         let from = before.as_ref().and_then(Active::turn);
         let start = from.map_or(view.list.start, |turn| view.turns[turn].span.start);
         let head = before.as_ref().map_or(0, |active| active.head.len());

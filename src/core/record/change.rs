@@ -101,6 +101,7 @@ impl RecordChange {
                 repeat,
             } => {
                 record.active = Some(*handoff);
+                // Only the listed ones: another process may have added a pair after this cut.
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
                     list(record, *handoff);
@@ -131,6 +132,7 @@ impl RecordChange {
             Self::ThinkingOmitted(one) => append(&mut record.omissions, from_ref(one), OMISSIONS_KEPT),
             Self::Pins { pinned, unpinned } => {
                 record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
+                // A repeated write must not pin the text twice.
                 let known = |text: &&String| record.pins.contains(text);
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
@@ -208,8 +210,10 @@ impl Update {
     pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<UpdateOutcome> {
         let mut overtaken = false;
         let mut record = match stored {
+            // A key of another client, which must neither be read nor overwritten.
             Some(stored) if stored.principal != self.known.principal => return None,
             Some(stored) => {
+                // The stored record counts, and the writer learns that its copy is out of date.
                 overtaken = stored.version != self.known.version;
                 stored
             }

@@ -46,7 +46,7 @@ pub struct Conversation {
     /// Topic of the handoffs, if the user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<NamedTopic>,
-    /// What was spent, in a record that is the ledger of a session, a day or a directory.
+    /// Amounts spent, in a record that is the ledger of a session, a day or a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
     /// Milliseconds since the Unix epoch.

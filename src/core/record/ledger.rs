@@ -1,4 +1,4 @@
-//! Ledger of a session, a day or a directory: what was spent, granted and stopped there.
+//! Ledger of a session, a day or a directory: the amounts spent and granted there, and stops.
 //!
 //! A ledger is part of a conversation's record, so that every store changes it atomically and shares it with
 //! all processes.
@@ -44,7 +44,7 @@ pub struct LoopMark {
     pub count: u32,
 }
 
-/// What was spent, granted and stopped.
+/// Amounts spent and granted, and stops.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
@@ -151,6 +151,7 @@ impl Ledger {
     fn grant(&mut self, amounts: &Amounts) {
         self.granted.add(amounts);
         self.grants = self.grants.saturating_add(1);
+        // A grant lifts the stop of the user, of a loop and of a repeated request as well.
         self.halted = false;
         self.repeats = 0;
         if let Some(mark) = self.stopped_at.take() {

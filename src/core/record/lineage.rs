@@ -45,6 +45,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
         });
         // A chain keeps its depth; only the branches of a fork are indented.
         let deeper = usize::from(next.len() > 1);
+        // `handoffs` is newest first and the stack reverses it, so the oldest branch comes first.
         open.extend(next.iter().map(|child| (*child, depth + deeper, next.len())));
     }
     placed

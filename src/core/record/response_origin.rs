@@ -64,6 +64,7 @@ impl ResponseOrigin {
         {
             return Self::Handoff(id);
         }
+        // Upstream's ids never begin with a brace.
         let open = written
             .starts_with('{')
             .then(|| serde_json::from_str(written).ok());

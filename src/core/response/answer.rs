@@ -47,6 +47,7 @@ impl StreamedAnswer {
             self.merge.feed(chunk, &mut self.out);
         }
         if self.merge.failed {
+            // Before the end: a frame that was too large may hide the leg's own end.
             LegProgress::TooLarge
         } else if self.merge.leg_ended() {
             LegProgress::Over
@@ -69,6 +70,7 @@ impl StreamedAnswer {
         } else if report.ended || report.stop.natural() {
             LegEvent::LegEnded(report)
         } else {
+            // Read before `leg_shown`, which discards the leg.
             let withheld = self.merge.withholding();
             let shown = self.leg_shown();
             LegEvent::LegTruncated {
@@ -119,6 +121,7 @@ impl StreamedAnswer {
 
     /// Takes the bytes to send, as one buffer.
     pub fn take(&mut self) -> Option<Bytes> {
+        // Most reads give one buffer, which is passed on without a copy.
         match self.out.len() {
             0 | 1 => self.out.pop(),
             _ => Some(std::mem::take(&mut self.out).concat().into()),
@@ -192,6 +195,7 @@ impl JoinedAnswer {
     ///
     /// `opening` is the text that begins the reply.
     pub fn joined(&self, view: &View, opening: Option<&str>, ending: Ending) -> Bytes {
+        // Nothing was hidden, escaped or added, so the agent gets upstream's own bytes.
         if let ([leg], None, Ending::Own) = (&self.legs[..], opening, ending)
             && leg.report.hidden.is_empty()
             && leg.report.escaped_sentinels == 0

@@ -150,6 +150,7 @@ impl ResponseMachine {
                     first.answer = answer;
                 }
                 self.say(mark);
+                // The elements add up: each further leg must repeat the calls that were answered before.
                 self.leg.more.push(more);
                 match self.answering.take() {
                     Some(tool) => self.now.answered.push(tool),
@@ -185,6 +186,7 @@ impl ResponseMachine {
 
     fn leg_ended(&mut self, report: LegReport) {
         let verdict = judge(&report, &self.now);
+        // OpenAI's SDKs refuse a stream whose response id changes, so later legs are shown under the first id.
         self.first_id.get_or_insert_with(|| report.id.clone());
         self.owed = untaken(&report);
         self.report = report;
@@ -195,6 +197,7 @@ impl ResponseMachine {
                 // A chained handoff continues the previous one of the same response.
                 let parent = self.leg.after.or(self.active);
                 let new = NewHandoff::of_model(prompt, reason, parent);
+                // Nothing of the sentinel is shown before the handoff is durable.
                 self.perform(ResponseState::WritingHandoff, ResponseEffect::WriteHandoff(new));
             }
             Verdict::Mixed(all) => {
@@ -245,6 +248,7 @@ impl ResponseMachine {
     }
 
     fn leg_broken(&mut self, report: &LegReport, shown: bool, retry: bool) {
+        // The agent has seen nothing of the leg, so another attempt cannot contradict it.
         if self.later && !shown {
             self.failed(retry, None);
         } else {
@@ -265,6 +269,7 @@ impl ResponseMachine {
     /// Shows the sentinel and starts the next leg after the handoff.
     fn hand_over(&mut self, next: NextLeg, sentinel: String) {
         self.say(sentinel);
+        // The sentinel is shown in either case: if the next leg fails, the agent's next request continues from it.
         self.leg = next;
         self.now.legs += 1;
         // The cut removes the pending call as well.

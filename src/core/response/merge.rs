@@ -88,6 +88,7 @@ impl StreamMerge {
     fn batch(&mut self, batch: &FrameBatch, out: &mut Vec<Bytes>) {
         self.remember(batch.buf.clone());
         let mut read = Vec::new();
+        // Gemini's array needs a comma between elements, so no run of frames can be passed on as one slice.
         if self.machine.framing() == Framing::JsonArray {
             for range in &batch.frames {
                 self.frame(batch.buf.slice(range.clone()), &mut read);
@@ -147,6 +148,7 @@ impl StreamMerge {
         } else if self.is_changed() {
             // Half a frame before one of baton's frames would corrupt both.
         } else if self.machine.framing() != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
+            // Only a closing bracket is left out, because `close` writes it.
             out.push(rest);
         }
         self.leg_shown |= out.len() > sent;
@@ -236,6 +238,7 @@ impl StreamMerge {
         self.committed = true;
         self.failed = false;
         self.leg_shown = false;
+        // A later leg is always kept: its calls may have to be answered as well.
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;

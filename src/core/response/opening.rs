@@ -47,6 +47,7 @@ impl AnswerOpening {
     /// The sentinel that begins the response, preceded by the report, if any.
     pub fn with_sentinel(&self, sentinel: &str) -> String {
         match self {
+            // The report ends with a blank line of its own.
             Self::Report(report) => format!("{report}{}", sentinel.trim_start_matches('\n')),
             Self::None | Self::Notice(_) => sentinel.to_owned(),
         }

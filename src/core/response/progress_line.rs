@@ -78,6 +78,7 @@ impl ProgressLine {
     pub fn take_merge(&mut self) -> Option<StreamMerge> {
         match self.phase {
             ShowPhase::Ended => self.merge.take(),
+            // A draft that has not ended keeps the stream for its keep-alives.
             ShowPhase::Quiet(_) | ShowPhase::Line => None,
         }
     }

@@ -50,6 +50,7 @@ impl VerdictInput {
             refused: 0,
             answered: Vec::new(),
             tools: Arc::clone(&plan.policy.tools.recall),
+            // A side call must not carry out the handoff of the main conversation.
             pending: pending.filter(|_| tooled && !side_call),
             structured: plan.reading.view.facts.structured || side_call,
         }
@@ -155,6 +156,7 @@ fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -
 /// reasoning are bound to the first call of a message (Gemini, Responses).
 fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let dropped = Verdict::End(Ending::WithoutCall);
+    // A sentinel would break the format, so the call is dropped without an answer.
     if now.structured {
         return dropped;
     }
@@ -244,6 +246,7 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
         .hidden
         .iter()
         .map(|call| {
+            // Calls of the same batch count, or one message could exceed the limit.
             let fate = fate(call, now, calls_of(call.name(), &names));
             names.push(call.name());
             match fate {
@@ -256,6 +259,7 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
             }
         })
         .collect();
+    // The model may correct itself within a batch: only its last word is carried out.
     let last = all.iter().rposition(|r| r.pending.is_some());
     for (i, answered) in all.iter_mut().enumerate() {
         if Some(i) != last {

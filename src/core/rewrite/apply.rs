@@ -33,6 +33,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     if what.tools.is_some() {
         let repairs = (reading.view.turn_rules().repairs)(&elements.view, &beside);
         let is_left_out = |change: &&TurnChange| matches!(change, TurnChange::LeftOut(_));
+        // Turns that the repair leaves out are not in the model's view.
         messages = messages.saturating_sub(repairs.iter().filter(is_left_out).count());
         beside.extend(repairs);
     }
@@ -164,6 +165,7 @@ fn messages(view: &View, what: &Rewrite<'_>) -> usize {
         Cut::Fresh { .. } => spoken,
         // The head is one message.
         Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } => 1,
+        // Without a cut, the agent's own preamble is not work that could be handed off.
         Cut::None | Cut::Text { .. } => preamble::whole_turns(view, what.tags),
     };
     // The part that upstream stores counts as content as well: at least the question and its response.

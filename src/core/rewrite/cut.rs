@@ -56,9 +56,11 @@ pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
                 // The message contained only the sentinel.
                 None => (TurnChange::LeftOut(turn), &[][..]),
             };
+            // Before the head is put in front, while indexes still are those of the agent's transcript.
             let mut changes = orphaned(view, turn, left);
             changes.push(mine);
             elements.settle(ChangeReason::Cut, changes);
+            // A sentinel in a leading turn leaves nothing to drop.
             open(elements, leading.min(turn)..turn, head);
         }
     }

@@ -246,6 +246,7 @@ impl<'v> Elements<'v> {
         let agents = &self.agents.view;
         let (body, list, turns) = (&agents.body, agents.list, &agents.turns);
         let is_list = list.of(body).first() == Some(&b'[');
+        // Before the closing bracket, where elements are appended.
         let close = if is_list { list.end - 1 } else { list.end };
         let opens = turns.first().map_or(close, |turn| turn.span.start);
         let closes = turns.last().map_or(close, |turn| turn.span.end);
@@ -263,6 +264,7 @@ impl<'v> Elements<'v> {
                 self.changes.push(TurnChange::Within(turn, edit));
             }
         }
+        // A stable sort: changes of one turn keep the order of the passes.
         self.changes.sort_by_key(TurnChange::turn);
         let mut list = ListWriter {
             rope: Rope::new(body.clone()),
@@ -307,6 +309,7 @@ impl<'v> Elements<'v> {
         if !is_left_out(changes) {
             list.separate();
             let turn = self.view.turns[turn];
+            // 0 stands for the agent's body, any other number for text from a pass.
             match turn.text {
                 0 => list.rope.splice(turn.span, edits(changes)),
                 n => {

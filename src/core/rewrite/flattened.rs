@@ -95,6 +95,7 @@ impl FlattenedTranscript<'_> {
             .collect();
         let ends = hits.iter().skip(1).copied().chain([self.span.end]);
         let read = |(&at, next): (&usize, usize)| {
+            // Results and users may quote a sentinel.
             let section = self.section_of(at).filter(|s| s.kind == SectionKind::Assistant)?;
             self.read(at, next, section)
         };
@@ -230,6 +231,7 @@ impl FlattenedTranscript<'_> {
         json::escape_into(prompt, &mut with);
         if !left.is_empty() {
             with.push_str(&escaped(self.wording.gap));
+            // The rest of the sentinel's own message has lost its label with the cut.
             if label(self.wording, left).is_none() {
                 with.push_str(self.wording.assistant);
             }

@@ -98,6 +98,7 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
                 let end = until.filter(|(turn, _)| *turn == at).map(|(_, part)| part);
                 reader.users_turn(at, &parts[..end.unwrap_or(parts.len()).min(parts.len())]);
             }
+            // Leading system messages stay in any case.
             Role::System if at >= leading => reader.system_turn(at),
             Role::System | Role::Tools => {}
             _ if is_compaction(view, at) => {}
@@ -191,6 +192,7 @@ impl<'v> HarnessReader<'v> {
             return;
         }
         let text = said.part.text();
+        // Only if the tool cannot have printed the block itself.
         let blocks = speakers::reminders(&used.call.named(), &used.call.given(), &text);
         let mut rest = blocks.unwrap_or_default();
         while let Some(reminder) = StateReminder::of_reminder(rest).filter(|_| rest.starts_with(OPENS)) {
@@ -246,6 +248,7 @@ impl<'v> HarnessReader<'v> {
         let all = self.found.into_iter().map(|text| {
             let holds = match text.reminder {
                 Some(_) => holds.next().unwrap_or_default(),
+                // A message without a known reminder survives only if it opened the conversation.
                 None => text.is_opening,
             };
             (text, holds)

@@ -77,6 +77,7 @@ pub fn positions(view: &View) -> Vec<String> {
         let answered = view.turns.get(*at).is_none_or(|t| t.role == Role::Assistant);
         answered && before(view, *at).is_some()
     };
+    // A notice follows a response's usage, so none is before the first response.
     let counts = (first + 1..=view.turns.len()).filter(ends);
     let counts: Vec<usize> = counts.map(|at| at - leading).collect();
     digests(view, &counts)

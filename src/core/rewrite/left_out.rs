@@ -61,9 +61,11 @@ pub fn last_in<'a>(
     let valid = maybe
         .iter()
         .zip(digests)
+        // The last one that matches is the newest handoff.
         .rfind(|(p, digest)| p.position.digest == *digest || is_resent(view, p));
     let valid = valid.map(|(p, _)| (leading + p.position.turns, *p));
     let is_found = |point: &CutPoint| valid.is_some_and(|(_, found)| found.handoff == point.handoff);
+    // A moved message can only show a later handoff than the one that was found.
     let behind = valid.map(|(turn, _)| turn).or(after);
     let mut newer = movable
         .iter()

@@ -70,6 +70,7 @@ impl<'a> CallIds<'a> {
     }
 
     fn next_message(&mut self) {
+        // Results without ids can only belong to the last message.
         (self.unanswered, self.nameless) = (0, 0);
         self.before.extend(self.last.drain(..));
     }

@@ -64,6 +64,7 @@ pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> V
             break;
         }
         elements.settle(ChangeReason::Pair, mended);
+        // The last piece of each turn may have another aside.
         turns = elements.split(ChangeReason::Pair, split).into_iter().collect();
     }
     placed
@@ -187,6 +188,7 @@ pub(super) fn insert_beside_siblings(
         .clone()
         .filter_map(|(pair, at)| Some(SiblingPair { at: (*at)?, pair }))
         .collect();
+    // Their call may be stored upstream, so that only its result is in the request (Responses).
     let missing: Vec<&HiddenPair> = known
         .filter(|(_, at)| at.is_none())
         .map(|(pair, _)| &**pair)

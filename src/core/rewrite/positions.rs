@@ -24,6 +24,7 @@ pub fn of(view: &View) -> Position {
 
 /// Whether a transcript contains everything before this position, unchanged.
 pub fn is_in(view: &View, position: &Position) -> bool {
+    // `digests` would otherwise give the digest of a shorter transcript.
     let enough = position.turns <= view.turns.len() - view.leading();
     enough && digests(view, &[position.turns]).pop().as_ref() == Some(&position.digest)
 }

@@ -63,6 +63,7 @@ impl Preamble {
     /// Appends a message. Blocks follow the turns, so everything after a block is a block as well.
     fn take(&mut self, view: &View, place: &TextPosition) {
         match (place, block_of(view, place)) {
+            // In a message of its own, as long as no block has to come first.
             (TextPosition::Text(text), _) if self.blocks.is_empty() => {
                 self.turns.push(view.wire().user_text(text));
             }
@@ -85,6 +86,7 @@ fn block_of(view: &View, place: &TextPosition) -> Option<String> {
         TextPosition::Text(text) => {
             let message = view.wire().carry_over(&["{}".to_owned()], text);
             let content = lone(view, &message);
+            // On a wire without blocks, the text becomes a message of its own.
             content.list?;
             Some(content.parts.last()?.span.text(message.as_bytes()))
         }

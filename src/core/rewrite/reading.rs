@@ -102,6 +102,7 @@ impl RequestReading {
         let unseen = items.filter(|i| known.insert((i.turn, i.id)));
         all.extend(unseen.map(|i| self.by_item(i)).collect::<Vec<_>>());
         all.extend(self.pasted());
+        // The three kinds were found separately.
         all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
         all
     }
@@ -120,6 +121,7 @@ impl RequestReading {
                 continue;
             }
             let marked = self.marks.partition_point(|m| m.span.start < inside.start);
+            // A valid marker comes first, and `candidate` reads that one.
             if self.marks.get(marked).is_some_and(|m| m.span.start < at) {
                 continue;
             }
@@ -153,6 +155,7 @@ impl RequestReading {
                 rest: span.end,
             },
             turn: item.turn,
+            // No part: nothing of the item stays after the cut.
             part: usize::MAX,
             by_user: false,
             id_range: None,

@@ -22,6 +22,7 @@ pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     let end = turns.end.min(view.turns.len());
+    // Newest first, so that the limit drops the oldest.
     for turn in (turns.start.min(end)..end).rev() {
         for part in view.content(turn).parts {
             for text in texts_of(&view.body, &part) {

@@ -56,6 +56,7 @@ fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> 
         let only = Span::new(spans[0].start, spans[spans.len() - 1].end);
         match view::kept(&spans, &lost) {
             Some(kept) => edits.extend(kept),
+            // The rest of the sentinel's turn is nothing but thinking. The turn must stay, because the cut edits it.
             None if is_opened_by_cut => {
                 edits.extend((view.turn_rules().own_part)(EMPTY_TURN).map(|part| Edit::replace(only, part)));
             }

@@ -56,6 +56,7 @@ pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
         .collect();
     if !unanswered.is_empty() {
         let last = view.turns.iter().rposition(|t| t.role == Role::User);
+        // The request itself asks for the response to its last turn.
         unanswered.retain(|turn| Some(*turn) != last);
     }
     unanswered
@@ -135,6 +136,7 @@ fn users_from(said: &SaidPart<'_>) -> Option<usize> {
     let last = own.next().filter(|_| own.next().is_none())?;
     let is_at_end = said.text[last.range.end..].trim().is_empty();
     let has_words = is_at_end && !said.of(last).trim().is_empty();
+    // Leading blanks of a block belong to the command, so that nothing of it stays.
     let first = said.spoken.len() == 1 && said.text[..last.range.start].trim().is_empty();
     has_words.then_some(if first { 0 } else { last.range.start })
 }

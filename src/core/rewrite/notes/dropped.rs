@@ -38,6 +38,7 @@ pub(super) fn places(
         .filter(|point| positions::is_in(&elements.view, &point.position));
     let place = |point: &&CutPoint| {
         let mut kept = (view.leading()..view.turns.len()).filter(|turn| !left_out.contains(turn));
+        // Back to the numbering of the transcript with its notes.
         let turn = kept.nth(point.position.turns)?;
         Some((view.turns[turn].span.start, point.handoff))
     };

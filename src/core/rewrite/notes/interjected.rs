@@ -80,6 +80,7 @@ fn in_result(
     let text = last.get();
     let is_doubtful = calls
         .get(&(turn, part.span.start))
+        // A result without its call may come from any tool.
         .is_none_or(|used| speakers::may_print_stored_text(&used.call.named(), &used.call.given(), &text));
     let found = speakers::interjected(&text).into_iter().filter_map(|one| {
         let command = commands::unquoted(text[one.typed].trim()).into_owned();

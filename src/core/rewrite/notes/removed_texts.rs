@@ -134,6 +134,7 @@ impl RemovedTexts {
         match content.list {
             Some(list) => {
                 let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
+                // Chat has its calls next to the list of content.
                 let (inside, beside): (Vec<usize>, Vec<usize>) =
                     (0..spans.len()).partition(|&n| list.holds(spans[n].start));
                 debug_assert!(
@@ -174,6 +175,7 @@ pub(super) fn without(text: &[u8], inside: Span, spans: &[Span]) -> Option<Vec<E
         let from = gap::before(text, inside.start, span.start).max(at);
         let to = gap::after(text, span.end.max(from), inside.end);
         left |= says(&text[at..from]);
+        // Two paragraphs that the removed text separated must not run together.
         let between = left && says(&text[to..inside.end]);
         edits.push(Edit::replace(
             Span::new(from, to),

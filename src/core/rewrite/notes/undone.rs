@@ -94,6 +94,7 @@ impl UndoneHandoffs {
                 if !counts {
                     undone.now.insert(id);
                 }
+                // A note of a handoff that this branch never had.
                 let Some(open) = opened.get(&id) else {
                     continue;
                 };
@@ -105,6 +106,7 @@ impl UndoneHandoffs {
                 undone.toggled = Some(at);
                 undone.last = Some(id);
             } else {
+                // A handoff that the user resumes is shown again further down, and counts from there.
                 if let Some(before) = opened.insert(id, at) {
                     counting.remove(&(before, id));
                 }

@@ -79,6 +79,7 @@ fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &
         let lost: Vec<usize> = (0..pairs.len())
             .filter(|&n| found[n].is_none() && !siblings[n].is_empty())
             .collect();
+        // Most transcripts are done here, and need no second reading.
         if lost.is_empty() {
             return;
         }
