@@ -34,6 +34,7 @@ pub(super) struct AgentSetup {
     also: Vec<String>,
     variables: Vec<(String, String)>,
     pub(super) pauses: Vec<(String, String)>,
+    pub(super) keys: Vec<String>,
     arguments: Vec<String>,
     pub(super) file: Option<ConfigFile>,
     prompt: Vec<String>,

@@ -44,7 +44,7 @@ pub(super) struct EnvArgs {
 }
 
 pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &[])?;
     let agent = agents::find_or_generic(&args.agent);
     let (url, running) = address(&config)?;
     let mut notes = agent.notes.clone();

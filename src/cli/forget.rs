@@ -13,7 +13,7 @@ use super::output::{Out, plural, shown, visible};
 use super::running::{self, RunState};
 use super::state_args::StateArgs;
 use super::stored::{bare_id, find_id};
-use super::{block_on, load_state};
+use super::{STORE_SECRETS, block_on, load_state};
 use crate::state::config::Config;
 use crate::state::files::documents::{FiledHandoff, delete_files, filed};
 use crate::state::files::yaml_files::HandoffDirectory;
@@ -68,7 +68,7 @@ struct ForgetReport {
 }
 
 pub(super) fn run(args: &StoreForgetArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, STORE_SECRETS)?;
     let report = block_on(async {
         // A store in memory is empty here: its records end with their proxy.
         let store = store::open_for_reading(&config.store, &config.state_dir)?;

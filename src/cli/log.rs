@@ -75,7 +75,7 @@ pub(super) struct LogArgs {
 }
 
 pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &[])?;
     let dir = config.state_dir.clone();
     let (filter, prices) = (
         filter(&args.filter)?.since(args.since),

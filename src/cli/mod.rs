@@ -4,6 +4,7 @@
 //! control the terminal.
 
 mod agents;
+mod client;
 mod curl;
 mod declared;
 mod demo;
@@ -96,6 +97,8 @@ enum CliCommand {
     Export(export::ExportArgs),
     /// List, rotate and retire the keys that prove handoffs in transcripts
     SealKey(seal_key::SealKeyArgs),
+    /// Add, list and remove the clients of a shared proxy
+    Client(client::ClientArgs),
     /// Diagnose config, ports, store, upstreams and agents, and suggest fixes
     Doctor(doctor::DoctorArgs),
     /// Open the inspector over the journal, read-only, without a proxy
@@ -132,6 +135,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Handoffs(args) => handoffs::run(&args, &mut out),
         CliCommand::Export(args) => export::run(&args, &mut out),
         CliCommand::SealKey(args) => seal_key::run(&args, &mut out),
+        CliCommand::Client(args) => client::run(&args, &mut out),
         CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args, &mut out),
         CliCommand::Doctor(args) => doctor::run(&args, &mut out),
@@ -224,10 +228,16 @@ fn block_on<T>(future: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     runtime()?.block_on(future)
 }
 
-/// Loads the config for a command that only reads the state.
-fn load_state(args: &StateArgs) -> CliResult<Config> {
+/// Secrets of a command that reads or writes the store.
+const STORE_SECRETS: &[&str] = &["store.url", "handoff.seal_key"];
+
+/// Loads the config for a command that works on the state.
+///
+/// Only the `needed` secrets must be available: an administrator's shell lacks the variables of the service.
+fn load_state(args: &StateArgs, needed: &'static [&'static str]) -> CliResult<Config> {
     let flags = Flags {
         state_dir: args.state_dir.clone(),
+        needed_secrets: Some(needed),
         ..Flags::default()
     };
     load_or_fail(args.config.as_ref(), &flags)
@@ -306,7 +316,7 @@ mod tests {
     #[test]
     fn groups_of_commands_show_examples() {
         let args = Args::command();
-        for name in ["handoffs", "store", "seal-key", "service"] {
+        for name in ["handoffs", "store", "seal-key", "service", "client"] {
             let help = args.find_subcommand(name).unwrap().get_after_help();
             assert!(
                 help.unwrap().to_string().contains("Examples:\n  baton "),

@@ -1,6 +1,6 @@
 //! Reloads the config of a running proxy on SIGHUP, and when one of its files changes.
 //!
-//! These are the config file and the files that it names: certificate, key and prices.
+//! These are the config file and the files that it names: certificate, key, prices, secrets and clients.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::CliResult;
 use crate::serve::service::reload::Reloader;
-use crate::state::config::{Config, Flags};
+use crate::state::config::{Config, Flags, client_files};
 
 /// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -27,8 +27,23 @@ pub(super) struct LoadedConfig {
 
 /// Versions of all files whose change reloads the config: the config file and those that it names.
 fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
-    let tls = config.server.tls_cert.iter().chain(&config.server.tls_key);
-    let named = config.bill.prices.iter().chain(tls).cloned();
+    let (server, admin) = (&config.server, &config.admin);
+    let tls = [&server.tls_cert, &server.tls_key, &admin.tls_cert, &admin.tls_key];
+    let roots = config.upstreams.values().map(|upstream| &upstream.ca_file);
+    let named = tls
+        .into_iter()
+        .chain(roots)
+        .chain([&config.bill.prices, &server.clients_dir]);
+    let clients = server
+        .clients_dir
+        .as_deref()
+        .and_then(|dir| client_files::list(dir).ok());
+    let clients = clients.into_iter().flatten().map(|(_, file)| file);
+    let named = named
+        .flatten()
+        .chain(&config.secret_files)
+        .cloned()
+        .chain(clients);
     own.into_iter().chain(named.map(FileVersion::new)).collect()
 }
 
@@ -95,10 +110,12 @@ impl LoadedConfig {
             // Set even if the reload fails, so that the same content is not read again at each check.
             self.versions = present;
             if let Some(loaded) = self.reload(&reloader, &own) {
-                let before = &self.config;
-                // The new config names other files, whose versions are not among the present ones.
-                if loaded.server.tls() != before.server.tls() || loaded.bill.prices != before.bill.prices {
-                    self.versions = versions(own, &loaded);
+                // If the new config names other files, their versions are not among the present ones.
+                let paths =
+                    |versions: &[FileVersion]| versions.iter().map(|v| v.path.clone()).collect::<Vec<_>>();
+                let renewed = versions(own, &loaded);
+                if paths(&renewed) != paths(&self.versions) {
+                    self.versions = renewed;
                 }
                 self.config = loaded;
             }

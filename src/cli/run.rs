@@ -126,7 +126,7 @@ pub(super) struct AgentStart<'a> {
 /// Runs an agent and returns its exit code as the command's.
 pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     let named = start.named;
-    let mut config = load_state(state)?;
+    let mut config = load_state(state, &[])?;
     // Absolute, because the proxy and the agent get paths below it.
     config.state_dir = std::path::absolute(&config.state_dir)?;
     let agent = agents::find_or_generic(&named.to_string_lossy());

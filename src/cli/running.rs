@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
+use crate::serve::admin::pinned_tls;
 use crate::state::config::{Config, Secret};
 use crate::state::disk::{self, private_file};
 use crate::state::store::make_dir;
@@ -43,6 +44,9 @@ pub(super) struct Process {
     pub(super) data: String,
     /// URL of the admin listener.
     pub(super) admin: String,
+    /// File with the certificate of the admin listener, if it speaks HTTPS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) admin_certificate: Option<PathBuf>,
     pub(super) version: String,
     /// Start time in milliseconds since the Unix epoch.
     pub(super) started_ms: u64,
@@ -120,10 +124,16 @@ pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
 
 /// The URL of a data listener at this address.
 pub(super) fn url(config: &Config, address: SocketAddr) -> String {
-    let scheme = match config.server.tls() {
-        Some(_) => "https",
-        None => "http",
-    };
+    with_scheme(config.server.tls().is_some(), address)
+}
+
+/// The URL of an admin listener at this address.
+pub(super) fn admin_url(config: &Config, address: SocketAddr) -> String {
+    with_scheme(config.admin.tls().is_some(), address)
+}
+
+fn with_scheme(has_tls: bool, address: SocketAddr) -> String {
+    let scheme = if has_tls { "https" } else { "http" };
     format!("{scheme}://{address}")
 }
 
@@ -154,19 +164,19 @@ pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
         return Err(Exit::UNAVAILABLE.with_help(message, "start one: baton serve"));
     };
     let answer = match &process {
-        Some(process) => check_ready(&process.admin),
+        Some(process) => check_ready(process),
         None => Err("the proxy is starting".to_owned()),
     };
     answer.map_err(|problem| Exit::UNAVAILABLE.failure(problem))?;
     out.line("ready")
 }
 
-/// Checks whether the proxy with this admin listener is ready.
+/// Checks whether a proxy is ready.
 ///
 /// # Errors
 /// The explanation of the proxy itself, or the reason why it cannot be reached.
-pub(super) fn check_ready(admin: &str) -> Result<(), String> {
-    let answer = health(admin, "").map_err(|error| format!("{admin}: {error}"))?;
+pub(super) fn check_ready(proxy: &Process) -> Result<(), String> {
+    let answer = health(proxy, "")?;
     match answer.split_once("\r\n") {
         Some((status, _)) if status.contains(" 200") => Ok(()),
         // The last line is the body, which explains why the proxy is not ready.
@@ -176,16 +186,15 @@ pub(super) fn check_ready(admin: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the names of the dependencies that fail for the proxy with this admin listener, and whether it
-/// requires them.
+/// Returns the names of the dependencies that fail for a proxy, and whether it requires them.
 ///
 /// # Errors
 /// The reason why it cannot be asked.
-pub(super) fn failed_checks(admin: &str) -> Result<Vec<(String, bool)>, String> {
-    let answer = health(admin, "accept: application/json\r\n");
-    let answer = answer.map_err(|error| format!("{admin}: {error}"))?;
+pub(super) fn failed_checks(proxy: &Process) -> Result<Vec<(String, bool)>, String> {
+    let answer = health(proxy, "accept: application/json\r\n")?;
     let report = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let report: Value = serde_json::from_str(report.trim()).map_err(|error| format!("{admin}: {error}"))?;
+    let report: Value =
+        serde_json::from_str(report.trim()).map_err(|error| format!("{}: {error}", proxy.admin))?;
     if report["stopping"] == true {
         return Err("the proxy is stopping".to_owned());
     }
@@ -201,34 +210,49 @@ pub(super) fn failed_checks(admin: &str) -> Result<Vec<(String, bool)>, String> 
 }
 
 /// Requests `/readyz`, with further header lines. Returns the whole response.
-fn health(admin: &str, more: &str) -> io::Result<String> {
-    let stream = requested(admin.trim_start_matches("http://"), "/readyz", more)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    let mut answer = String::new();
-    // Another program may listen there by now, and send without end.
-    stream.take(64 * 1024).read_to_string(&mut answer)?;
-    Ok(answer)
+fn health(proxy: &Process, more: &str) -> Result<String, String> {
+    let read = || {
+        let stream = requested(proxy, "/readyz", more, Some(TIMEOUT))?;
+        let mut answer = String::new();
+        // Another program may listen there by now, and send without end.
+        stream.take(64 * 1024).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    read().map_err(|error: io::Error| format!("{}: {error}", proxy.admin))
 }
 
 /// Connects to an admin listener and requests a path. `more` holds header lines, each with its line break.
-fn requested(address: &str, path: &str, more: &str) -> io::Result<TcpStream> {
+fn requested(
+    proxy: &Process,
+    path: &str,
+    more: &str,
+    timeout: Option<Duration>,
+) -> io::Result<Box<dyn Read + Send>> {
+    let (_, address) = proxy.admin.split_once("://").unwrap_or_default();
     let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
     let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
     let mut stream = TcpStream::connect_timeout(&resolved, TIMEOUT)?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nhost: {address}\r\n{more}connection: close\r\n\r\n"
-    )?;
-    Ok(stream)
+    stream.set_read_timeout(timeout)?;
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n{more}connection: close\r\n\r\n");
+    match &proxy.admin_certificate {
+        None => {
+            stream.write_all(head.as_bytes())?;
+            Ok(Box::new(stream))
+        }
+        Some(chain) => {
+            let mut stream = pinned_tls::connect(stream, chain, resolved.ip())?;
+            stream.write_all(head.as_bytes())?;
+            Ok(Box::new(stream))
+        }
+    }
 }
 
 /// Reports on standard error whenever a model begins a draft for this run, until the process ends.
 ///
 /// An agent without a screen prints its output only at its end, so the user would see nothing meanwhile.
 pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
-    let address = proxy.admin.trim_start_matches("http://");
     let token = token.map(|token| format!("authorization: Bearer {}\r\n", token.reveal()));
-    let events = requested(address, "/api/events", &token.unwrap_or_default());
+    let events = requested(proxy, "/api/events", &token.unwrap_or_default(), None);
     // Not an error: an older proxy may not report drafts, and the agent runs in any case.
     let Ok(events) = events else { return };
     let event = format!("data: {{\"run\":\"{run}\"}}");
@@ -256,6 +280,7 @@ mod tests {
             pid: 7,
             data: "http://127.0.0.1:1".into(),
             admin: "http://127.0.0.1:2".into(),
+            admin_certificate: None,
             version: "0".into(),
             started_ms: 3,
             started_by_run: false,

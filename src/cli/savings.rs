@@ -69,7 +69,7 @@ pub(super) struct SavingsArgs {
 }
 
 pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &[])?;
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = super::prices(file)?;
     let entries = entries(args, &config.state_dir, &prices)?;

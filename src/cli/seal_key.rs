@@ -64,7 +64,7 @@ struct ShownKey {
 }
 
 pub(super) fn run(args: &SealKeyArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &["handoff.seal_key"])?;
     match &args.retire {
         Some(wanted) => retire(&config, wanted, out),
         None if args.rotate => rotate(&config, out),

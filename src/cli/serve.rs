@@ -21,6 +21,7 @@ use super::reload::{self, LoadedConfig};
 use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
 use super::state_args::CONFIG_HELP;
+use crate::serve::proxy::certificate::Certificate;
 use crate::serve::proxy::{descriptors, server};
 use crate::serve::service::{Service, ServiceParts, is_true};
 use crate::state::clock::now_ms;
@@ -63,6 +64,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
         admin: args.admin.clone(),
         state_dir: args.state_dir.clone(),
         log_level: args.log_level.clone(),
+        needed_secrets: None,
     };
     let loaded = LoadedConfig::new(args.config.clone(), flags)?;
     let mut config = loaded.config.clone();
@@ -106,6 +108,9 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let (data, admin) = listen(&mut config, for_agents).await?;
+    let certificate = Certificate::configured(config.admin.tls());
+    let admin_certificate =
+        certificate.map_err(|error| cannot_listen(&error, &config, config.admin.listen, ADMIN_NAMES))?;
     // The bound port, because browsers on the data listener are shown this address.
     config.admin.listen = admin.local_addr()?;
     let service = Service::new(ServiceParts {
@@ -116,6 +121,7 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
         seals,
         data,
         admin,
+        admin_certificate,
     });
     let service = service.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     let claim = announce(&config, service.addr(), for_agents, out)?;
@@ -130,6 +136,9 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
     Ok(())
 }
 
+/// Config key and option of the admin listener's address.
+const ADMIN_NAMES: [&str; 2] = ["admin.listen", "--admin"];
+
 /// Binds both listeners. With `any_port`, a listener whose port is in use gets a free one.
 async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound, TcpListener)> {
     let taken = |error: &io::Error| any_port && error.kind() == io::ErrorKind::AddrInUse;
@@ -142,8 +151,7 @@ async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound
     let bound = bound.map_err(|error| cannot_listen(&error, config, data, names))?;
     let admin = config.admin.listen;
     let listener = running::listen(admin, any_port).await;
-    let listener =
-        listener.map_err(|error| cannot_listen(&error, config, admin, ["admin.listen", "--admin"]))?;
+    let listener = listener.map_err(|error| cannot_listen(&error, config, admin, ADMIN_NAMES))?;
     Ok((bound, listener))
 }
 
@@ -158,7 +166,12 @@ fn announce(
 ) -> CliResult<Option<StateDirLock>> {
     let admin = config.admin.listen;
     let here = running::url(config, reachable(data));
-    let claim = claim(config, &here, format!("http://{}", reachable(admin)), for_agents);
+    let claim = claim(
+        config,
+        &here,
+        running::admin_url(config, reachable(admin)),
+        for_agents,
+    );
     // Runs find a shared proxy through its claim. A `baton serve` also works without one.
     if for_agents && claim.is_none() {
         let message = "another proxy serves from this state directory";
@@ -169,7 +182,7 @@ fn announce(
         let _ = Out::stderr().line(warning);
     }
     out.line(format_args!("listening on {}", running::url(config, data)))?;
-    out.line(format_args!("admin on http://{admin}"))?;
+    out.line(format_args!("admin on {}", running::admin_url(config, admin)))?;
     // Ignored: a program that reads the lines may have closed the pipe.
     let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
     Ok(claim)
@@ -191,6 +204,10 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
         pid: std::process::id(),
         data: data.to_owned(),
         admin,
+        admin_certificate: config
+            .admin
+            .tls()
+            .and_then(|(chain, _)| std::path::absolute(chain).ok()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_ms: now_ms(),
         started_by_run,
@@ -270,7 +287,9 @@ fn cannot_listen(
         ),
         // The certificate files can be read, but their content is invalid.
         io::ErrorKind::InvalidData => {
-            Exit::CONFIG.with_help(error.to_string(), "fix `server.tls_cert` and `server.tls_key`")
+            let section = key.trim_end_matches(".listen");
+            let help = format!("fix `{section}.tls_cert` and `{section}.tls_key`");
+            Exit::CONFIG.with_help(error.to_string(), help)
         }
         _ => Exit::UNAVAILABLE.with_help(
             format!("failed to listen on {address}: {error}"),

@@ -139,7 +139,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
     let (began, mut started, mut why) = (Instant::now(), None, "it does not report its address".to_owned());
     while began.elapsed() < READY_TIME {
         match running::find(dir) {
-            RunState::Running(Some(process)) => match running::check_ready(&process.admin) {
+            RunState::Running(Some(process)) => match running::check_ready(&process) {
                 Ok(()) => return Ok(process),
                 Err(reason) => why = reason,
             },

@@ -78,7 +78,7 @@ pub(super) struct ShowWhat {
 }
 
 pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &[])?;
     let query = open_existing(&config.state_dir)?;
     let id = find_exchange(&query, &args.exchange)?;
     let what = &args.what;

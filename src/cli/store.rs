@@ -11,7 +11,7 @@ use super::exit::{CliResult, Exit};
 use super::forget::{self, StoreForgetArgs};
 use super::output::{Out, plural, shown, size, visible};
 use super::state_args::StateArgs;
-use super::{block_on, load_state};
+use super::{STORE_SECRETS, block_on, load_state};
 use crate::state::config::{Config, StoreAddress, StoreConfig, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
@@ -127,7 +127,7 @@ pub(super) fn run(args: &StoreArgs, out: &mut Out) -> CliResult {
 }
 
 async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, STORE_SECRETS)?;
     // Read from variables as well: URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
     let source = StoreLocation::new(&config, url(&args.from, "BATON_COPY_FROM").as_deref())?;
@@ -162,7 +162,7 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
 }
 
 async fn check(args: &StoreCheckArgs) -> CliResult<StoreReport> {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, STORE_SECRETS)?;
     let store = StoreLocation::new(&config, args.url.as_deref())?
         .existing()
         .await?;

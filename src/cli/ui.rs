@@ -16,6 +16,7 @@ use super::running::{self, RunState, reachable};
 use super::state_args::StateArgs;
 use crate::serve::admin::readiness::Report;
 use crate::serve::admin::{self, AdminState};
+use crate::serve::proxy::certificate::Certificate;
 use crate::state::config::Config;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
@@ -47,7 +48,7 @@ pub(super) struct UiArgs {
 }
 
 pub(super) fn run(args: &UiArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &["store.url", "admin.token"])?;
     if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         out.line(format_args!(
             "a proxy is running; its page is {}",
@@ -68,13 +69,15 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let listener = listener
         .map_err(|error| Exit::UNAVAILABLE.failure(format!("failed to listen on {wanted}: {error}")))?;
     // A listener on all addresses has none that a browser can open.
-    let page = format!("http://{}", reachable(listener.local_addr()?));
+    let page = running::admin_url(config, reachable(listener.local_addr()?));
+    let certificate = Certificate::configured(config.admin.tls());
+    let certificate = certificate.map_err(|error| Exit::CONFIG.failure(error.to_string()))?;
     out.line(format_args!("inspector on {page}, read-only; Ctrl-C stops it"))?;
     open_browser(args, &page);
     let stop = Box::pin(async {
         let _ = tokio::signal::ctrl_c().await;
     });
-    admin::serve(listener, Arc::new(state), stop).await?;
+    admin::serve(listener, certificate, Arc::new(state), stop).await?;
     Ok(())
 }
 

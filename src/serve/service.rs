@@ -17,6 +17,7 @@ use self::reload::Reloader;
 use crate::admin::{self, AdminState, readiness};
 use crate::app::App;
 use crate::proxy::Gateway;
+use crate::proxy::certificate::Certificate;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::{self, Bound, GatewaySlot};
 use crate::state::config::Config;
@@ -95,6 +96,8 @@ pub struct ServiceParts {
     pub data: Bound,
     /// Listener for users and scrapers.
     pub admin: TcpListener,
+    /// Certificate of the admin listener, if it speaks HTTPS.
+    pub admin_certificate: Option<Certificate>,
 }
 
 /// The data listener, the admin listener, and their shared state.
@@ -106,6 +109,7 @@ pub struct Service {
     reporter: JoinHandle<()>,
     documents: DocumentWriter,
     admin: TcpListener,
+    admin_certificate: Option<Certificate>,
     state: Arc<AdminState>,
     traces: Traces,
     draining: Arc<AtomicBool>,
@@ -125,6 +129,7 @@ impl Service {
             seals,
             data,
             admin,
+            admin_certificate,
         } = parts;
         let journal = open_journal(&config);
         let dropped = journal.clone();
@@ -175,6 +180,7 @@ impl Service {
             reporter,
             documents,
             admin,
+            admin_certificate,
             state,
             traces,
             draining,
@@ -185,7 +191,7 @@ impl Service {
     pub fn reloader(&self, loaded: Config) -> Reloader {
         Reloader::new(
             Arc::clone(&self.gateway),
-            self.data.certificate(),
+            [self.data.certificate(), self.admin_certificate.clone()],
             Arc::clone(&self.events),
             Arc::clone(&self.app),
             loaded,
@@ -206,6 +212,7 @@ impl Service {
         let (end, until_drained) = watch::channel(false);
         let admin = tokio::spawn(admin::serve(
             self.admin,
+            self.admin_certificate,
             self.state,
             Box::pin(is_true(until_drained)),
         ));

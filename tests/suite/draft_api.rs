@@ -109,7 +109,7 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
     let stopped = async {
         let _ = stopped.await;
     };
-    tokio::spawn(admin::serve(listener, Arc::new(state), Box::pin(stopped)));
+    tokio::spawn(admin::serve(listener, None, Arc::new(state), Box::pin(stopped)));
     (address, stop)
 }
 

@@ -264,7 +264,7 @@ impl Listener {
         let stopped = async {
             let _ = stopped.await;
         };
-        tokio::spawn(admin::serve(listener, Arc::new(state), Box::pin(stopped)));
+        tokio::spawn(admin::serve(listener, None, Arc::new(state), Box::pin(stopped)));
         Self { address, _stop: stop }
     }
 

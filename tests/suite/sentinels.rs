@@ -25,7 +25,8 @@ fn teammates(config: &mut Config) {
     }
     let client = |name: &str| ClientKey {
         name: name.to_owned(),
-        key: Secret::new(format!("key-of-{name}")),
+        key: Some(Secret::new(format!("key-of-{name}"))),
+        ..ClientKey::default()
     };
     config.clients = vec![client("ann"), client("bob")];
 }

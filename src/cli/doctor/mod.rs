@@ -98,7 +98,7 @@ struct DoctorReport {
 
 pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
     if args.ready || args.line {
-        let config = load_state(&args.state)?;
+        let config = load_state(&args.state, &[])?;
         if args.ready {
             return running::report_ready(&config.state_dir, out);
         }

@@ -69,7 +69,7 @@ fn proxy(installation: &Installation) -> Vec<Finding> {
         Finding::ok(subject, format!("{} ({about})", process.data)),
         Finding::ok("inspector", &process.admin),
     ];
-    match running::failed_checks(&process.admin) {
+    match running::failed_checks(process) {
         Err(why) => findings.push(Finding::error(
             "readyz",
             why,

@@ -16,7 +16,7 @@ use super::journal::{JournalRequest, RequestForm, newest, newest_rows};
 use super::output::{Out, visible};
 use super::state_args::StateArgs;
 use super::stored::{self, bare_id, only};
-use super::{block_on, load_state};
+use super::{STORE_SECRETS, block_on, load_state};
 use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -72,7 +72,7 @@ enum ExportTarget {
 
 pub(super) fn run(args: &ExportArgs, out: &mut Out) -> CliResult {
     block_on(async {
-        let sources = Sources::open(load_state(&args.state)?).await?;
+        let sources = Sources::open(load_state(&args.state, STORE_SECRETS)?).await?;
         let wanted = sources.wanted(&args.conversation)?;
         if args.format == ExportFormat::Har {
             return sources.har(&wanted.conversation(), out);

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::args::DraftArgs;
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::journal::{self, JournalRequest, RequestForm, full_key, open_existing};
-use crate::cli::load_state;
 use crate::cli::output::{Out, size, visible};
+use crate::cli::{STORE_SECRETS, load_state};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
 use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
@@ -28,7 +28,7 @@ use baton_core::transcript::{AnswerContent, Transcript};
 use baton_core::work::DraftIndex;
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, STORE_SECRETS)?;
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, &args.key)?;
     let store = for_writing(&config)?;

@@ -59,7 +59,7 @@ pub(super) struct HandoffLookup {
 
 impl HandoffLookup {
     pub(super) fn new(args: &DirectoryArgs) -> CliResult<Self> {
-        let config = load_state(&args.state)?;
+        let config = load_state(&args.state, &[])?;
         let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
         let directory = HandoffDirectory::new(&dir)?.keeping(config.documents.keep_files);
         Ok(Self { directory, config })

@@ -12,7 +12,7 @@ use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, visible};
 use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
-use crate::cli::{agents, block_on, env, load_state, run, stored};
+use crate::cli::{STORE_SECRETS, agents, block_on, env, load_state, run, stored};
 use crate::state::files::documents;
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
@@ -86,7 +86,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
 
 /// Reads the handoff, and compares it with the repository. Only `--run` changes its status.
 fn wanted(args: &ResumeArgs) -> CliResult<(Handoff, Option<Drift>)> {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, STORE_SECRETS)?;
     let store = stored::open(&config)?;
     block_on(async {
         let handoff = stored::wanted(&store, &args.id).await;

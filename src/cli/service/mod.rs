@@ -87,7 +87,7 @@ pub(super) fn run(args: &ServiceArgs, out: &mut Out) -> CliResult {
 
 fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
     let manager = manager::of(args.manager);
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &[])?;
     let text = (manager.render)(&plan(&args.state, &config)?);
     if args.print {
         return out.document(&text);

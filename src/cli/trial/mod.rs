@@ -41,7 +41,7 @@ struct TriedJson<'a> {
 }
 
 pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state)?;
+    let config = load_state(&args.state, &[])?;
     let prices = super::prices(args.prices.as_deref().or(config.bill.prices.as_deref()))?;
     let files = session_files(args)?;
     if files.is_empty() {

@@ -15,28 +15,43 @@ use subtle::ConstantTimeEq;
 
 use super::error::ApiError;
 use crate::state::access::hosts;
-use crate::state::config::Secret;
+use crate::state::config::{Admin, Secret};
+
+/// Path of the metrics, which have a token of their own.
+pub(super) const METRICS: &str = "/metrics";
 
 /// Checks a request's origin, and its token or, if none is configured, its host.
 ///
 /// # Errors
 /// The reason for the rejection.
-pub(super) fn admit<B>(
-    request: &Request<B>,
-    token: Option<&Secret>,
-    bound: SocketAddr,
-) -> Result<(), ApiError> {
+pub(super) fn admit<B>(request: &Request<B>, config: &Admin, bound: SocketAddr) -> Result<(), ApiError> {
     // First, because the other checks read a single `Host`.
     one_host(request.headers())?;
     if !from_own_page(request.headers()) && !opens_the_page(request) {
         return Err(ApiError::FOREIGN_ORIGIN);
     }
+    if config.token.is_none() {
+        let is_admitted = host(request).is_some_and(|host| is_ours(host, bound.ip()));
+        return if is_admitted {
+            Ok(())
+        } else {
+            Err(ApiError::FOREIGN_HOST)
+        };
+    }
     // With the token any host name is fine, because no web page knows the token.
-    match token {
-        Some(token) if presents(request.headers(), token) => Ok(()),
-        Some(_) => Err(ApiError::TOKEN),
-        None if host(request).is_some_and(|host| is_ours(host, bound.ip())) => Ok(()),
-        None => Err(ApiError::FOREIGN_HOST),
+    let presented = |token: Option<&Secret>| token.is_some_and(|token| presents(request.headers(), token));
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let asks_for_metrics = reads && request.uri().path() == METRICS;
+    let allowed = [
+        (&config.token, true),
+        (&config.read_token, reads),
+        (&config.metrics_token, asks_for_metrics),
+    ];
+    let mut known = allowed.into_iter().filter(|(token, _)| presented(token.as_ref()));
+    match known.next() {
+        Some((_, true)) => Ok(()),
+        Some((_, false)) => Err(ApiError::TOKEN_SCOPE),
+        None => Err(ApiError::TOKEN),
     }
 }
 
@@ -101,11 +116,8 @@ fn presents(headers: &HeaderMap, token: &Secret) -> bool {
     let Some(presented) = value.and_then(presented) else {
         return false;
     };
-    let digest = |text: &str| Sha256::digest(text.as_bytes());
-    digest(&presented)
-        .as_slice()
-        .ct_eq(digest(token.reveal()).as_slice())
-        .into()
+    let digest: [u8; 32] = Sha256::digest(presented.as_bytes()).into();
+    digest.ct_eq(&token.digest()).into()
 }
 
 /// Host of the request without its port.
@@ -134,6 +146,50 @@ mod tests {
         request.body(()).unwrap()
     }
 
+    fn with_token() -> Admin {
+        Admin {
+            token: Some(Secret::new("0123456789abcdef")),
+            ..Admin::default()
+        }
+    }
+
+    #[test]
+    fn each_token_opens_what_it_is_for() {
+        let bound: SocketAddr = "10.0.0.5:8788".parse().unwrap();
+        let config = Admin {
+            read_token: Some(Secret::new("fedcba9876543210")),
+            metrics_token: Some(Secret::new("0011223344556677")),
+            ..with_token()
+        };
+        let ask = |token: &str, method: Method, path: &str| {
+            let mut request = requested("baton.example", Some(&format!("Bearer {token}")));
+            *request.method_mut() = method;
+            *request.uri_mut() = path.parse().unwrap();
+            admit(&request, &config, bound)
+        };
+        let (full, read, metrics) = ("0123456789abcdef", "fedcba9876543210", "0011223344556677");
+        let no_scope = || Err(ApiError::TOKEN_SCOPE);
+        #[rustfmt::skip]
+        let table = [
+            (full, Method::POST, "/api/drafts/1/accept", Ok(())),
+            (full, Method::GET, "/metrics", Ok(())),
+            (read, Method::GET, "/api/exchanges", Ok(())),
+            (read, Method::HEAD, "/", Ok(())),
+            (read, Method::GET, "/metrics", Ok(())),
+            (read, Method::POST, "/api/drafts/1/accept", no_scope()),
+            (read, Method::DELETE, "/api/drafts/1", no_scope()),
+            (metrics, Method::GET, "/metrics", Ok(())),
+            (metrics, Method::GET, "/metrics/", no_scope()),
+            (metrics, Method::GET, "/", no_scope()),
+            (metrics, Method::GET, "/api/exchanges", no_scope()),
+            (metrics, Method::POST, "/metrics", no_scope()),
+            ("0011223344556678", Method::GET, "/metrics", Err(ApiError::TOKEN)),
+        ];
+        for (token, method, path, expected) in table {
+            assert_eq!(ask(token, method.clone(), path), expected, "{method} {path}");
+        }
+    }
+
     #[test]
     fn only_names_that_are_ours_are_answered() {
         let bound: SocketAddr = "10.0.0.5:8788".parse().unwrap();
@@ -146,7 +202,11 @@ mod tests {
             "baton.localhost",
         ];
         for host in ours {
-            assert_eq!(admit(&requested(host, None), None, bound), Ok(()), "{host}");
+            assert_eq!(
+                admit(&requested(host, None), &Admin::default(), bound),
+                Ok(()),
+                "{host}"
+            );
         }
         for host in [
             "evil.example:8788",
@@ -157,7 +217,7 @@ mod tests {
             "[::1",
         ] {
             assert_eq!(
-                admit(&requested(host, None), None, bound),
+                admit(&requested(host, None), &Admin::default(), bound),
                 Err(ApiError::FOREIGN_HOST),
                 "{host}"
             );
@@ -170,7 +230,7 @@ mod tests {
         let with = |origin: &str| {
             let mut request = requested("localhost:8788", None);
             request.headers_mut().insert(ORIGIN, origin.parse().unwrap());
-            admit(&request, None, bound)
+            admit(&request, &Admin::default(), bound)
         };
         assert_eq!(with("http://localhost:8788"), Ok(()));
         for other in [
@@ -186,9 +246,9 @@ mod tests {
     #[test]
     fn a_browser_may_present_the_token_as_a_password() {
         let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
-        let token = Secret::new("0123456789abcdef");
+        let config = with_token();
         let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
-        let ask = |value: &str| admit(&requested("proxy.example", Some(value)), Some(&token), bound);
+        let ask = |value: &str| admit(&requested("proxy.example", Some(value)), &config, bound);
         assert_eq!(ask(&basic("me:0123456789abcdef")), Ok(()));
         assert_eq!(ask(&basic("0123456789abcdef:")), Err(ApiError::TOKEN));
     }
@@ -196,8 +256,8 @@ mod tests {
     #[test]
     fn a_token_is_required_and_is_enough() {
         let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
-        let token = Secret::new("0123456789abcdef");
-        let admit = |authorization| admit(&requested("proxy.example", authorization), Some(&token), bound);
+        let config = with_token();
+        let admit = |authorization| admit(&requested("proxy.example", authorization), &config, bound);
         assert_eq!(admit(Some("Bearer 0123456789abcdef")), Ok(()));
         assert_eq!(admit(Some("bearer 0123456789abcdef")), Ok(()));
         for wrong in [
@@ -234,7 +294,7 @@ mod tests {
             for (name, value) in *headers {
                 request = request.header(*name, *value);
             }
-            let found = admit(&request.body(()).unwrap(), None, bound);
+            let found = admit(&request.body(()).unwrap(), &Admin::default(), bound);
             assert_eq!(found.is_ok(), *admitted, "{path} {headers:?}");
         }
     }

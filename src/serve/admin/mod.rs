@@ -10,6 +10,7 @@ mod api_handoffs;
 mod error;
 mod guard;
 mod page;
+pub mod pinned_tls;
 mod query;
 pub mod readiness;
 mod responses;

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tokio::sync::watch;
 
 use super::error::{ApiError, ApiResult};
-use super::guard::{admit, one_host};
+use super::guard::{METRICS, admit, one_host};
 use super::readiness::{Report, STORE_READ, STORE_WRITE};
 use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, respond};
 use super::{AdminState, api, api_drafts, api_events, page};
@@ -53,7 +53,7 @@ async fn found(
     match path {
         // Open to everybody, because orchestrators have no token and use the address as host.
         "/healthz" | "/readyz" => one_host(request.headers())?,
-        _ => admit(request, state.config.admin.token.as_ref(), bound)?,
+        _ => admit(request, &state.config.admin, bound)?,
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return change(state, request, body).await.map(boxed);
@@ -66,7 +66,7 @@ async fn found(
             let strict = request.uri().query() == Some("strict=1");
             readiness(&(state.ready)().await, asks_for_json(&accept), strict)
         }
-        "/metrics" => metrics(state, asks_for_open_metrics(&accept)).await?,
+        METRICS => metrics(state, asks_for_open_metrics(&accept)).await?,
         "/api/events" => return api_events::answer(state, closing),
         _ => match path.strip_prefix("/api/") {
             Some(path) => api::answer(state, path, request.uri().query()).await?,

@@ -13,11 +13,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use super::AdminState;
 use super::routes::answer;
+use crate::proxy::certificate::Certificate;
 use crate::state::access::peers::WrongKeys;
 
 /// Timeout for a request's headers, which also closes silent connections.
@@ -62,12 +64,33 @@ impl Access {
     }
 }
 
-/// Serves until `shutdown` resolves, then finishes pending responses.
+/// A stream of a peer, encrypted or not.
+trait PeerStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> PeerStream for S {}
+
+/// Completes the TLS handshake if there is a certificate. Returns `None` if that fails.
+async fn opened(stream: TcpStream, certificate: Option<Certificate>) -> Option<Box<dyn PeerStream>> {
+    let Some(certificate) = certificate else {
+        return Some(Box::new(stream));
+    };
+    let handshake = tokio::time::timeout(HEADER_TIME, certificate.acceptor().accept(stream));
+    match handshake.await.ok()? {
+        Ok(stream) => Some(Box::new(stream)),
+        Err(error) => {
+            tracing::debug!(%error, "failed TLS handshake on the admin listener");
+            None
+        }
+    }
+}
+
+/// Serves until `shutdown` resolves, then finishes pending responses. With a certificate it speaks HTTPS.
 ///
 /// # Errors
 /// The listener is not bound.
 pub async fn serve(
     listener: TcpListener,
+    certificate: Option<Certificate>,
     state: Arc<AdminState>,
     mut shutdown: BoxFuture<'static, ()>,
 ) -> io::Result<()> {
@@ -104,13 +127,17 @@ pub async fn serve(
                 Ok::<_, Infallible>(answer)
             }
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIME)
-            .serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection);
+        let (watcher, certificate) = (graceful.watcher(), certificate.clone());
         tokio::spawn(async move {
             let _place = place;
+            let Some(stream) = opened(stream, certificate).await else {
+                return;
+            };
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIME)
+                .serve_connection(TokioIo::new(stream), service);
+            let connection = watcher.watch(connection);
             // Errors of a connection concern only its peer.
             let _ = connection.await;
         });

@@ -59,7 +59,7 @@ async fn start(token: Option<&str>) -> Running {
     let stopped = Box::pin(async {
         let _ = stopped.await;
     });
-    let served = tokio::spawn(serve(listener, Arc::new(state), stopped));
+    let served = tokio::spawn(serve(listener, None, Arc::new(state), stopped));
     Running {
         address,
         up,

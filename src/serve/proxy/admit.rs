@@ -54,10 +54,7 @@ impl Admission {
         // `Semaphore::new` panics above `MAX_PERMITS`.
         let places = config.limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS);
         Self {
-            clients: Keyring::new(
-                config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal())),
-                config.server.is_shared(),
-            ),
+            clients: Keyring::new(config.client_digests(), config.server.is_shared()),
             guard: OriginGuard::new(&config.server),
             exchanges: Arc::new(Semaphore::new(places)),
             waiting: Arc::default(),

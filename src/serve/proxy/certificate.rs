@@ -1,4 +1,4 @@
-//! TLS certificate of the data listener, replaceable while the listener serves.
+//! TLS certificate of a listener, replaceable while the listener serves.
 
 use std::io;
 use std::path::Path;
@@ -22,13 +22,21 @@ impl Certificate {
         Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
     }
 
+    /// Reads the certificate of a listener that has TLS.
+    ///
+    /// # Errors
+    /// See [`Certificate::read`].
+    pub fn configured(tls: Option<(&Path, &Path)>) -> io::Result<Option<Self>> {
+        tls.map(|(chain, key)| Self::read(chain, key)).transpose()
+    }
+
     /// Replaces the certificate in all clones.
     pub fn replace(&self, next: &Self) {
         self.0.store(next.0.load_full());
     }
 
     /// Creates a TLS acceptor with the current certificate.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.load_full())
     }
 }

@@ -1,11 +1,13 @@
 //! Connections to upstreams.
 //!
-//! One timeout covers DNS, TCP and TLS together, and each stage has its own fault. A connection counts its
-//! responses, which distinguishes a stale one from a failing one.
+//! One timeout covers DNS, TCP, an outbound proxy and TLS together, and each stage has its own fault. A
+//! connection counts its responses, which distinguishes a stale one from a failing one.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,31 +15,90 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use http::uri::Scheme;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::fault::{Code, Fault};
+use crate::state::access::hosts;
 
 /// Interval of TCP probes on an idle connection. They reveal a peer that a NAT has dropped.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// Settings that the connectors of all upstreams share.
+pub(super) struct Outbound {
+    proxies: Arc<Matcher>,
+    /// Trusts Mozilla's roots and the system's.
+    tls: Arc<ClientConfig>,
+}
+
+impl Outbound {
+    /// Reads the outbound proxies from the environment, and the system's roots.
+    pub(super) fn from_system() -> io::Result<Self> {
+        let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        let system = rustls_native_certs::load_native_certs();
+        for error in &system.errors {
+            tracing::debug!(%error, "failed to read certificates of the system");
+        }
+        // Stores of systems have certificates that rustls cannot read. Those are never needed.
+        roots.add_parsable_certificates(system.certs);
+        Ok(Self {
+            proxies: Arc::new(Matcher::from_env()),
+            tls: tls_config(roots)?,
+        })
+    }
+}
+
+/// TLS settings of a client that trusts these roots.
+fn tls_config(roots: RootCertStore) -> io::Result<Arc<ClientConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// Reads the roots of a PEM file.
+fn roots_of(path: &Path) -> io::Result<RootCertStore> {
+    let bad = |error: &dyn Display| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| bad(&error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| bad(&error))?;
+        roots.add(certificate).map_err(|error| bad(&error))?;
+    }
+    match roots.is_empty() {
+        true => Err(bad(&"the file has no certificate")),
+        false => Ok(roots),
+    }
+}
+
 /// Connector to one upstream.
 #[derive(Clone)]
 pub(super) struct Connector {
-    inner: HttpsConnector<HttpConnector>,
+    inner: HttpsConnector<Dialer>,
     limit: Duration,
 }
 
 impl Connector {
-    /// Creates a connector that trusts Mozilla's roots and speaks only HTTP/1.1.
+    /// Creates a connector that speaks only HTTP/1.1. With a `ca_file` it trusts no other roots.
     ///
     /// Over HTTP/2 the client library would put all streams of an upstream into one connection. There they
     /// would wait for the provider's stream limit and for each other's lost packets.
-    pub(super) fn new(limit: Duration) -> io::Result<Self> {
+    pub(super) fn new(limit: Duration, ca_file: Option<&Path>, outbound: &Outbound) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
         // A request is written in several pieces, which must not wait for acknowledgements.
         tcp.set_nodelay(true);
@@ -46,14 +107,98 @@ impl Connector {
         tcp.set_keepalive(Some(TCP_KEEPALIVE));
         // Divided among a host's addresses, so that a dead one does not use up the whole time.
         tcp.set_connect_timeout(Some(limit));
-        let inner = HttpsConnectorBuilder::new()
-            .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider())
-            .map_err(io::Error::other)?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        Ok(Self { inner, limit })
+        let tls = match ca_file {
+            Some(path) => tls_config(roots_of(path)?)?,
+            None => Arc::clone(&outbound.tls),
+        };
+        let dialer = Dialer {
+            to_proxy: https(&outbound.tls, tcp.clone()),
+            tcp,
+            proxies: Arc::clone(&outbound.proxies),
+        };
+        Ok(Self {
+            inner: https(&tls, dialer),
+            limit,
+        })
     }
+}
+
+fn https<C>(tls: &Arc<ClientConfig>, inner: C) -> HttpsConnector<C> {
+    HttpsConnectorBuilder::new()
+        .with_tls_config(ClientConfig::clone(tls))
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(inner)
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Opens the TCP connection to a host: directly, or through the outbound proxy that the environment names.
+#[derive(Clone)]
+struct Dialer {
+    tcp: HttpConnector,
+    to_proxy: HttpsConnector<HttpConnector>,
+    proxies: Arc<Matcher>,
+}
+
+impl Dialer {
+    fn proxy(&self, uri: &Uri) -> Option<Intercept> {
+        // The company's proxy does not reach local models, whether `NO_PROXY` names them or not.
+        let is_local = |host: &str| hosts::is_loopback(host.trim_matches(['[', ']']));
+        match uri.host().is_some_and(is_local) {
+            true => None,
+            false => self.proxies.intercept(uri),
+        }
+    }
+}
+
+impl Service<Uri> for Dialer {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Some(proxy) = self.proxy(&uri) else {
+            let connecting = self.tcp.call(uri);
+            return Box::pin(async move { Ok(MaybeHttpsStream::Http(connecting.await?)) });
+        };
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.to_proxy.clone());
+        if let Some(credentials) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(credentials.clone());
+        }
+        let connecting = tunnel.call(with_port(uri));
+        Box::pin(async move {
+            connecting.await.map_err(|error| {
+                // The address is without the credentials of the variable.
+                let detail = format!("proxy {} (from the environment): {}", proxy.uri(), causes(&error));
+                Fault::because(Code::UNREACHABLE, detail).into()
+            })
+        })
+    }
+}
+
+/// Messages of an error and its causes.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let messages: Vec<_> = chain(error).map(ToString::to_string).collect();
+    messages.join(": ")
+}
+
+/// Adds the port of the scheme, because a tunnel takes a missing one for 443.
+fn with_port(uri: Uri) -> Uri {
+    let is_plain_http = uri.scheme() == Some(&Scheme::HTTP) && uri.port().is_none();
+    let authority = match uri.authority() {
+        Some(authority) if is_plain_http => format!("{authority}:80"),
+        _ => return uri,
+    };
+    let complete = Uri::builder()
+        .scheme(Scheme::HTTP)
+        .path_and_query("/")
+        .authority(authority);
+    complete.build().unwrap_or(uri)
 }
 
 impl Service<Uri> for Connector {
@@ -94,6 +239,9 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
         e.downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
     };
+    if let Some(fault) = chain(error).find_map(|error| error.downcast_ref::<Fault>()) {
+        return fault.clone();
+    }
     let code = match error.to_string().as_str() {
         // A shortage of this process, which implies nothing about upstream.
         _ if chain(error).any(out_of_descriptors) => Code::OVERLOADED,
@@ -138,7 +286,7 @@ impl Served {
 
 /// Connection that carries its [`Served`] counter.
 pub(super) struct Counted {
-    stream: MaybeHttpsStream<TokioIo<TcpStream>>,
+    stream: MaybeHttpsStream<MaybeHttpsStream<TokioIo<TcpStream>>>,
     served: Served,
 }
 

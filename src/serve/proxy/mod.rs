@@ -238,11 +238,7 @@ pub async fn handle(
     declared::take_from_path(&mut parts);
     // Answered without admission: a browser has no client key, and the page is not an exchange.
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
-        return welcome::answer(
-            &parts,
-            gateway.parts.config.server.tls().is_some(),
-            gateway.parts.config.admin.listen,
-        );
+        return welcome::answer(&parts, &gateway.parts.config);
     }
     let limits = &gateway.parts.config.limits;
     // Every reader of the body gets the minimum rate, including the one that drains a refused body.

@@ -100,10 +100,7 @@ struct Http {
 /// # Errors
 /// The address is in use or not allowed, or the certificate cannot be read.
 pub fn bind(config: &Config) -> io::Result<Bound> {
-    let tls = match config.server.tls() {
-        Some((chain, key)) => Some(Certificate::read(chain, key)?),
-        None => None,
-    };
+    let tls = Certificate::configured(config.server.tls())?;
     let listener = listener(config.server.listen)?;
     Ok(Bound {
         addr: listener.local_addr()?,

@@ -29,6 +29,7 @@ pub(crate) fn config(base_url: &str) -> Config {
         idle: Duration::from_secs(5),
         paths: Vec::new(),
         trace_context: false,
+        ca_file: None,
     };
     let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
@@ -44,10 +45,11 @@ pub(crate) fn config(base_url: &str) -> Config {
             stop_delay: Duration::ZERO,
             trusted: Vec::new(),
             upstreams: Vec::new(),
+            clients_dir: None,
         },
         admin: Admin {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            token: None,
+            ..Admin::default()
         },
         state_dir: PathBuf::new(),
         store: StoreKind::Memory.into(),
@@ -56,6 +58,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         clients: Vec::new(),
+        secret_files: Vec::new(),
         handoff: HandoffPolicy {
             mode: HandoffMode::Continue,
             inject: InjectPolicy::Never,

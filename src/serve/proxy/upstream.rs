@@ -12,7 +12,7 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
-use super::connect::{Connector, Served, chain};
+use super::connect::{Connector, Outbound, Served, chain};
 use super::download::UpstreamBody;
 use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
@@ -43,11 +43,12 @@ impl Upstreams {
     /// Creates a client for each upstream without opening a connection.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// TLS cannot be set up, or a `ca_file` cannot be read.
     pub fn new(config: &Config) -> io::Result<Self> {
+        let outbound = Outbound::from_system()?;
         let upstreams = config.upstreams.iter().map(|(name, upstream)| {
-            let client = Upstream::new(name, upstream, &config.limits)?;
-            let is_guarded = !config.clients.is_empty() && upstream.has_own_key();
+            let client = Upstream::new(name, upstream, &config.limits, &outbound)?;
+            let is_guarded = config.requires_clients() && upstream.has_own_key();
             Ok((name.clone(), Arc::new(Upstream { is_guarded, ..client })))
         });
         upstreams.collect::<io::Result<_>>().map(Self)
@@ -91,14 +92,20 @@ impl From<Fault> for Failed {
 }
 
 impl Upstream {
-    fn new(name: &str, config: &config::UpstreamConfig, limits: &LimitConfig) -> io::Result<Self> {
+    fn new(
+        name: &str,
+        config: &config::UpstreamConfig,
+        limits: &LimitConfig,
+        outbound: &Outbound,
+    ) -> io::Result<Self> {
+        let connector = Connector::new(config.connect, config.ca_file.as_deref(), outbound)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(limits.upstream_idle)
             .pool_timer(TokioTimer::new())
             .http1_max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER))
             .http1_max_headers(HEADER_LINES)
-            .build(Connector::new(config.connect)?);
+            .build(connector);
         Ok(Self {
             name: name.to_owned(),
             server: server_address(&config.base_url),

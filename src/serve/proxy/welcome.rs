@@ -2,13 +2,12 @@
 //!
 //! No provider has anything there, and agents probe it (Claude Code sends `HEAD /` at each start).
 
-use std::net::SocketAddr;
-
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, header};
 
 use super::headers;
 use super::response_body::ResponseBody;
+use crate::state::config::{Admin, Config};
 
 /// Headers of the page, which contains only text: nothing is loaded, run, sent or framed.
 const HEADERS: &[(HeaderName, &str)] = &[
@@ -38,30 +37,39 @@ fn is_browser(parts: &Parts) -> bool {
     parts.headers.get_all(header::ACCEPT).iter().any(accepts_html)
 }
 
-/// Builds the response. `inspector` is the admin listener's address.
-pub(super) fn answer(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
+/// Builds the response.
+pub(super) fn answer(parts: &Parts, config: &Config) -> Response<ResponseBody> {
     if is_browser(parts) {
-        return page(parts, tls, inspector);
+        return page(parts, config);
     }
-    // A listener on all addresses has no address of its own to show.
-    let seen = match inspector.ip().is_unspecified() {
-        true => format!("at port {} of this machine", inspector.port()),
-        false => format!("at http://{inspector}/"),
-    };
-    let line = format!("baton, a proxy for the APIs of language models; its inspector is {seen}\n");
+    let seen = inspector(&config.admin, |url| url);
+    let line = format!("baton, a proxy for the APIs of language models; its inspector is at {seen}\n");
     let mut response = Response::new(ResponseBody::whole(line));
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
+/// Describes where the inspector is. A listener on all addresses has no URL to show, only its port.
+fn inspector(admin: &Admin, link: impl FnOnce(String) -> String) -> String {
+    let scheme = if admin.tls().is_some() { "https" } else { "http" };
+    match admin.listen.ip().is_unspecified() {
+        true => format!("port {} of this machine", admin.listen.port()),
+        false => link(format!("{scheme}://{}/", admin.listen)),
+    }
+}
+
+fn page(parts: &Parts, config: &Config) -> Response<ResponseBody> {
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
         None => headers::text(&parts.headers, "host").unwrap_or("localhost"),
     };
-    let scheme = if tls { "https" } else { "http" };
-    let text = text(&escaped(&format!("{scheme}://{host}")), inspector);
+    let scheme = if config.server.tls().is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let text = text(&escaped(&format!("{scheme}://{host}")), &config.admin);
     let mut response = Response::new(ResponseBody::whole(text));
     for (name, value) in HEADERS {
         response
@@ -71,11 +79,8 @@ fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBod
     response
 }
 
-fn text(base: &str, inspector: SocketAddr) -> String {
-    let seen = match inspector.ip().is_unspecified() {
-        true => format!("port {} of this machine", inspector.port()),
-        false => format!("<a href=\"http://{inspector}/\">http://{inspector}/</a>"),
-    };
+fn text(base: &str, admin: &Admin) -> String {
+    let seen = inspector(admin, |url| format!("<a href=\"{url}\">{url}</a>"));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>baton</title>\n\

@@ -41,7 +41,8 @@ const TLS: &str = "server.tls_cert and server.tls_key (on or off)";
 /// Applies a changed config to a running service.
 pub struct Reloader {
     slot: GatewaySlot,
-    certificate: Option<Certificate>,
+    /// Certificates of the data listener and the admin listener.
+    certificates: [Option<Certificate>; 2],
     events: EventHook,
     state: Mutex<ReloadState>,
 }
@@ -63,14 +64,14 @@ impl Reloader {
     /// Creates a reloader. `loaded` is the config before ports were picked and limits were fitted.
     pub(super) fn new(
         slot: GatewaySlot,
-        certificate: Option<Certificate>,
+        certificates: [Option<Certificate>; 2],
         events: EventHook,
         app: Arc<App>,
         loaded: Config,
     ) -> Self {
         Self {
             slot,
-            certificate,
+            certificates,
             events,
             state: Mutex::new(ReloadState { app, loaded }),
         }
@@ -95,10 +96,10 @@ impl Reloader {
             config.server.tls_key.clone_from(&running.server.tls_key);
         }
         descriptors::fit(&mut config, descriptors::raise());
-        let certificate = match (&self.certificate, config.server.tls()) {
-            (Some(_), Some((chain, key))) => Some(Certificate::read(chain, key)?),
-            _ => None,
-        };
+        let renewed = [
+            Certificate::configured(config.server.tls())?,
+            Certificate::configured(config.admin.tls())?,
+        ];
         let app = Arc::new(state.app.reloaded(config)?);
         let parts = gateway_parts(&app, Arc::clone(&self.events));
         let gateway = self.slot.load().reloaded(parts)?;
@@ -106,8 +107,10 @@ impl Reloader {
         let secrets = app.config.journal.secrets.iter().map(Secret::reveal);
         app.journal
             .redact_by(&Redactor::new(&app.config.journal.redact).knowing(secrets));
-        if let (Some(certificate), Some(next)) = (&self.certificate, certificate) {
-            certificate.replace(&next);
+        for (certificate, next) in self.certificates.iter().zip(&renewed) {
+            if let (Some(certificate), Some(next)) = (certificate, next) {
+                certificate.replace(next);
+            }
         }
         self.slot.store(Arc::new(gateway));
         *state = ReloadState { app, loaded };

@@ -12,11 +12,11 @@ use sha2::{Digest, Sha256};
 use baton_core::record::LOCAL;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
-/// SHA-256 digests of the client keys, each with the client's name.
+/// SHA-256 digests of the client keys, each with the client's name; `None` admits everybody.
 ///
 /// Lookups compare every digest in constant time, so timing reveals nothing about a key.
 pub struct Keyring {
-    clients: Vec<([u8; 32], String)>,
+    clients: Option<Vec<([u8; 32], String)>>,
     /// Whether, without clients, each API key is a principal of its own.
     by_credential: bool,
 }
@@ -31,13 +31,12 @@ pub struct AuthenticatedClient {
 }
 
 impl Keyring {
-    /// Creates a keyring from pairs of name and key. If there are none, every request is accepted.
+    /// Creates a keyring of clients, each as digest and name; `None` admits everybody.
     ///
-    /// `by_credential` separates the senders of accepted requests by their API keys.
-    pub fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>, by_credential: bool) -> Self {
-        let digest = |(name, key): (&str, &str)| (Sha256::digest(key).into(), name.to_owned());
+    /// `by_credential` then separates the senders by their API keys.
+    pub fn new(clients: Option<Vec<([u8; 32], String)>>, by_credential: bool) -> Self {
         Self {
-            clients: clients.into_iter().map(digest).collect(),
+            clients,
             by_credential,
         }
     }
@@ -48,42 +47,41 @@ impl Keyring {
     /// reach upstream.
     pub fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
         let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
-        if self.clients.is_empty() {
+        let Some(clients) = &self.clients else {
             let mut keys = given.map(|value| bare(value.as_bytes()));
             let key = keys.find(|key| self.by_credential && is_lasting(key));
             return Some(AuthenticatedClient {
                 name: key.map_or_else(|| LOCAL.to_owned(), key_owner),
                 keys: Vec::new(),
             });
-        }
+        };
+        let known = |key: &[u8]| holder(clients, key).map(|name| (name, key.to_vec()));
         // The first valid key authenticates. The others are collected as well: an agent may send its key in
         // several headers.
-        let mut known = given.filter_map(|value| self.known(bare(value.as_bytes())));
-        let (name, key) = known.next()?;
-        let mut keys: Vec<_> = std::iter::once(key).chain(known.map(|(_, key)| key)).collect();
+        let mut presented = given.filter_map(|value| known(bare(value.as_bytes())));
+        let (name, key) = presented.next()?;
+        let mut keys: Vec<_> = std::iter::once(key)
+            .chain(presented.map(|(_, key)| key))
+            .collect();
         let values = query.into_iter().flat_map(parameters).map(value);
-        keys.extend(values.filter_map(|value| Some(self.known(&value)?.1)));
+        keys.extend(values.filter_map(|value| Some(known(&value)?.1)));
         Some(AuthenticatedClient {
             name: name.to_owned(),
             keys,
         })
     }
+}
 
-    fn known(&self, key: &[u8]) -> Option<(&str, Vec<u8>)> {
-        self.holder(key).map(|name| (name, key.to_vec()))
-    }
-
-    fn holder(&self, key: &[u8]) -> Option<&str> {
-        let given = Sha256::digest(key);
-        self.clients
-            .iter()
-            // A fold instead of `find`: stopping at the first match would reveal the position of the key by
-            // timing.
-            .fold(None, |found, (known, name)| match same(&given, known) {
-                true => Some(name.as_str()),
-                false => found,
-            })
-    }
+fn holder<'a>(clients: &'a [([u8; 32], String)], key: &[u8]) -> Option<&'a str> {
+    let given = Sha256::digest(key);
+    clients
+        .iter()
+        // A fold instead of `find`: stopping at the first match would reveal the position of the key by
+        // timing.
+        .fold(None, |found, (known, name)| match same(&given, known) {
+            true => Some(name.as_str()),
+            false => found,
+        })
 }
 
 impl AuthenticatedClient {
@@ -204,6 +202,12 @@ fn bare(value: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn ring(clients: &[(&str, &str)], by_credential: bool) -> Keyring {
+        let digest = |(name, key): &(&str, &str)| (Sha256::digest(key).into(), (*name).to_owned());
+        let clients: Vec<_> = clients.iter().map(digest).collect();
+        Keyring::new((!clients.is_empty()).then_some(clients), by_credential)
+    }
+
     fn headers(rows: &[(&'static str, &str)]) -> HeaderMap {
         let mut out = HeaderMap::new();
         for (name, value) in rows {
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_key_is_taken_out_wherever_it_is() {
-        let ring = Keyring::new([("ada", "key-of-ada/1"), ("bob", "key-of-bob-2")], false);
+        let ring = ring(&[("ada", "key-of-ada/1"), ("bob", "key-of-bob-2")], false);
         let given = headers(&[
             ("x-api-key", "key-of-ada/1"),
             ("authorization", "Bearer key-of-ada/1"),
@@ -255,7 +259,7 @@ mod tests {
     #[test]
     fn without_clients_nothing_is_taken_out() {
         let given = headers(&[("x-api-key", "k"), ("authorization", "Bearer k")]);
-        let known = Keyring::new([], false).admit(&given, Some("key=k")).unwrap();
+        let known = ring(&[], false).admit(&given, Some("key=k")).unwrap();
         assert_eq!(known.name, LOCAL);
         assert_eq!(known.headers_without(given.clone()), given);
         assert_eq!(
@@ -266,7 +270,7 @@ mod tests {
 
     #[test]
     fn without_clients_each_api_key_is_a_principal() {
-        let ring = Keyring::new([], true);
+        let ring = ring(&[], true);
         let name = |rows: &[(&'static str, &str)]| ring.admit(&headers(rows), None).unwrap().name;
         let ada = name(&[("x-api-key", "sk-ant-api03-ada")]);
         assert_eq!(ada, name(&[("authorization", "Bearer sk-ant-api03-ada")]));

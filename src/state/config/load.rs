@@ -2,14 +2,14 @@
 //! ones.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::keys::{self, CLIENT, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
+use super::keys::{self, CLIENT, CLIENT_FILE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
-use super::{ClientKey, Config, Secret, raw, rules};
+use super::{ClientKey, Config, Secret, client_files, raw, rules};
 
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
@@ -34,6 +34,8 @@ pub struct Flags {
     pub state_dir: Option<String>,
     /// Value of `--log-level`.
     pub log_level: Option<String>,
+    /// Keys whose secrets must be available. `None` stands for all.
+    pub needed_secrets: Option<&'static [&'static str]>,
 }
 
 impl Config {
@@ -71,6 +73,7 @@ impl Config {
             problems: problems.clone(),
             origins: BTreeMap::new(),
             named: Vec::new(),
+            secret_files: Vec::new(),
         };
         let mut config = keys::blank();
         loader.file(&mut config, default);
@@ -93,11 +96,18 @@ impl Config {
         let entries = loader.environment(&config);
         loader.layer(&mut config, &entries);
         loader.layer(&mut config, &flag_entries(flags));
+        loader.client_files(&mut config);
         rules::check(&mut config, &loader.origins, &mut loader.problems);
+        if let Some(needed) = flags.needed_secrets {
+            loader.problems.retain(|problem| {
+                problem.kind != ProblemKind::Unavailable || needed.contains(&problem.key.as_str())
+            });
+        }
         if loader.problems.is_empty() {
             // Derived settings, set only once every layer is valid.
             config.journal.secrets = own_secrets(&config);
             config.journal.cache_bytes = config.limits.cache_bytes / 4;
+            config.secret_files = loader.secret_files;
             return Ok(config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -120,8 +130,10 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
         let headers = upstream.headers.iter().map(|(_, value)| value);
         headers.chain(&upstream.api_key)
     });
-    let clients = config.clients.iter().map(|client| &client.key);
-    let all = upstreams.chain(clients).chain(&config.admin.token);
+    let clients = config.clients.iter().filter_map(|client| client.key.as_ref());
+    let all = upstreams
+        .chain(clients)
+        .chain(config.admin.tokens().map(|(_, token)| token));
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 
@@ -175,6 +187,8 @@ struct Loader<'a> {
     origins: BTreeMap<String, KeyOrigin>,
     /// Variables referenced by `{ env = "NAME" }`. Their names are arbitrary and may begin with the prefix.
     named: Vec<String>,
+    /// Files referenced by `{ file = "PATH" }`.
+    secret_files: Vec<PathBuf>,
 }
 
 impl Loader<'_> {
@@ -207,6 +221,8 @@ impl Loader<'_> {
                 continue;
             };
             let path = format!("{path}.{}", key.name());
+            self.secret_files
+                .extend(raw::secret_files(&entry.value, self.env));
             match key.read(target, &entry.value, self.env) {
                 Ok(()) => {
                     self.origins.insert(path, entry.value.origin.clone());
@@ -225,6 +241,7 @@ impl Loader<'_> {
                     &path,
                     &entry.key_origin,
                     vec![ValueError {
+                        kind: ProblemKind::Value,
                         message: "an upstream's name is part of URLs".to_owned(),
                         help: "use lower-case letters, digits, `-` and `_`".to_owned(),
                         at: None,
@@ -259,13 +276,54 @@ impl Loader<'_> {
         // Merging by index would combine one client's name with another client's key.
         config.clients.clear();
         for (index, item) in items.iter().enumerate() {
-            let mut client = ClientKey {
-                name: String::new(),
-                key: Secret::new(""),
-            };
+            let mut client = ClientKey::default();
             let path = format!("{CLIENTS}.{index}");
             self.origins.insert(path.clone(), item.origin.clone());
             self.fields(&mut client, CLIENT, &path, item);
+            config.clients.push(client);
+        }
+    }
+
+    /// Adds the clients that have a file in the directory of clients.
+    fn client_files(&mut self, config: &mut Config) {
+        const DIR: &str = "server.clients_dir";
+        let Some(dir) = config.server.clients_dir.clone() else {
+            return;
+        };
+        let found = match client_files::list(&dir) {
+            Ok(found) => found,
+            Err(error) => {
+                let origin = self.origins.get(DIR).cloned();
+                let complaint = ValueError {
+                    kind: ProblemKind::Unavailable,
+                    message: format!("the directory {} cannot be read: {error}", dir.display()),
+                    help: "create it, for example with `baton client add NAME`, or fix the path".to_owned(),
+                    at: None,
+                };
+                let origin = origin.unwrap_or_else(|| KeyOrigin::File(dir.display().to_string()));
+                return self.complain(DIR, &origin, vec![complaint]);
+            }
+        };
+        for (client_name, file) in found {
+            let name = file.display().to_string();
+            let text = match std::fs::read_to_string(&file) {
+                Ok(text) => text,
+                Err(error) => {
+                    self.problems.push(unreadable(name, &error));
+                    continue;
+                }
+            };
+            let entries = read_toml(&name, &text, &mut self.problems);
+            let path = format!("{CLIENTS}.{}", config.clients.len());
+            let origin = KeyOrigin::File(name);
+            self.origins.insert(path.clone(), origin.clone());
+            self.origins.insert(format!("{path}.name"), origin.clone());
+            let mut client = ClientKey {
+                name: client_name,
+                ..ClientKey::default()
+            };
+            let raw = Raw::Table(entries);
+            self.fields(&mut client, CLIENT_FILE, &path, &LocatedValue { raw, origin });
             config.clients.push(client);
         }
     }
@@ -291,6 +349,7 @@ impl Loader<'_> {
 
     fn wrong_type(&mut self, path: &str, given: &LocatedValue, expected: &str, help: &str) {
         let complaint = ValueError {
+            kind: ProblemKind::Value,
             message: format!("expected {expected}, found {}", given.raw.kind()),
             help: help.to_owned(),
             at: None,
@@ -303,7 +362,7 @@ impl Loader<'_> {
         self.origins.insert(path.to_owned(), origin.clone());
         self.problems
             .extend(complaints.into_iter().map(|complaint| Problem {
-                kind: ProblemKind::Value,
+                kind: complaint.kind,
                 origin: complaint.at.unwrap_or_else(|| origin.clone()),
                 key: path.to_owned(),
                 message: complaint.message,

@@ -6,6 +6,7 @@
 //! settings from a config.
 
 mod addresses;
+pub mod client_files;
 mod keys;
 mod load;
 mod problem;
@@ -51,8 +52,10 @@ pub struct Config {
     pub store: StoreConfig,
     /// Providers by name. `anthropic`, `openai` and `gemini` always exist.
     pub upstreams: BTreeMap<String, UpstreamConfig>,
-    /// Clients that may use the proxy. If empty, every request belongs to the client `local`.
+    /// Clients that may use the proxy, including those of `server.clients_dir`.
     pub clients: Vec<ClientKey>,
+    /// Files that secrets were read from.
+    pub secret_files: Vec<PathBuf>,
     pub handoff: HandoffPolicy,
     pub commands: ChatCommandPolicy,
     pub draft: DraftPolicy,
@@ -113,6 +116,20 @@ impl Config {
             quotes: true,
             redactor,
         }
+    }
+}
+
+impl Config {
+    /// Whether only clients may use the proxy, even if there is none yet. Otherwise every request is admitted.
+    pub fn requires_clients(&self) -> bool {
+        !self.clients.is_empty() || self.server.clients_dir.is_some()
+    }
+
+    /// Returns the digests of the clients' keys, each with the client's name; `None` if everybody is admitted.
+    pub fn client_digests(&self) -> Option<Vec<([u8; 32], String)>> {
+        let entry = |client: &ClientKey| Some((client.digest()?, client.name.clone()));
+        self.requires_clients()
+            .then(|| self.clients.iter().filter_map(entry).collect())
     }
 }
 

@@ -58,6 +58,8 @@ pub enum ProblemKind {
     Unknown,
     /// A value of the wrong type, out of range, or otherwise invalid.
     Value,
+    /// The variable or file of a secret is missing.
+    Unavailable,
     /// A required key is missing.
     Missing,
     /// Conflicting values.

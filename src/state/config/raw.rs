@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -154,6 +155,26 @@ pub(super) fn named_variables(entries: &[RawEntry], named: &mut Vec<String>) {
             }
             _ => {}
         }
+    }
+}
+
+/// Returns the files that `{ file = "PATH" }` references in a value, which may be a table or a list.
+pub(super) fn secret_files(value: &LocatedValue, env: &Environment) -> Vec<PathBuf> {
+    let Ok(value) = value.structured() else {
+        return Vec::new();
+    };
+    match &value.raw {
+        Raw::List(items) => items.iter().flat_map(|item| secret_files(item, env)).collect(),
+        Raw::Table(entries) => entries
+            .iter()
+            .flat_map(|entry| match &entry.value.raw {
+                Raw::Text(_) if entry.key == "file" && entries.len() == 1 => {
+                    entry.value.path(env).into_iter().collect()
+                }
+                _ => secret_files(&entry.value, env),
+            })
+            .collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn check(config: &mut Config, origins: &BTreeMap<String, KeyOrigin>, 
     rules.upstreams(config);
     rules.reached_upstreams(config);
     rules.clients(config);
+    rules.admin_tokens(config);
     rules.exposure(config);
     rules.addresses(config);
     rules.limits(config);
@@ -62,10 +63,17 @@ impl RuleChecker<'_> {
                 );
             }
         };
-        match (&config.server.tls_cert, &config.server.tls_key) {
-            (Some(_), None) => lacks("server.tls_cert", "server.tls_key"),
-            (None, Some(_)) => lacks("server.tls_key", "server.tls_cert"),
-            _ => {}
+        let (server, admin) = (&config.server, &config.admin);
+        for (section, chain, key) in [
+            ("server", &server.tls_cert, &server.tls_key),
+            ("admin", &admin.tls_cert, &admin.tls_key),
+        ] {
+            let [named_chain, named_key] = ["tls_cert", "tls_key"].map(|name| format!("{section}.{name}"));
+            match (chain, key) {
+                (Some(_), None) => lacks(&named_chain, &named_key),
+                (None, Some(_)) => lacks(&named_key, &named_chain),
+                _ => {}
+            }
         }
     }
 
@@ -192,9 +200,10 @@ impl RuleChecker<'_> {
         let clients = &config.clients;
         for (index, client) in clients.iter().enumerate() {
             let path = format!("clients.{index}");
+            let has_digest = self.origins.contains_key(&format!("{path}.key_sha256"));
             for (name, empty) in [
                 ("name", client.name.is_empty()),
-                ("key", client.key.reveal().is_empty()),
+                ("key", client.key.is_none() && !has_digest),
             ] {
                 if empty && !self.origins.contains_key(&format!("{path}.{name}")) {
                     let message = format!("the client has no `{name}`");
@@ -208,14 +217,57 @@ impl RuleChecker<'_> {
                 let help = "give each client a name of its own";
                 self.report(ProblemKind::Conflict, &format!("{path}.name"), message, help);
             }
-            if !client.key.reveal().is_empty() && earlier.iter().any(|other| other.key == client.key) {
+            let key = match client.key {
+                Some(_) => format!("{path}.key"),
+                None => format!("{path}.key_sha256"),
+            };
+            if client.key.is_some() && client.key_sha256.is_some() {
+                let help = "give one of the two";
+                self.report(ProblemKind::Conflict, &key, "`key_sha256` is given as well", help);
+            }
+            let digest = client.digest();
+            if digest.is_some() && earlier.iter().any(|other| other.digest() == digest) {
                 let help = "give each client a key of its own";
                 self.report(
                     ProblemKind::Conflict,
-                    &format!("{path}.key"),
+                    &key,
                     "another client has the same key",
                     help,
                 );
+            }
+        }
+    }
+
+    /// Requires that a secret opens one door: a client that has an admin token could read the prompts of others.
+    fn admin_tokens(&mut self, config: &Config) {
+        let admin = &config.admin;
+        if admin.token.is_none() && !self.origins.contains_key("admin.token") {
+            for (key, _) in admin.tokens() {
+                let help = "set `admin.token`: with this token alone nobody could open the rest";
+                self.report(ProblemKind::Missing, key, "it needs `admin.token` as well", help);
+            }
+        }
+        let tokens: Vec<_> = admin
+            .tokens()
+            .map(|(key, token)| (key, token, token.digest()))
+            .collect();
+        for (at, (key, token, digest)) in tokens.iter().enumerate() {
+            if let Some((other, ..)) = tokens[..at].iter().find(|(_, other, _)| other == token) {
+                let message = format!("`{other}` has the same value");
+                let help = "give each token a value of its own";
+                self.report(ProblemKind::Conflict, key, message, help);
+            }
+            if let Some(client) = config
+                .clients
+                .iter()
+                .find(|client| client.digest() == Some(*digest))
+            {
+                let message = format!(
+                    "it is the key of the client {:?}, who could read all prompts",
+                    client.name
+                );
+                let help = "give the token a value of its own";
+                self.report(ProblemKind::Conflict, key, message, help);
             }
         }
     }
@@ -228,7 +280,7 @@ impl RuleChecker<'_> {
             .find(|(_, upstream)| upstream.has_own_key());
         if let Some((name, _)) = keyed
             && !config.server.listen.ip().is_loopback()
-            && config.clients.is_empty()
+            && !config.requires_clients()
         {
             self.report(
                 ProblemKind::Conflict,

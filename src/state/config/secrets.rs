@@ -2,13 +2,17 @@
 //!
 //! Problems never show a secret.
 
+use std::path::Path;
 use std::str::FromStr;
 
+use sha2::{Digest, Sha256};
+
+use super::problem::ProblemKind;
 use super::raw::{Environment, LocatedValue, Raw};
-use super::value::{ValueResult, collect, value_error};
+use super::value::{ValueError, ValueResult, collect, value_error};
 
 impl LocatedValue {
-    /// Reads a secret of at least `min` characters, as a string or as `{ env = "NAME" }`.
+    /// Reads a secret of at least `min` characters: a string, `{ env = "NAME" }` or `{ file = "PATH" }`.
     ///
     /// Error messages never show it.
     pub(super) fn secret(&self, env: &Environment, min: usize) -> ValueResult<Secret> {
@@ -16,17 +20,18 @@ impl LocatedValue {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
             Raw::Table(entries) => match entries.as_slice() {
                 [entry] if entry.key == "env" => variable(&entry.value.text()?, env)?,
+                [entry] if entry.key == "file" => content(&entry.value.path(env)?)?,
                 _ => {
                     return value_error(
-                        "a secret's table has the one key `env`",
-                        "write { env = \"NAME\" }",
+                        "a secret's table has the one key `env` or `file`",
+                        "write { env = \"NAME\" } or { file = \"/run/secrets/name\" }",
                     );
                 }
             },
             other => {
                 return value_error(
                     format!("expected a secret, found {}", other.kind()),
-                    "write it as text in quotes, or as { env = \"NAME\" }",
+                    "write it as text in quotes, or as { env = \"NAME\" } or { file = \"PATH\" }",
                 );
             }
         };
@@ -71,6 +76,26 @@ impl LocatedValue {
         }
     }
 
+    /// Reads a SHA-256 digest in hexadecimal digits.
+    pub(super) fn sha256(&self) -> ValueResult<[u8; 32]> {
+        let text = self.text()?;
+        let digits = text.trim();
+        let mut digest = [0; 32];
+        let is_digest =
+            digits.len() == 2 * digest.len() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !is_digest {
+            return value_error(
+                "the value is not a SHA-256 digest",
+                "write its 64 hexadecimal digits, for example from `baton client add NAME`",
+            );
+        }
+        for (byte, at) in digest.iter_mut().zip((0..).step_by(2)) {
+            // Cannot fail: all digits are hexadecimal.
+            *byte = u8::from_str_radix(&digits[at..at + 2], 16).unwrap_or_default();
+        }
+        Ok(digest)
+    }
+
     /// Reads a secret that is a valid header value.
     pub(super) fn header_secret(&self, env: &Environment) -> ValueResult<Secret> {
         header_value(self.secret(env, 1)?)
@@ -90,11 +115,32 @@ impl LocatedValue {
 fn variable(name: &str, env: &Environment) -> ValueResult<String> {
     match env.get(name) {
         Some(value) => Ok(value.to_owned()),
-        None => value_error(
+        None => unavailable(
             format!("it refers to the environment variable {name}, which is not set"),
             format!("set {name} before starting, or give the value here"),
         ),
     }
+}
+
+fn content(path: &Path) -> ValueResult<String> {
+    std::fs::read_to_string(path).or_else(|error| {
+        unavailable(
+            format!(
+                "it refers to the file {}, which cannot be read: {error}",
+                path.display()
+            ),
+            "write the secret into that file, or fix the path",
+        )
+    })
+}
+
+fn unavailable<T>(message: String, help: impl Into<String>) -> ValueResult<T> {
+    Err(vec![ValueError {
+        kind: ProblemKind::Unavailable,
+        message,
+        help: help.into(),
+        at: None,
+    }])
 }
 
 /// Headers that control routing and framing, which the config must not set.
@@ -141,6 +187,11 @@ impl Secret {
     /// Wraps a credential.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// Returns the SHA-256 digest of the secret.
+    pub fn digest(&self) -> [u8; 32] {
+        Sha256::digest(&self.0).into()
     }
 
     /// Returns the secret itself.

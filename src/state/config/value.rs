@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use baton_core::brake::MICRODOLLARS;
 
-use super::problem::{KeyOrigin, closest_name};
+use super::problem::{KeyOrigin, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_value};
 
 /// The error of a value, with a suggested fix.
 #[derive(Debug)]
 pub(super) struct ValueError {
+    pub(super) kind: ProblemKind,
     pub(super) message: String,
     pub(super) help: String,
     /// Position inside a list or table.
@@ -23,6 +24,7 @@ pub(super) type ValueResult<T> = Result<T, Vec<ValueError>>;
 
 pub(super) fn value_error<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
     Err(vec![ValueError {
+        kind: ProblemKind::Value,
         message: message.into(),
         help: help.into(),
         at: None,

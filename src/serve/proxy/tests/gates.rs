@@ -151,7 +151,8 @@ async fn a_client_key_in_two_places_reaches_nobody() {
     let mut config = config(&upstream.url);
     config.clients = vec![ClientKey {
         name: "ada".to_owned(),
-        key: Secret::new(KEY),
+        key: Some(Secret::new(KEY)),
+        ..ClientKey::default()
     }];
     let proxy = Proxy::start(config);
     let paths = [

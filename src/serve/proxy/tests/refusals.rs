@@ -163,7 +163,8 @@ async fn client_keys_are_required_and_not_sent_on() {
     let mut config = config(&upstream.url);
     let key = |name: &str, key: &str| ClientKey {
         name: name.to_owned(),
-        key: Secret::new(key),
+        key: Some(Secret::new(key)),
+        ..ClientKey::default()
     };
     config.clients = vec![key("ada", "key-a"), key("bob", "key-b")];
     let proxy = Proxy::start(config);

@@ -12,7 +12,8 @@ async fn a_browser_gets_one_plain_page() {
     config.admin.listen = "127.0.0.1:8788".parse().unwrap();
     config.clients = vec![ClientKey {
         name: "ada".to_owned(),
-        key: Secret::new("client-key-of-ada"),
+        key: Some(Secret::new("client-key-of-ada")),
+        ..ClientKey::default()
     }];
     for place in config.upstreams.values_mut() {
         place.api_key = Some(Secret::new("sk-the-proxys-own"));

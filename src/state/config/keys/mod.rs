@@ -24,7 +24,7 @@ pub use self::limits::{AgentWaits, LimitConfig};
 pub use self::log::{Bill, Log, Telemetry};
 pub use self::server::{Admin, ListenerConfig};
 pub use self::store::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
-pub(super) use self::upstreams::{CLIENT, UPSTREAM};
+pub(super) use self::upstreams::{CLIENT, CLIENT_FILE, UPSTREAM};
 pub use self::upstreams::{ClientKey, UpstreamConfig};
 use super::Config;
 

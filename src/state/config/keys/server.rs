@@ -17,6 +17,7 @@ pub(super) const SERVER: KeySection = KeySection {
         &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
         &key("trusted", |c| &mut c.server.trusted, |v, _| v.address_ranges()),
         &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
+        &key("clients_dir", |c| &mut c.server.clients_dir, |v, e| v.path(e).map(Some)).optional(),
         &key("tls_cert", |c| &mut c.server.tls_cert, |v, e| v.file(e).map(Some)).optional(),
         &key("tls_key", |c| &mut c.server.tls_key, |v, e| v.file(e).map(Some)).optional(),
         &key("stop_delay_secs", |c| &mut c.server.stop_delay, |v, _| v.secs(0.0, 300.0)).restart(),
@@ -30,6 +31,10 @@ pub(super) const ADMIN: KeySection = KeySection {
     keys: &[
         &key("listen", |c| &mut c.admin.listen, |v, _| v.address()).restart(),
         &key("token", |c| &mut c.admin.token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+        &key("read_token", |c| &mut c.admin.read_token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+        &key("metrics_token", |c| &mut c.admin.metrics_token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+        &key("tls_cert", |c| &mut c.admin.tls_cert, |v, e| v.file(e).map(Some)).optional().restart(),
+        &key("tls_key", |c| &mut c.admin.tls_key, |v, e| v.file(e).map(Some)).optional().restart(),
     ],
 };
 
@@ -57,6 +62,8 @@ pub struct ListenerConfig {
     pub trusted: Vec<AddressRange>,
     /// Names of the upstreams that requests reach. Empty if the config does not list them.
     pub upstreams: Vec<String>,
+    /// Directory with a file for each client.
+    pub clients_dir: Option<PathBuf>,
     /// PEM files of the certificate chain and its key. Either both are set or neither.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -86,6 +93,7 @@ impl Default for ListenerConfig {
             origins: Vec::new(),
             trusted: Vec::new(),
             upstreams: Vec::new(),
+            clients_dir: None,
             tls_cert: None,
             tls_key: None,
             stop_delay: Duration::ZERO,
@@ -99,8 +107,33 @@ impl Default for ListenerConfig {
 pub struct Admin {
     /// Bind address. Port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Bearer token. Required unless the address is loopback.
+    /// Token for everything. Required unless the address is loopback.
     pub token: Option<Secret>,
+    /// Token that reads everything and changes nothing.
+    pub read_token: Option<Secret>,
+    /// Token that opens only the metrics.
+    pub metrics_token: Option<Secret>,
+    /// PEM files of the certificate chain and its key. Either both are set or neither.
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Admin {
+    /// Returns the files of the certificate chain and the key, or `None` for plain HTTP.
+    pub fn tls(&self) -> Option<(&Path, &Path)> {
+        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    }
+
+    /// Returns the tokens, each with its key in the config.
+    pub fn tokens(&self) -> impl Iterator<Item = (&'static str, &Secret)> {
+        let all = [
+            ("admin.token", &self.token),
+            ("admin.read_token", &self.read_token),
+            ("admin.metrics_token", &self.metrics_token),
+        ];
+        all.into_iter()
+            .filter_map(|(key, token)| Some((key, token.as_ref()?)))
+    }
 }
 
 impl Default for Admin {
@@ -108,6 +141,10 @@ impl Default for Admin {
         Self {
             listen: FREE_PORT,
             token: None,
+            read_token: None,
+            metrics_token: None,
+            tls_cert: None,
+            tls_key: None,
         }
     }
 }

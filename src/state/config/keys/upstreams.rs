@@ -1,5 +1,6 @@
 //! Keys for upstreams (providers) and for the clients that may use the proxy.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::key::{ConfigKey, TOKEN_CHARS, row};
@@ -14,6 +15,7 @@ pub(in crate::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
     &row("api_key", |u: &mut UpstreamConfig| &mut u.api_key, |v, e| v.header_secret(e).map(Some)).optional(),
     &row("paths", |u: &mut UpstreamConfig| &mut u.paths, |v, _| v.paths()).optional(),
     &row("trace_context", |u: &mut UpstreamConfig| &mut u.trace_context, |v, _| v.flag()).optional(),
+    &row("ca_file", |u: &mut UpstreamConfig| &mut u.ca_file, |v, e| v.file(e).map(Some)).optional(),
     &row("connect_secs", |u: &mut UpstreamConfig| &mut u.connect, |v, _| v.secs(0.1, 300.0)).optional(),
     &row("idle_secs", |u: &mut UpstreamConfig| &mut u.idle, |v, _| v.secs(1.0, 7200.0)).optional(),
 ];
@@ -21,8 +23,12 @@ pub(in crate::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
 #[rustfmt::skip]
 pub(in crate::config) const CLIENT: &[&dyn ConfigKey<ClientKey>] = &[
     &row("name", |c: &mut ClientKey| &mut c.name, |v, _| v.text()).optional(),
-    &row("key", |c: &mut ClientKey| &mut c.key, |v, e| v.secret(e, TOKEN_CHARS)).optional(),
+    &row("key", |c: &mut ClientKey| &mut c.key, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional(),
+    &row("key_sha256", |c: &mut ClientKey| &mut c.key_sha256, |v, _| v.sha256().map(Some)).optional(),
 ];
+
+/// Keys of a file in the directory of clients. The file's name is the client's.
+pub(in crate::config) const CLIENT_FILE: &[&dyn ConfigKey<ClientKey>] = CLIENT.split_at(1).1;
 
 /// Settings of an upstream: one provider.
 #[derive(Debug, Clone)]
@@ -39,6 +45,8 @@ pub struct UpstreamConfig {
     pub paths: Vec<String>,
     /// Whether the trace context of a request is sent to this upstream.
     pub trace_context: bool,
+    /// PEM file with the only roots that the upstream's certificate may have.
+    pub ca_file: Option<PathBuf>,
     /// Connect timeout.
     pub connect: Duration,
     /// Idle timeout: maximum time between two reads of a response.
@@ -70,6 +78,7 @@ impl Default for UpstreamConfig {
             api_key: None,
             paths: Vec::new(),
             trace_context: false,
+            ca_file: None,
             connect: CONNECT,
             idle: IDLE,
         }
@@ -77,10 +86,21 @@ impl Default for UpstreamConfig {
 }
 
 /// A client of the proxy.
-#[derive(Debug, Clone)]
+///
+/// A checked one has either its key or the digest of its key.
+#[derive(Debug, Clone, Default)]
 pub struct ClientKey {
     /// Name of the client: the principal of its requests.
     pub name: String,
     /// Key that the client presents.
-    pub key: Secret,
+    pub key: Option<Secret>,
+    /// SHA-256 digest of that key.
+    pub key_sha256: Option<[u8; 32]>,
+}
+
+impl ClientKey {
+    /// Returns the SHA-256 digest of the client's key.
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        self.key.as_ref().map(Secret::digest).or(self.key_sha256)
+    }
 }

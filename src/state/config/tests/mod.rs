@@ -18,8 +18,10 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 fn is_key_line(line: &str) -> bool {
-    line.split_once(" = ")
-        .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+    line.split_once(" = ").is_some_and(|(key, _)| {
+        key.chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    })
 }
 
 #[test]
@@ -39,7 +41,15 @@ fn what_holds_until_a_restart_is_kept_and_named() {
 
 #[test]
 fn the_default_holds_with_its_optional_keys_too() {
-    let apart = ["tls_", "ca_file", "prices", "seal_key_dir", "url = \"http"];
+    let apart = [
+        "tls_",
+        "ca_file",
+        "clients_dir",
+        "key_sha256",
+        "prices",
+        "seal_key_dir",
+        "url = \"http",
+    ];
     let text: String = DEFAULT_TEXT
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -52,14 +62,16 @@ fn the_default_holds_with_its_optional_keys_too() {
         .fold(String::new(), |text, line| text + line + "\n");
     let keys = [
         "ADMIN_TOKEN",
+        "READ_TOKEN",
+        "METRICS_TOKEN",
         "GATEWAY_KEY",
         "ANTHROPIC_API_KEY",
         "LAPTOP_KEY",
         "SEAL_KEY",
     ];
-    let env: Vec<_> = keys
-        .map(|name| (name, "0123456789abcdef0123456789abcdef"))
-        .to_vec();
+    // Each has a value of its own, because tokens must differ.
+    let env = keys.map(|name| (name, format!("{name}-0123456789abcdef0123456789abcdef")));
+    let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let config = load(&text, &env, &Flags::default()).expect("loads");
     let defaults = Config::default_for_tests();
     let documented = &config.upstreams["anthropic"];
@@ -470,4 +482,149 @@ fn only_chosen_upstreams_exist_beyond_loopback() {
     );
     let path = problems("[upstreams.openai]\npaths = ['v1/files']\n");
     assert!(path[0].contains("is not a path"), "{path:?}");
+}
+
+/// A directory with these files.
+fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+#[test]
+fn a_secret_comes_from_a_file_and_a_missing_one_has_its_place() {
+    let dir = directory(&[("key", "sk-from-a-file\n")]);
+    let key = dir.path().join("key");
+    let text = format!("[upstreams.openai]\napi_key = {{ file = '{}' }}", key.display());
+    let config = load(&text, &[], &Flags::default()).unwrap();
+    let given = config.upstreams["openai"].api_key.as_ref().unwrap();
+    assert_eq!(given.reveal(), "sk-from-a-file");
+    assert_eq!(config.secret_files, [key.as_path()]);
+    std::fs::remove_file(&key).unwrap();
+    let [problem] = &problems(&text)[..] else {
+        panic!("one problem")
+    };
+    for part in [
+        "my.toml:2",
+        "upstreams.openai.api_key",
+        "key, which cannot be read",
+    ] {
+        assert!(problem.contains(part), "{problem}");
+    }
+}
+
+#[test]
+fn commands_do_without_the_secrets_that_they_do_not_use() {
+    let text = "[admin]\nlisten = '10.0.0.5:8788'\ntoken = { env = 'NOT_SET' }\n[store]\nkind = 'redis'\nurl = { file = '/nonexistent' }\n\
+                [[clients]]\nname = 'ada'\nkey = { env = 'NOT_SET' }\n[upstreams.openai]\nheaders = { 'x-a' = { env = 'NOT_SET' } }\n";
+    let needing = |needed_secrets| {
+        let flags = Flags {
+            needed_secrets,
+            ..Flags::default()
+        };
+        load(text, &[], &flags).err().unwrap_or_default()
+    };
+    assert_eq!(needing(Some(&[])).len(), 0);
+    let store = needing(Some(&["store.url"]));
+    assert!(store.len() == 1 && store[0].contains("store.url"), "{store:?}");
+    assert_eq!(needing(None).len(), 4);
+}
+
+#[test]
+fn clients_come_from_a_directory_and_have_keys_or_digests() {
+    let by_key = "key = 'key-of-grace-0123'";
+    let by_digest = format!("key_sha256 = '{DIGEST}'");
+    let dir = directory(&[
+        ("ada.toml", &by_digest),
+        ("grace.toml", by_key),
+        (".hidden.toml", "x"),
+        ("notes.txt", "x"),
+    ]);
+    let text = |more: &str| format!("server.clients_dir = '{}'\n{more}", dir.path().display());
+    let config = load(&text(""), &[], &Flags::default()).unwrap();
+    let names: Vec<_> = config.clients.iter().map(|client| client.name.as_str()).collect();
+    assert_eq!(names, ["ada", "grace"]);
+    assert!(config.requires_clients());
+    // `sha256sum` of the word.
+    assert_eq!(config.clients[0].digest(), Some(Secret::new("test").digest()));
+    let broken = [
+        (
+            "[[clients]]\nname = 'ada'\nkey = 'another-key-0123'",
+            "there is another client",
+        ),
+        (
+            "[[clients]]\nname = 'eve'\nkey = 'key-of-grace-0123'",
+            "the same key",
+        ),
+        (&format!("[[clients]]\nname = 'eve'\n{by_digest}"), "the same key"),
+        (
+            &format!("[[clients]]\nname = 'eve'\nkey = 'key-of-eve-012345'\nkey_sha256 = '{DIGEST}'"),
+            "is given as well",
+        ),
+        (
+            "[[clients]]\nname = 'eve'\nkey_sha256 = 'abc'",
+            "not a SHA-256 digest",
+        ),
+        ("[[clients]]\nname = 'eve'", "no `key`"),
+    ];
+    for (more, expected) in broken {
+        let found = problems(&text(more));
+        assert!(
+            found.len() == 1 && found[0].contains(expected),
+            "{more}: {found:?}"
+        );
+    }
+    std::fs::write(dir.path().join("eve.toml"), "kye = 'x'").unwrap();
+    let found = problems(&text(""));
+    assert!(
+        found.iter().any(|problem| problem.contains("eve.toml:1")),
+        "{found:?}"
+    );
+    let found = problems(&format!("server.clients_dir = '{}/none'", dir.path().display()));
+    assert!(
+        found.len() == 1 && found[0].contains("server.clients_dir"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_admin_token_opens_nothing_else() {
+    let full = "admin.token = 'token-of-operators'\n";
+    let broken = [
+        (
+            "admin.read_token = 'token-of-operators'",
+            "admin.read_token",
+            "`admin.token` has the same value",
+        ),
+        (
+            "admin.metrics_token = 'token-of-operators'",
+            "admin.metrics_token",
+            "`admin.token` has the same value",
+        ),
+        (
+            "[[clients]]\nname = 'ada'\nkey = 'token-of-operators'",
+            "admin.token",
+            "the key of the client \"ada\"",
+        ),
+        (
+            "admin.tls_cert = '/etc/hosts'",
+            "admin.tls_cert",
+            "it needs `admin.tls_key`",
+        ),
+    ];
+    for (more, key, expected) in broken {
+        let found = problems(&format!("{full}{more}"));
+        assert!(found.len() == 1, "{more}: {found:?}");
+        assert!(found[0].contains(key) && found[0].contains(expected), "{found:?}");
+        assert!(!found[0].contains("token-of-operators"), "{found:?}");
+    }
+    let alone = problems("admin.metrics_token = 'token-of-a-scraper'");
+    assert!(
+        alone.len() == 1 && alone[0].contains("it needs `admin.token`"),
+        "{alone:?}"
+    );
 }

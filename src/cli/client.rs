@@ -1,0 +1,270 @@
+//! The `baton client` command: adds, lists and removes clients in the directory of clients.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Args as ClapArgs, Subcommand};
+use serde::Serialize;
+use serde_json::json;
+
+use super::agents::{self, AgentSetup};
+use super::exit::{CliResult, CommandFailure, Exit};
+use super::load_state;
+use super::output::{Out, shown, table, visible};
+use super::running;
+use super::shells::ShellSyntax;
+use super::state_args::StateArgs;
+use crate::state::config::{ClientKey, Config, client_files};
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton client add ada
+  baton client list
+  baton client remove ada")]
+pub(super) struct ClientArgs {
+    #[command(subcommand)]
+    command: ClientCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClientCommand {
+    /// Add a client, and print its key and the settings of its agents
+    Add(AddArgs),
+    /// List the clients of the config and of the directory
+    List(ListArgs),
+    /// Remove the file of a client, whose key stops working
+    Remove(RemoveArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Writes NAME.toml with the SHA-256 digest of the key to `server.clients_dir`. A running proxy admits the client within two seconds. \
+The key is printed once and stored nowhere.
+
+Examples:
+  baton client add ada
+  baton client add ada --url https://baton.example.com
+  baton client add ada --json | jq -r .key")]
+struct AddArgs {
+    /// Name that the client's handoffs are stored under (letters, digits, `-`, `_`, `.`)
+    name: String,
+    #[command(flatten)]
+    state: StateArgs,
+    /// URL of the proxy for the client [default: by server.hosts and server.listen]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton client list
+  baton client list --json | jq -r '.[].name'")]
+struct ListArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A running proxy refuses the key within two seconds; open streams end by themselves. What is stored of the client stays: \
+`baton store forget --client NAME` deletes it.
+
+Examples:
+  baton client remove ada")]
+struct RemoveArgs {
+    /// Name of the client
+    name: String,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &ClientArgs, out: &mut Out) -> CliResult {
+    match &args.command {
+        ClientCommand::Add(args) => add(args, out),
+        ClientCommand::List(args) => list(args, out),
+        ClientCommand::Remove(args) => remove(args, out),
+    }
+}
+
+fn add(args: &AddArgs, out: &mut Out) -> CliResult {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if args.name.is_empty() || args.name.starts_with('.') || !args.name.chars().all(legal) {
+        let message = format!("{:?} cannot be the name of a client", visible(&args.name));
+        return Err(Exit::USAGE.with_help(message, "use letters, digits, `-`, `_` and `.`"));
+    }
+    let config = load_state(&args.state, &[])?;
+    if config.clients.iter().any(|client| client.name == args.name) {
+        return Err(taken(&args.name));
+    }
+    let file = file_of(&config, &args.name)?;
+    let key = client_files::add(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => taken(&args.name),
+        _ => Exit::CANNOT_CREATE.failure(format!("failed to write {}: {error}", shown(&file))),
+    })?;
+    let key = key.reveal();
+    let url = args.url.clone().unwrap_or_else(|| client_url(&config));
+    let url = url.trim_end_matches('/');
+    if args.json {
+        let settings = remote_agents().map(|agent| {
+            let setup = agent.setup(url, url, "");
+            let keys = agent.keys.iter().map(|name| (name.as_str(), key));
+            let variables = setup
+                .variables
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()));
+            let variables: serde_json::Map<_, _> = variables
+                .chain(keys)
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .collect();
+            json!({ "agent": agent.name, "variables": variables, "arguments": setup.arguments })
+        });
+        let settings: Vec<_> = settings.collect();
+        // These names are public API.
+        return out.json(&json!({
+            "name": args.name, "key": key, "url": url, "file": file, "agents": settings,
+        }));
+    }
+    out.line(format_args!(
+        "client {} added in {}",
+        args.name,
+        visible(&shown(&file))
+    ))?;
+    out.line(format_args!("key, shown only now: {key}"))?;
+    out.line(format_args!("\nHow {} starts an agent:", args.name))?;
+    out.lines(remote_agents().map(|agent| command(agent, url, key)))
+}
+
+/// The agents that need nothing but variables and arguments.
+fn remote_agents() -> impl Iterator<Item = &'static AgentSetup> {
+    agents::known()
+        .iter()
+        .filter(|agent| agent.file.is_none() && !agent.keys.is_empty())
+}
+
+/// Formats the command line that starts an agent with a client's key.
+fn command(agent: &'static AgentSetup, url: &str, key: &str) -> String {
+    let setup = agent.setup(url, url, "");
+    // The proxy's URL without a path is for programs that the agent starts.
+    let own = setup.variables.iter().filter(|(name, _)| *name != agents::URL);
+    let own = own.map(|(name, value)| format!("{name}={}", ShellSyntax::Sh.quoted(value)));
+    let keys = agent.keys.iter().map(|name| format!("{name}={key}"));
+    let arguments = setup.arguments.iter().map(|word| ShellSyntax::Sh.quoted(word));
+    let words: Vec<_> = own
+        .chain(keys)
+        .chain([agent.name.clone()])
+        .chain(arguments)
+        .collect();
+    format!("  {}", words.join(" "))
+}
+
+/// URL of the proxy for other machines, as far as the config shows it.
+fn client_url(config: &Config) -> String {
+    let listen = config.server.listen;
+    match config.server.hosts.first() {
+        Some(host) => {
+            let scheme = if config.server.tls().is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            format!("{scheme}://{host}:{}", listen.port())
+        }
+        None => running::url(config, running::reachable(listen)),
+    }
+}
+
+fn taken(name: &str) -> CommandFailure {
+    let help = format!("choose another name, or `baton client remove {name}` first for a new key");
+    Exit::CANNOT_CREATE.with_help(format!("there is a client {name:?} already"), help)
+}
+
+/// Returns the file of a client, in the configured directory.
+fn file_of(config: &Config, name: &str) -> CliResult<PathBuf> {
+    let Some(dir) = &config.server.clients_dir else {
+        let message = "`server.clients_dir` is not set";
+        return Err(Exit::CONFIG.with_help(
+            message,
+            "set it, for example to /etc/baton/clients, or add a [[clients]] entry",
+        ));
+    };
+    Ok(client_files::path(dir, name))
+}
+
+/// A client in the output of `list`. The names are public API.
+#[derive(Serialize)]
+struct ShownClient {
+    name: String,
+    /// File in the directory of clients; absent for an entry of the config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+}
+
+fn list(args: &ListArgs, out: &mut Out) -> CliResult {
+    let config = load_state(&args.state, &[])?;
+    let dir = config.server.clients_dir.as_deref();
+    let files = dir.map_or(Ok(Vec::new()), client_files::list).unwrap_or_default();
+    let shown_client = |client: &ClientKey| ShownClient {
+        name: client.name.clone(),
+        file: files
+            .iter()
+            .find(|(name, _)| *name == client.name)
+            .map(|(_, file)| file.clone()),
+    };
+    let clients: Vec<_> = config.clients.iter().map(shown_client).collect();
+    if args.json {
+        return out.json(&clients);
+    }
+    if clients.is_empty() {
+        return out.line("no clients: everybody who reaches the proxy may use it");
+    }
+    let heading = ["NAME", "FROM"].map(str::to_owned).to_vec();
+    let rows = clients.iter().map(|client| {
+        let from = client
+            .file
+            .as_deref()
+            .map_or_else(|| "the config".to_owned(), |file| visible(&shown(file)));
+        vec![visible(&client.name), from]
+    });
+    out.lines(table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>()))
+}
+
+fn remove(args: &RemoveArgs, out: &mut Out) -> CliResult {
+    let config = load_state(&args.state, &[])?;
+    let file = file_of(&config, &args.name)?;
+    // The name is compared with those that exist, so that it cannot lead out of the directory.
+    let dir = file.parent().unwrap_or(Path::new("."));
+    let files = client_files::list(dir)
+        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(dir))))?;
+    if !files.iter().any(|(name, _)| *name == args.name) {
+        let message = format!("there is no client {:?} in {}", args.name, shown(dir));
+        return Err(Exit::NO_INPUT.with_help(
+            message,
+            "`baton client list` shows the clients; edit the config for its entries",
+        ));
+    }
+    fs::remove_file(&file)
+        .map_err(|error| Exit::IO.failure(format!("failed to remove {}: {error}", shown(&file))))?;
+    if args.json {
+        return out.json(&json!({ "name": args.name, "file": file }));
+    }
+    out.line(format_args!(
+        "client {} removed; its key stops working within two seconds",
+        args.name
+    ))?;
+    out.line(format_args!(
+        "what is stored of it stays until `baton store forget --client {}`",
+        args.name
+    ))
+}

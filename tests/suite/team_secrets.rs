@@ -1,0 +1,252 @@
+//! Secrets of a team over the real program: clients in a directory, secrets in files, tokens of the admin listener.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_strict::{Options, Queue, Reply, Strict};
+use rustls_pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{Program, config_for};
+use crate::harness::{AgentWire, post, temp};
+
+/// Runs `baton` over the config and state of a directory.
+fn baton(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let options = [dir.join("baton.toml"), dir.join("state")];
+    command.args(args).arg("--config").arg(&options[0]);
+    command.arg("--state-dir").arg(&options[1]).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    streams.concat()
+}
+
+/// Status of a request with this client key.
+async fn status(program: &Program, key: &str) -> u16 {
+    let headers = [("x-api-key", key), ("anthropic-version", "2023-06-01")];
+    let history = [json!({"role": "user", "content": "Hello."})];
+    let body = Anthropic.body(&history, true).to_string();
+    post(&format!("{}/v1/messages", program.data), &headers, body.into())
+        .await
+        .status
+}
+
+/// Waits until a key has this status, which a reload brings within seconds.
+async fn becomes(program: &Program, key: &str, expected: u16) {
+    for _ in 0..60 {
+        if status(program, key).await == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("the key never gets {expected}");
+}
+
+async fn provider() -> Strict {
+    let replies = std::iter::repeat_with(|| Reply::text("Hello.")).take(200);
+    Strict::start(Queue::new(replies), Options::default())
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_added_and_removed_while_the_proxy_runs() {
+    let (provider, dir) = (provider().await, temp());
+    let clients = dir.path().join("clients");
+    let config = config_for(
+        &provider,
+        dir.path(),
+        &format!("server.clients_dir = '{}'\n", clients.display()),
+    );
+    // The directory must exist for the proxy, and the command makes it.
+    let start = baton(dir.path(), &["serve"]);
+    assert!(said(&start).contains("server.clients_dir"), "{}", said(&start));
+    let first = baton(
+        dir.path(),
+        &["client", "add", "ada", "--url", "https://baton.test/"],
+    );
+    let text = said(&first);
+    let key = text.split_once("key, shown only now: ").unwrap().1;
+    let key = key.lines().next().unwrap().to_owned();
+    let line = format!(
+        "ANTHROPIC_BASE_URL=https://baton.test CLAUDE_CODE_GATEWAY_HINT_HEADERS=1 ANTHROPIC_API_KEY={key} claude"
+    );
+    assert!(text.contains(&line), "{text}");
+    assert!(
+        text.contains("codex -c 'openai_base_url=\"https://baton.test/v1\"'"),
+        "{text}"
+    );
+    let stored = fs::read_to_string(clients.join("ada.toml")).unwrap();
+    assert!(
+        stored.contains("key_sha256") && !stored.contains(&key),
+        "{stored}"
+    );
+    let program = Program::start(&config, &dir.path().join("state"));
+    assert_eq!(status(&program, &key).await, 200);
+    assert_eq!(status(&program, "sk-baton-another-key").await, 401);
+    let added = baton(dir.path(), &["client", "add", "grace", "--json"]);
+    let added: Value = serde_json::from_slice(&added.stdout).unwrap();
+    let second = added["key"].as_str().unwrap();
+    assert_eq!(added["agents"][0]["variables"]["ANTHROPIC_API_KEY"], second);
+    becomes(&program, second, 200).await;
+    let listed: Value =
+        serde_json::from_slice(&baton(dir.path(), &["client", "list", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&listed[0]["name"], &listed[1]["name"]),
+        (&json!("ada"), &json!("grace"))
+    );
+    assert!(!listed.to_string().contains("sk-baton"), "{listed}");
+    let again = baton(dir.path(), &["client", "add", "ada"]);
+    assert!(
+        !again.status.success() && said(&again).contains("already"),
+        "{}",
+        said(&again)
+    );
+    for bad in ["../eve", ".eve", "a/b", ""] {
+        assert_eq!(
+            baton(dir.path(), &["client", "add", bad]).status.code(),
+            Some(64),
+            "{bad}"
+        );
+        assert!(
+            !baton(dir.path(), &["client", "remove", bad]).status.success(),
+            "{bad}"
+        );
+    }
+    assert!(baton(dir.path(), &["client", "remove", "ada"]).status.success());
+    becomes(&program, &key, 401).await;
+    assert_eq!(status(&program, second).await, 200);
+    // Nothing of the state has a key.
+    drop(program);
+    for file in fs::read_dir(dir.path().join("state")).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap_or_default();
+        assert!(memchr::memmem::find(&bytes, key.as_bytes()).is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_file_is_followed_and_outlives_its_file() {
+    let (provider, dir) = (provider().await, temp());
+    let file = dir.path().join("ada.key");
+    fs::write(&file, "first-key-of-ada-01\n").unwrap();
+    let client = format!(
+        "[[clients]]\nname = 'ada'\nkey = {{ file = '{}' }}\n",
+        file.display()
+    );
+    let config = config_for(&provider, dir.path(), &client);
+    let log = dir.path().join("log");
+    let out = fs::File::create(&log).unwrap();
+    let program = Program::start_logging_to(&config, &dir.path().join("state"), out.into());
+    assert_eq!(status(&program, "first-key-of-ada-01").await, 200);
+    fs::write(&file, "second-key-of-ada-2\n").unwrap();
+    becomes(&program, "second-key-of-ada-2", 200).await;
+    assert_eq!(status(&program, "first-key-of-ada-01").await, 401);
+    // A file that vanishes leaves the last value in use, and the log has its path.
+    fs::remove_file(&file).unwrap();
+    for _ in 0..50 {
+        if fs::read_to_string(&log).unwrap().contains("config not reloaded") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(
+        text.contains("config not reloaded") && text.contains("ada.key"),
+        "{text}"
+    );
+    assert!(!text.contains("key-of-ada"), "{text}");
+    assert_eq!(status(&program, "second-key-of-ada-2").await, 200);
+    fs::write(&file, "third-key-of-ada-33\n").unwrap();
+    becomes(&program, "third-key-of-ada-33", 200).await;
+}
+
+/// Sends a GET request over TLS to a listener with this certificate, and returns the response's head.
+async fn get(address: &str, certificate: &[u8], path: &str, token: &str) -> String {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.to_vec().into()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address.strip_prefix("https://").unwrap())
+        .await
+        .unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(tls));
+    let mut stream = connector.connect(name, stream).await.unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
+    let (provider, dir) = (provider().await, temp());
+    let (chain, key) = (dir.path().join("chain.pem"), dir.path().join("key.pem"));
+    let certify = || {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        fs::write(&chain, made.cert.pem()).unwrap();
+        made.cert.der().to_vec()
+    };
+    let first = certify();
+    let admin = format!(
+        "admin.token = 'token-of-operators'\nadmin.read_token = 'token-of-a-reader'\nadmin.metrics_token = 'token-of-a-scraper'\n\
+         admin.tls_cert = '{}'\nadmin.tls_key = '{}'\n",
+        chain.display(),
+        key.display()
+    );
+    let config = config_for(&provider, dir.path(), &admin);
+    let program = Program::start(&config, &dir.path().join("state"));
+    assert!(program.admin.starts_with("https://"), "{}", program.admin);
+    let ready = baton(dir.path(), &["doctor", "--ready"]);
+    assert_eq!(said(&ready), "ready\n");
+    let code = async |path: &str, token: &str| {
+        let answer = get(&program.admin, &first, path, token).await;
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    for (path, token, expected) in [
+        ("/readyz", "none", "200"),
+        ("/metrics", "token-of-a-scraper", "200"),
+        ("/api/status", "token-of-a-scraper", "403"),
+        ("/api/status", "token-of-a-reader", "200"),
+        ("/api/status", "token-of-operators", "200"),
+        ("/api/status", "token-of-nobody-00", "401"),
+    ] {
+        assert_eq!(code(path, token).await, expected, "{path} {token}");
+    }
+    let renewed = certify();
+    for _ in 0..50 {
+        if baton(dir.path(), &["doctor", "--ready"]).status.success() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let answer = get(&program.admin, &renewed, "/metrics", "token-of-a-scraper").await;
+    assert!(answer.contains(" 200 "), "{answer}");
+    // Another program on that port is not asked anything.
+    fs::write(
+        &chain,
+        rcgen::generate_simple_self_signed(["x".to_owned()])
+            .unwrap()
+            .cert
+            .pem(),
+    )
+    .unwrap();
+    let other = baton(dir.path(), &["doctor", "--ready"]);
+    assert!(!other.status.success(), "{}", said(&other));
+}
